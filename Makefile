@@ -24,7 +24,8 @@ export PYTHONPATH := $(CURDIR)/python/src:$(CURDIR)/testing
 # Coffer's own tools are this tree's: nothing set for an installed copy may stand in for them.
 unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
 
-# Where rustup has not got the toolchain of rust-toolchain.toml and cannot fetch it, its own choice builds; check-tools looks at the version.
+# Where rustup has not got the toolchain of rust-toolchain.toml and cannot fetch it, its own choice
+# builds; check-tools looks at the version.
 ifeq ($(shell rustc --version 2>/dev/null),)
 export RUSTUP_TOOLCHAIN := stable
 endif
@@ -43,8 +44,9 @@ build: tools engine $(JAR) $(VENV)/.ready
 tools:
 	@scripts/check-tools
 
-# Always the whole workspace with its tests: cargo joins the features of what is selected, and with another selection
-# (`-p`, or without tests) they differ, and DataFusion is built once more. Cargo knows by itself what is fresh.
+# Always the whole workspace with its tests: cargo joins the features of what is selected, and with
+# another selection (`-p`, or without tests) they differ, and DataFusion is built once more. Cargo
+# knows by itself what is fresh.
 engine: | tools
 	@cargo build --release --locked --workspace --bins --tests --manifest-path engine/Cargo.toml
 	@cargo build --release --locked --bins --tests --manifest-path attest/Cargo.toml

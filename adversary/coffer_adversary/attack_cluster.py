@@ -1,4 +1,5 @@
-"""Where attacks happen: sealed TPC-H tables, their owner, a driver whose engines are proxies, and the right answers."""
+"""Where attacks happen: sealed TPC-H tables, their owner, a driver whose engines are proxies, and
+the right answers."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 Kind = Literal["local", "cluster", "det-ope", "mixed"]
-# clusters in local mode whose tables' columns have protections, by the policy's name: `coffer_testing.policies`.
+# clusters in local mode whose tables' columns have protections, by the policy's name:
+# `coffer_testing.policies`.
 PROTECTED: tuple[Kind, ...] = ("det-ope", "mixed")
 Kept = TypeVar("Kept")
 
@@ -61,10 +63,11 @@ class Judgement:
 
 
 class AttackCluster:
-    """One Spark application under attack. `kind`: local mode, where driver and executor are one JVM, over `tee` columns or
-    under a policy of other protections; or a cluster of two workers on loopback. `scale`: TPC-H's. `only`: names of the
-    questions that are asked, all by default. `like`: a cluster whose questions this one takes over, and, where the policy is
-    the same, its owner and tables."""
+    """One Spark application under attack. `kind`: local mode, where driver and executor are one
+    JVM, over `tee` columns or under a policy of other protections; or a cluster of two workers on
+    loopback. `scale`: TPC-H's. `only`: names of the questions that are asked, all by default.
+    `like`: a cluster whose questions this one takes over, and, where the policy is the same, its
+    owner and tables."""
 
     def __init__(
         self,
@@ -86,7 +89,9 @@ class AttackCluster:
         # Plain files that the policy lists as inputs lie there.
         self.inputs: Path = mine.inputs if mine else folder / "plain-inputs"
         self.owner = mine.owner if mine else self._owner()
-        self.sealed: dict[str, Path] = mine.sealed if mine else self.owner.encrypt(self.plain, folder / "sealed")
+        self.sealed: dict[str, Path] = (
+            mine.sealed if mine else self.owner.encrypt(self.plain, folder / "sealed")
+        )
         self.proxies = Proxies()
         self.restarts = 0
         self._tables = count()
@@ -103,7 +108,7 @@ class AttackCluster:
             self.stop()
             raise
 
-    # ---- what mutations use ------------------------------------------------------------------------------------------
+    # ---- what mutations use ---------------------------------------------------------------------
 
     @property
     def policy(self) -> str | None:
@@ -111,8 +116,13 @@ class AttackCluster:
         return self.kind if self.kind in PROTECTED else None
 
     def ask(self, rng: random.Random, *, writes: bool = False) -> Question:
-        """A question of the pool. With `writes`, one that writes a table; engines write none with ciphertexts."""
-        pool = [question for question in self._questions if question.writes == (writes and self.policy is None)]
+        """A question of the pool. With `writes`, one that writes a table; engines write none with
+        ciphertexts."""
+        pool = [
+            question
+            for question in self._questions
+            if question.writes == (writes and self.policy is None)
+        ]
         if not pool:
             raise ValueError("this cluster has no such question")
         return rng.choice(pool)
@@ -122,8 +132,9 @@ class AttackCluster:
         return next(question for question in self._questions if question.name == name)
 
     def run(self, question: Question, *, disarm: Callable[[], object] = lambda: None) -> Answer:
-        """The question's answer now: the query's rows, or what a write left, read back after `disarm` was called. A write
-        that failed raises its error, after the table was found to be as it was before."""
+        """The question's answer now: the query's rows, or what a write left, read back after
+        `disarm` was called. A write that failed raises its error, after the table was found to be
+        as it was before."""
         if not question.writes:
             return self.within(lambda: self.driver.query(question.sql, question.conf))
         table = f"written_{self.kind}_{next(self._tables)}"
@@ -132,7 +143,9 @@ class AttackCluster:
             self.within(lambda command=command: self.driver.query(command.format(table=table)))
         try:
             try:
-                self.within(lambda: self.driver.query(question.sql.format(table=table), question.conf))
+                self.within(
+                    lambda: self.driver.query(question.sql.format(table=table), question.conf)
+                )
             except QueryFailed:
                 disarm()
                 self._as_before(question, back)
@@ -144,8 +157,8 @@ class AttackCluster:
             self.within(lambda: self.driver.query(f"DROP TABLE IF EXISTS {table}"))
 
     def judge(self, question: Question, run: Callable[[], Answer]) -> Judgement:
-        """What `run` came to, which asks `question` under attack. After a hang, a lost driver or a lost engine the cluster
-        is started again."""
+        """What `run` came to, which asks `question` under attack. After a hang, a lost driver or a
+        lost engine the cluster is started again."""
         try:
             answer = run()
         except Hung as hung:
@@ -157,11 +170,21 @@ class AttackCluster:
             judgement = self._refusal(error)
         else:
             found = difference(question.expected, answer, ordered=question.ordered)
-            judgement = Judgement("wrong", "rows", found) if found else Judgement("right_rows", "", "")
+            judgement = (
+                Judgement("wrong", "rows", found) if found else Judgement("right_rows", "", "")
+            )
         return self._healthy() or judgement
 
-    def attack(self, mutation: str, rng: random.Random, *, question: Question | None = None, first: bool = False) -> Outcome:
-        """One run in which the proxies apply `mutation`, at the `first` place where they can, or one that `rng` picks."""
+    def attack(
+        self,
+        mutation: str,
+        rng: random.Random,
+        *,
+        question: Question | None = None,
+        first: bool = False,
+    ) -> Outcome:
+        """One run in which the proxies apply `mutation`, at the `first` place where they can, or
+        one that `rng` picks."""
         question = question or self.ask(rng)
         seed = rng.getrandbits(48)
         key = (mutation, question.name)
@@ -170,8 +193,9 @@ class AttackCluster:
         return self._attacked(mutation, question, f"seed={seed} skip={skip}")
 
     def attack_at_start(self, mutation: str, rng: random.Random) -> Outcome:
-        """One run for which engines have to be started, at which the proxies apply `mutation`. An engine that is refused serves
-        no task; if a task of an earlier run that is still ending met it, the run itself goes on with another."""
+        """One run for which engines have to be started, at which the proxies apply `mutation`. An
+        engine that is refused serves no task; if a task of an earlier run that is still ending met
+        it, the run itself goes on with another."""
         question = self.ask(rng)
         seed = rng.getrandbits(48)
         self.proxies.arm_at_start(mutation, seed)
@@ -205,7 +229,8 @@ class AttackCluster:
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
     def keep(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """What a mutation needs while the cluster lives: made at its first use. If it has a method `stop`, that ends it."""
+        """What a mutation needs while the cluster lives: made at its first use. If it has a method
+        `stop`, that ends it."""
         if name not in self._kept:
             self._kept[name] = make()
         kept: Kept = self._kept[name]
@@ -223,7 +248,8 @@ class AttackCluster:
         self._start()
 
     def expect_new_engines(self) -> None:
-        """To be called when engines were ended on purpose: those that run next are the cluster's."""
+        """To be called when engines were ended on purpose: those that run next are the
+        cluster's."""
         self._engines = frozenset()
 
     def within(self, action: Callable[[], Any]) -> Any:
@@ -256,10 +282,15 @@ class AttackCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
-    # ---- its parts ---------------------------------------------------------------------------------------------------
+    # ---- its parts ------------------------------------------------------------------------------
 
     def _start(self) -> None:
         master = "local[2]"
@@ -273,7 +304,9 @@ class AttackCluster:
         if self.kind != "cluster":
             conf |= hostile.configuration()
         if self.kind == "cluster":
-            self._cluster = Cluster(self.folder / f"cluster-{self.restarts}", environment=environment)
+            self._cluster = Cluster(
+                self.folder / f"cluster-{self.restarts}", environment=environment
+            )
             master = self._cluster.master
             conf |= {"spark.executor.memory": "768m", "spark.cores.max": "2"}
         self.driver = Driver(
@@ -317,14 +350,19 @@ class AttackCluster:
             for name, sql in questions.queries().items():
                 if only is None or name in only:
                     answer = plain.query(sql)
-                    asked += [Question(f"{name}/{profile}", sql, PROFILES[profile], True, answer) for profile in profiles]
+                    asked += [
+                        Question(f"{name}/{profile}", sql, PROFILES[profile], True, answer)
+                        for profile in profiles
+                    ]
             for name, (before, sql) in questions.writes().items():
                 if only is None or name in only:
                     asked.append(self._answered_write(plain, name, before, sql))
         shutil.rmtree(self.folder / "plain-warehouse", ignore_errors=True)
         return asked
 
-    def _answered_write(self, plain: Driver, name: str, before: tuple[str, ...], sql: str) -> Question:
+    def _answered_write(
+        self, plain: Driver, name: str, before: tuple[str, ...], sql: str
+    ) -> Question:
         table = "plain_" + name.replace("-", "_")
         back = questions.read_back(table)
 
@@ -344,7 +382,9 @@ class AttackCluster:
         except QueryFailed as error:
             if question.unwritten is None and "TABLE_OR_VIEW_NOT_FOUND" in error.message:
                 return
-            raise Unwritten(f"after the failed write the table cannot be read: {error.message[:300]}") from error
+            raise Unwritten(
+                f"after the failed write the table cannot be read: {error.message[:300]}"
+            ) from error
         if question.unwritten is None:
             raise Unwritten(f"after the failed write there is a table of {len(left.rows)} rows")
         found = difference(question.unwritten, left, ordered=False)
@@ -364,8 +404,8 @@ class AttackCluster:
         return Judgement("detected", code, short)
 
     def _healthy(self) -> Judgement | None:
-        """None if the engines are those that ran before and nothing has panicked: they, one that is gone, or the client
-        engine."""
+        """None if the engines are those that ran before and nothing has panicked: they, one that is
+        gone, or the client engine."""
         health = self.proxies.health()
         panics = [panic for panic in (self._log.panic(), *health.panics) if panic]
         if panics:

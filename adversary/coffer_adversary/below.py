@@ -1,5 +1,6 @@
-"""The same mutations below Spark: engine/crates/owner/client/tests/attack, where the real client engine and
-real engines run in one process with a small executor between them, hundreds of times as fast."""
+"""The same mutations below Spark: engine/crates/owner/client/tests/attack, where the real client
+engine and real engines run in one process with a small executor between them, hundreds of times as
+fast."""
 
 from __future__ import annotations
 
@@ -39,18 +40,37 @@ SCENARIOS = (
 
 
 def add(report: Report, runs: int, seed: int, only: frozenset[str] = frozenset()) -> None:
-    """Applies so many, and adds what came of them to the rows of those that are applied through Spark. `only`: these
-    scenarios, and nothing else."""
+    """Applies so many, and adds what came of them to the rows of those that are applied through
+    Spark. `only`: these scenarios, and nothing else."""
     with tempfile.TemporaryDirectory(prefix="coffer-attack-") as folder:
         counts = Path(folder) / "counts.json"
-        # The whole workspace is selected: with another selection its dependencies would be built once more.
-        command = ["cargo", "test", "--quiet", "--release", "--workspace", "--locked", "--manifest-path", str(_MANIFEST)]
-        environment = {"COFFER_ATTACK_RUNS": str(runs), "COFFER_ATTACK_SEED": str(seed), "COFFER_ATTACK_JSON": str(counts)}
+        # The whole workspace is selected: with another selection its dependencies would be built
+        # once more.
+        command = [
+            "cargo",
+            "test",
+            "--quiet",
+            "--release",
+            "--workspace",
+            "--locked",
+            "--manifest-path",
+            str(_MANIFEST),
+        ]
+        environment = {
+            "COFFER_ATTACK_RUNS": str(runs),
+            "COFFER_ATTACK_SEED": str(seed),
+            "COFFER_ATTACK_JSON": str(counts),
+        }
         if only:
             environment["COFFER_ATTACK_ONLY"] = ",".join(sorted(only))
-        ended = _run([*command, "--test", "attack"], {**os.environ, **environment}, _BUILDS + runs * _RUN)
+        ended = _run(
+            [*command, "--test", "attack"], {**os.environ, **environment}, _BUILDS + runs * _RUN
+        )
         if not counts.is_file():
-            raise RuntimeError(f"the mutations below Spark were not counted: {' '.join(command)} ended with {ended}")
+            raise RuntimeError(
+                f"the mutations below Spark were not counted: {' '.join(command)} ended with "
+                f"{ended}"
+            )
         mutations: dict[str, dict[str, Any]] = json.loads(counts.read_text())["mutations"]
     for name, counted in mutations.items():
         report.row(name).merge(counted)
@@ -60,12 +80,17 @@ def add(report: Report, runs: int, seed: int, only: frozenset[str] = frozenset()
 
 def _run(command: list[str], environment: dict[str, str], seconds: float) -> int:
     """The exit code. What hangs is ended, and is an error."""
-    with subprocess.Popen(command, env=environment, stdout=sys.stderr, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=sys.stderr, start_new_session=True
+    ) as process:
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired as error:
-            raise RuntimeError(f"the mutations below Spark did not end in {seconds:.0f} s") from error
+            raise RuntimeError(
+                f"the mutations below Spark did not end in {seconds:.0f} s"
+            ) from error
         finally:
-            # The test is cargo's child, and would outlive it; so it would when this program is interrupted.
+            # The test is cargo's child, and would outlive it; so it would when this program is
+            # interrupted.
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)

@@ -1,7 +1,8 @@
-"""Mutations of a host about columns that lie in its files as ciphertexts: it can read them, and so it knows what it moves.
+"""Mutations of a host about columns that lie in its files as ciphertexts: it can read them, and so
+it knows what it moves.
 
-Nothing but a digest in the manifest ties such a chunk to its place: ciphertexts under `det`, `ope` and `ore` are as good in
-any other row, and in any table of their link.
+Nothing but a digest in the manifest ties such a chunk to its place: ciphertexts under `det`, `ope`
+and `ore` are as good in any other row, and in any table of their link.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ _ROWS = ("row", "file")  # which row of which file `ashe` and `std` values are
 
 @dataclass(frozen=True)
 class Target:
-    """What is changed: `file` is one of the table's; `words` are the query's; `linked` has columns of the same links, and so
-    has `again`, which was sealed of the very same rows."""
+    """What is changed: `file` is one of the table's; `words` are the query's; `linked` has columns
+    of the same links, and so has `again`, which was sealed of the very same rows."""
 
     table: Pieces
     file: Path
@@ -53,7 +54,8 @@ class Target:
         return rng.choice([file for file in self.table.files if file != self.file])
 
 
-# Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
+# Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite
+# on.
 Change = Callable[[Target, random.Random], str | None]
 
 
@@ -66,9 +68,16 @@ class Cipher:
     needs: frozenset[str] = frozenset({"protected"})
 
     def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
-        pieces, linked, again = fixtures.pieces(cluster), fixtures.linked(cluster), fixtures.again(cluster)
-        # All values of all columns are asked for more often than not: of what is pruned or not named nothing is read.
-        question = rng.choice([Pieces.at_client, Pieces.whole, Pieces.whole, Pieces.question])(pieces, rng)
+        pieces, linked, again = (
+            fixtures.pieces(cluster),
+            fixtures.linked(cluster),
+            fixtures.again(cluster),
+        )
+        # All values of all columns are asked for more often than not: of what is pruned or not
+        # named nothing is read.
+        question = rng.choice([Pieces.at_client, Pieces.whole, Pieces.whole, Pieces.question])(
+            pieces, rng
+        )
         words = frozenset(re.findall(r"\w+", question.sql.lower()))
         target = Target(pieces, rng.choice(pieces.files), words, linked, again)
         with pieces.restored(), linked.restored():
@@ -80,7 +89,7 @@ class Cipher:
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
 
-# ---- bytes of a chunk --------------------------------------------------------------------------------------------------
+# ---- bytes of a chunk --------------------------------------------------------------------------
 
 
 def _flipped(target: Target, rng: random.Random) -> str | None:
@@ -103,7 +112,8 @@ def _replaced(target: Target, rng: random.Random) -> str | None:
 
 
 def _values(repeat: bool) -> Change:
-    """Two ciphertexts of a chunk change places, or one is written over the other: what is left is a chunk like any other."""
+    """Two ciphertexts of a chunk change places, or one is written over the other: what is left is a
+    chunk like any other."""
 
     def change(target: Target, rng: random.Random) -> str | None:
         chunks = target.chunks()
@@ -127,7 +137,11 @@ def _found(
     table: Table, file: Path, chunk: Chunk, content: bytes, rng: random.Random
 ) -> tuple[tuple[int, bytes], tuple[int, bytes]] | None:
     """Two different values of one length that stand in the chunk's bytes once, and where."""
-    column = pq.ParquetFile(table.pristine(file)).read_row_group(chunk.row_group, columns=[chunk.column]).column(0)
+    column = (
+        pq.ParquetFile(table.pristine(file))
+        .read_row_group(chunk.row_group, columns=[chunk.column])
+        .column(0)
+    )
     targets: dict[int, tuple[int, bytes]] = {}
     for index in rng.sample(range(len(column)), min(60, len(column))):
         value = column[index].as_py()
@@ -141,7 +155,7 @@ def _found(
     return None
 
 
-# ---- chunks in another's place -----------------------------------------------------------------------------------------
+# ---- chunks in another's place -----------------------------------------------------------------
 
 
 def _columns_swapped(target: Target, rng: random.Random) -> str | None:
@@ -166,7 +180,11 @@ def _rows_moved(target: Target, rng: random.Random) -> str | None:
         return None
     groups = {(one.row_group, other.row_group) for one, other in pairs}
     chosen = rng.choice(sorted(groups))
-    done = [_swapped(target, one, other) for one, other in pairs if (one.row_group, other.row_group) == chosen]
+    done = [
+        _swapped(target, one, other)
+        for one, other in pairs
+        if (one.row_group, other.row_group) == chosen
+    ]
     return "; ".join(what for what in done if what) or None
 
 
@@ -182,7 +200,8 @@ def _row_numbers(encoding: str) -> Change:
         theirs = [
             other
             for other in target.table.layout(source).chunks
-            if other.encoding == encoding and (source != target.file or other.row_group != chunk.row_group)
+            if other.encoding == encoding
+            and (source != target.file or other.row_group != chunk.row_group)
         ]
         return _copied(target, chunk, target.table, source, rng.choice(theirs)) if theirs else None
 
@@ -220,7 +239,8 @@ def _linked_file(target: Target, rng: random.Random) -> str:
 
 
 def _sealed_again(target: Target, _: random.Random) -> str:
-    """The same rows, as another version of the table would have them. (Tables with stored columns have one version only.)"""
+    """The same rows, as another version of the table would have them. (Tables with stored columns
+    have one version only.)"""
     at = target.table.files.index(target.file)
     source = target.again.files[min(at, len(target.again.files) - 1)]
     shutil.copyfile(source, target.file)
@@ -236,7 +256,8 @@ def _chunk_sealed_again(target: Target, rng: random.Random) -> str | None:
     theirs = [
         other
         for other in target.again.layout(source).chunks
-        if (other.row_group, other.logical, other.encoding) == (chunk.row_group, chunk.logical, chunk.encoding)
+        if (other.row_group, other.logical, other.encoding)
+        == (chunk.row_group, chunk.logical, chunk.encoding)
     ]
     return _copied(target, chunk, target.again, source, theirs[0]) if theirs else None
 
@@ -253,7 +274,7 @@ def _linked_data(target: Target, _: random.Random) -> str:
     return "the files of the linked table under the names of this one's"
 
 
-# ---- the footer, which lies in the clear -------------------------------------------------------------------------------
+# ---- the footer, which lies in the clear -------------------------------------------------------
 
 
 def _footer_flipped(target: Target, rng: random.Random) -> str:
@@ -274,14 +295,20 @@ def _footer_names(target: Target, rng: random.Random) -> str | None:
     one, other = (bytes([len(name)]) + name.encode() for name in pair)
     names_of = {one: other, other: one}
     footer = target.file.read_bytes()[layout.footer.start : layout.footer.stop]
-    renamed = re.sub(re.escape(one) + b"|" + re.escape(other), lambda found: names_of[found.group()], footer)
+    renamed = re.sub(
+        re.escape(one) + b"|" + re.escape(other), lambda found: names_of[found.group()], footer
+    )
     fixtures.overwrite(target.file, layout.footer.start, renamed)
     return f"{' and '.join(pair)} have each other's name in {target.file.name}"
 
 
 def _footer_unsigned(target: Target, rng: random.Random) -> str:
     footer = target.table.layout(target.file).footer
-    fixtures.overwrite(target.file, footer.stop - _SIGNATURE, rng.choice([bytes(_SIGNATURE), rng.randbytes(_SIGNATURE)]))
+    fixtures.overwrite(
+        target.file,
+        footer.stop - _SIGNATURE,
+        rng.choice([bytes(_SIGNATURE), rng.randbytes(_SIGNATURE)]),
+    )
     return f"the last {_SIGNATURE} bytes of the footer of {target.file.name}"
 
 
@@ -294,12 +321,16 @@ def _footer_bounds(target: Target, rng: random.Random) -> str | None:
     for chunk in rng.sample(layout.chunks, len(layout.chunks)):
         if chunk.encoding not in protections.ORDERED:
             continue
-        statistics = metadata.row_group(chunk.row_group).column(names.index(chunk.column)).statistics
+        statistics = (
+            metadata.row_group(chunk.row_group).column(names.index(chunk.column)).statistics
+        )
         bounds = [struct.pack("<q", bound) for bound in (statistics.min, statistics.max)]
         at = [content.find(bound, layout.footer.start, layout.footer.stop) for bound in bounds]
         if min(at) < 0:
             continue
-        for where, bound in zip(at, rng.choice([bounds[::-1], [bounds[0]] * 2, [bounds[1]] * 2]), strict=True):
+        for where, bound in zip(
+            at, rng.choice([bounds[::-1], [bounds[0]] * 2, [bounds[1]] * 2]), strict=True
+        ):
             fixtures.overwrite(target.file, where, bound)
         return f"other bounds of {chunk} of {target.file.name}"
     return None
@@ -313,7 +344,7 @@ def _footer_of_a_linked_table(target: Target, rng: random.Random) -> str:
     return f"{target.file.name} with the footer of {source.name} of the linked table"
 
 
-# ---- helpers -----------------------------------------------------------------------------------------------------------
+# ---- helpers -----------------------------------------------------------------------------------
 
 
 def _one(target: Target, rng: random.Random) -> Chunk | None:
@@ -343,12 +374,15 @@ def _swapped(target: Target, one: Chunk, other: Chunk) -> str | None:
 
 
 def _copied(target: Target, chunk: Chunk, table: Table, source: Path, theirs: Chunk) -> str | None:
-    """As many bytes as there is room for; what is left of a longer chunk stays behind them, where no reader looks."""
+    """As many bytes as there is room for; what is left of a longer chunk stays behind them, where
+    no reader looks."""
     content = source.read_bytes()[theirs.start : theirs.end][: chunk.end - chunk.start]
     if target.file.read_bytes()[chunk.start : chunk.start + len(content)] == content:
         return None
     fixtures.overwrite(target.file, chunk.start, content)
-    return f"{theirs} of {source.name} of {table.name} in the place of {chunk} of {target.file.name}"
+    return (
+        f"{theirs} of {source.name} of {table.name} in the place of {chunk} of {target.file.name}"
+    )
 
 
 MUTATIONS = (

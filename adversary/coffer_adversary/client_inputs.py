@@ -1,7 +1,8 @@
-"""Mutations about what comes to the client: sealed results that the client engine keeps, and puts together with others by itself.
+"""Mutations about what comes to the client: sealed results that the client engine keeps, and puts
+together with others by itself.
 
-Such a query has two parts, which engines run one after the other; what they return stays in the client engine, and the rest
-of the plan runs there over both.
+Such a query has two parts, which engines run one after the other; what they return stays in the
+client engine, and the rest of the plan runs there over both.
 """
 
 from __future__ import annotations
@@ -26,4 +27,7 @@ _MUTATIONS = {
     "client-input-record-of-the-other": "result-commit-of-an-earlier-query",
 }
 
-MUTATIONS = tuple(Applied(name, mutation=mutation, client=True, needs=_NEEDS) for name, mutation in _MUTATIONS.items())
+MUTATIONS = tuple(
+    Applied(name, mutation=mutation, client=True, needs=_NEEDS)
+    for name, mutation in _MUTATIONS.items()
+)

@@ -1,4 +1,5 @@
-"""Objects that do harm when the driver reads them: in a task's result, in what a task counted, or straight to its ports."""
+"""Objects that do harm when the driver reads them: in a task's result, in what a task counted, or
+straight to its ports."""
 
 from __future__ import annotations
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Intrusion:
-    """An object of a class that is not on the driver's allow-list, sent to one of its endpoints over a socket. With
-    `chain`, all its classes are Java's, Scala's and Spark's, and calling what the sender likes is what they do. It must be
-    refused before any code of its class runs, and the next query must have its answer."""
+    """An object of a class that is not on the driver's allow-list, sent to one of its endpoints
+    over a socket. With `chain`, all its classes are Java's, Scala's and Spark's, and calling what
+    the sender likes is what they do. It must be refused before any code of its class runs, and the
+    next query must have its answer."""
 
     name: str
     chain: bool = False
@@ -33,7 +35,9 @@ class Intrusion:
         question = cluster.ask(rng)
         judgement = cluster.judge(question, lambda: cluster.run(question))
         if judgement.verdict != "right_rows":
-            return Outcome(True, "wrong", judgement.check, f"{what}, then {question.name}: {judgement.detail}")
+            return Outcome(
+                True, "wrong", judgement.check, f"{what}, then {question.name}: {judgement.detail}"
+            )
         return Outcome(True, "detected", "COFFER_DESERIALIZATION_FILTER", what)
 
 

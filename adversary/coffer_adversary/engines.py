@@ -1,7 +1,9 @@
-"""Mutations about who an engine is and whom it serves: evidence, challenges, owners, and releases of keys.
+"""Mutations about who an engine is and whom it serves: evidence, challenges, owners, and releases
+of keys.
 
-Simulated evidence measures nothing: an engine of another build shows itself by its version, and by a report that is another.
-What a quote of real hardware must say is a matter of its verifier, and of recorded quotes.
+Simulated evidence measures nothing: an engine of another build shows itself by its version, and by
+a report that is another. What a quote of real hardware must say is a matter of its verifier, and of
+recorded quotes.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class Sites:
         try:
             self.begin()
             self.id = self.own.admitted()
-            kind, answer = self.own.to_engine.ask(pair.RELEASE, self.own.release(self.own.session(), self.id))
+            kind, answer = self.own.to_engine.ask(
+                pair.RELEASE, self.own.release(self.own.session(), self.id)
+            )
         except Silent as silent:
             return str(silent)
         if kind != pair.RELEASED:
@@ -65,7 +69,8 @@ Tell = Callable[[Sites, random.Random], tuple[str, Answer]]
 
 @dataclass(frozen=True)
 class Sent:
-    """One message that is not what it says; whoever gets it must refuse it by a code, and go on serving its owner."""
+    """One message that is not what it says; whoever gets it must refuse it by a code, and go on
+    serving its owner."""
 
     name: str
     tell: Tell
@@ -87,7 +92,7 @@ class Sent:
         return Outcome(True, "detected", code, what)
 
 
-# ---- to the engine -----------------------------------------------------------------------------------------------------
+# ---- to the engine -----------------------------------------------------------------------------
 
 
 def _second_driver(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
@@ -101,7 +106,12 @@ def _owner_key_malformed(sites: Sites, rng: random.Random) -> tuple[str, Answer]
 
 
 def _attest_otherwise(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
-    request: Message = {1: pair.PROTOCOL, 2: sites.own.owner_key, 3: rng.randbytes(32), 4: Pair.APPLICATION}
+    request: Message = {
+        1: pair.PROTOCOL,
+        2: sites.own.owner_key,
+        3: rng.randbytes(32),
+        4: Pair.APPLICATION,
+    }
     what = rng.choice(["protocol", "challenge", "application"])
     if what == "protocol":
         request[1] = rng.choice([0, 2, 3, 2**32 - 1])
@@ -116,20 +126,28 @@ def _release_changed(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     release = sites.own.release(sites.own.session(), sites.id)
     which = rng.choice([_ENCAPSULATED, _SEQUENCE, _CIPHERTEXT])
     # One of a number that was taken before would change nothing, and be taken for a repetition.
-    release[which] = rng.choice([2**32, 2**64 - 1]) if which == _SEQUENCE else _otherwise(field(release, which), rng)
+    release[which] = (
+        rng.choice([2**32, 2**64 - 1])
+        if which == _SEQUENCE
+        else _otherwise(field(release, which), rng)
+    )
     return f"a release with another field {which}", sites.own.to_engine.ask(pair.RELEASE, release)
 
 
 def _release_for_another_engine(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     release = sites.own.release(sites.own.session(), sites.id)
     del rng
-    return "the owner's release to a stranger's engine", sites.strange.to_engine.ask(pair.RELEASE, release)
+    return "the owner's release to a stranger's engine", sites.strange.to_engine.ask(
+        pair.RELEASE, release
+    )
 
 
 def _release_by_another_owner(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     release = sites.strange.release(sites.strange.session(), sites.strange_id)
     del rng
-    return "a stranger's release to the owner's engine", sites.own.to_engine.ask(pair.RELEASE, release)
+    return "a stranger's release to the owner's engine", sites.own.to_engine.ask(
+        pair.RELEASE, release
+    )
 
 
 def _release_of_fields_mixed(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
@@ -141,7 +159,8 @@ def _release_of_fields_mixed(sites: Sites, rng: random.Random) -> tuple[str, Ans
 
 
 def _release_to_a_new_engine(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
-    """The engine was ended and another one started in its place: it has another key, and has attested to nobody."""
+    """The engine was ended and another one started in its place: it has another key, and has
+    attested to nobody."""
     del rng
     release = sites.own.release(sites.own.session(), sites.id)
     engine = pair.Process("coffer-engine", "--memory", "64MiB", "--evidence", "simulated")
@@ -159,10 +178,12 @@ def _of_an_ended_session(sites: Sites, rng: random.Random) -> tuple[str, Answer]
     session = sites.own.session()
     sites.own.to_client.ask(pair.END_SESSION, {1: session})
     del rng
-    return "keys of an ended session", sites.own.to_client.ask(pair.RELEASE_KEYS, {1: session, 2: sites.id})
+    return "keys of an ended session", sites.own.to_client.ask(
+        pair.RELEASE_KEYS, {1: session, 2: sites.id}
+    )
 
 
-# ---- to the client engine ----------------------------------------------------------------------------------------------
+# ---- to the client engine ----------------------------------------------------------------------
 
 
 def _evidence(sites: Sites) -> tuple[bytes, Message]:
@@ -186,7 +207,9 @@ def _with(change: Callable[[Message, random.Random, Sites], str]) -> Tell:
 
 def _other_key(evidence: Message, rng: random.Random, sites: Sites) -> str:
     _, strange = sites.strange.attest(rng.randbytes(32))
-    evidence[_KEY] = rng.choice([field(strange, _KEY), rng.randbytes(32), bytes(32), _otherwise(field(evidence, _KEY), rng)])
+    evidence[_KEY] = rng.choice(
+        [field(strange, _KEY), rng.randbytes(32), bytes(32), _otherwise(field(evidence, _KEY), rng)]
+    )
     return f"evidence over the key {field(evidence, _KEY).hex()}"
 
 
@@ -194,7 +217,13 @@ def _other_report(evidence: Message, rng: random.Random, sites: Sites) -> str:
     _, strange = sites.strange.attest(rng.randbytes(32))
     report = field(evidence, _REPORT)
     evidence[_REPORT] = rng.choice(
-        [_otherwise(report, rng), field(strange, _REPORT), report[: rng.randrange(len(report))], report + b"\0", b""]
+        [
+            _otherwise(report, rng),
+            field(strange, _REPORT),
+            report[: rng.randrange(len(report))],
+            report + b"\0",
+            b"",
+        ]
     )
     return f"a report of {len(field(evidence, _REPORT))} bytes that is another"
 
@@ -202,13 +231,22 @@ def _other_report(evidence: Message, rng: random.Random, sites: Sites) -> str:
 def _other_version(evidence: Message, rng: random.Random, _: Sites) -> str:
     version = field(evidence, _VERSION)
     evidence[_VERSION] = rng.choice(
-        [b"", b"0.0.9", version + b"1", version + b"+unsealed", b"9" * 5000, rng.randbytes(3).hex().encode()]
+        [
+            b"",
+            b"0.0.9",
+            version + b"1",
+            version + b"+unsealed",
+            b"9" * 5000,
+            rng.randbytes(3).hex().encode(),
+        ]
     )
     return f"version {field(evidence, _VERSION)[:40]!r}"
 
 
 def _other_kind(evidence: Message, rng: random.Random, _: Sites) -> str:
-    evidence[_KIND] = rng.choice([b"sgx", b"tdx", b"sev-snp", b"tpm", b"", b"unsealed", b"Simulated", b"x" * 3000])
+    evidence[_KIND] = rng.choice(
+        [b"sgx", b"tdx", b"sev-snp", b"tpm", b"", b"unsealed", b"Simulated", b"x" * 3000]
+    )
     return f"kind {field(evidence, _KIND)[:40]!r}"
 
 
@@ -226,7 +264,9 @@ def _without_a_field(evidence: Message, rng: random.Random, _: Sites) -> str:
 def _noise(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     challenge, _ = _evidence(sites)
     evidence = rng.randbytes(rng.choice([0, 1, 40, 3000]))
-    return f"{len(evidence)} bytes of noise", sites.own.to_client.ask(pair.ADMIT_ENGINE, {1: evidence, 2: challenge})
+    return f"{len(evidence)} bytes of noise", sites.own.to_client.ask(
+        pair.ADMIT_ENGINE, {1: evidence, 2: challenge}
+    )
 
 
 def _again(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
@@ -250,7 +290,9 @@ def _made_up_challenge(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
             raise Silent(f"the engine said {evidence}")
     else:
         _, evidence = _evidence(sites)
-    return f"a challenge of {len(challenge)} bytes that nobody drew", sites.own.admit(evidence, challenge)
+    return f"a challenge of {len(challenge)} bytes that nobody drew", sites.own.admit(
+        evidence, challenge
+    )
 
 
 def _for_another_owner(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
@@ -264,12 +306,16 @@ def _stolen(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     del rng
     challenge = sites.strange.challenge()
     _, evidence = sites.own.attest(challenge)
-    return "the owner's engine presented to a second driver", sites.strange.admit(evidence, challenge)
+    return "the owner's engine presented to a second driver", sites.strange.admit(
+        evidence, challenge
+    )
 
 
 def _unknown_engine(sites: Sites, rng: random.Random) -> tuple[str, Answer]:
     engine = rng.choice([rng.randbytes(16).hex().encode(), sites.strange_id, b"", sites.id[:-1]])
-    return f"keys for the engine {engine!r}", sites.own.to_client.ask(pair.RELEASE_KEYS, {1: sites.own.session(), 2: engine})
+    return f"keys for the engine {engine!r}", sites.own.to_client.ask(
+        pair.RELEASE_KEYS, {1: sites.own.session(), 2: engine}
+    )
 
 
 def _otherwise(content: bytes, rng: random.Random) -> bytes:

@@ -1,7 +1,8 @@
-"""What may come of each mutation: which checks explain its detection, or why right rows are its only right outcome.
+"""What may come of each mutation: which checks explain its detection, or why right rows are its
+only right outcome.
 
-A mutation is declared here before it may run. What is not harmless by its declaration must be detected; where it may come to
-nothing at times, the declaration says why, and how often at most.
+A mutation is declared here before it may run. What is not harmless by its declaration must be
+detected; where it may come to nothing at times, the declaration says why, and how often at most.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from coffer_adversary.mutation import Outcome
 
 @dataclass(frozen=True)
 class Benign:
-    """Why a mutation that must be detected may give right rows at times. `share`: of its applied runs, at most."""
+    """Why a mutation that must be detected may give right rows at times. `share`: of its applied
+    runs, at most."""
 
     reason: str
     share: float
@@ -23,8 +25,9 @@ class Benign:
 
 @dataclass(frozen=True)
 class Declaration:
-    """Of the mutations that fit `pattern`. `codes`: checks that explain a detection; none: the mutation is harmless, for the
-    `reason`, and a refusal is wrong. `benign`: when, all the same, one of the others may give right rows; None: never."""
+    """Of the mutations that fit `pattern`. `codes`: checks that explain a detection; none: the
+    mutation is harmless, for the `reason`, and a refusal is wrong. `benign`: when, all the same,
+    one of the others may give right rows; None: never."""
 
     pattern: str
     codes: frozenset[str]
@@ -34,8 +37,9 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Race:
-    """A refusal that no mutation is to blame for: it must be this code, in this situation. `applied`: whether the mutation
-    had been applied by then; a run that ends so counts neither as detected nor as right."""
+    """A refusal that no mutation is to blame for: it must be this code, in this situation.
+    `applied`: whether the mutation had been applied by then; a run that ends so counts neither as
+    detected nor as right."""
 
     pattern: str
     code: str
@@ -45,13 +49,19 @@ class Race:
 
 # Reviewed one by one; keep it short. What is not here is a wrong refusal.
 RACES: tuple[Race, ...] = tuple(
-    Race("spill-*", "COFFER_MEMORY", applied, "the engine has 8 MiB, and whether a sort fits depends on which task is first")
+    Race(
+        "spill-*",
+        "COFFER_MEMORY",
+        applied,
+        "the engine has 8 MiB, and whether a sort fits depends on which task is first",
+    )
     for applied in (False, True)
 )
 
 
 def _host(*words: str) -> frozenset[str]:
-    """What a host sees of a task, and how the driver says that nothing else came: see `judge.named`."""
+    """What a host sees of a task, and how the driver says that nothing else came: see
+    `judge.named`."""
     return frozenset({*words, *(f"COFFER_TASK {word}" for word in words)})
 
 
@@ -60,13 +70,24 @@ def _by(code: str, *checks: str) -> frozenset[str]:
     return frozenset(f"{code}_{check}" for check in checks)
 
 
-# ---- codes by check ----------------------------------------------------------------------------------------------------
+# ---- codes by check ----------------------------------------------------------------------------
 
-# Streams are checked by the engine that reads them; those of results and of parts at the client, by the client engine.
+# Streams are checked by the engine that reads them; those of results and of parts at the client, by
+# the client engine.
 _TAG = frozenset({"COFFER_FRAME_TAG", "stream_tag"})
-_ORDER = frozenset({"COFFER_FRAME_ORDER", "COFFER_STREAM_CUT", "COFFER_STREAM_FORMAT", "stream_order", "stream_length"})
+_ORDER = frozenset(
+    {
+        "COFFER_FRAME_ORDER",
+        "COFFER_STREAM_CUT",
+        "COFFER_STREAM_FORMAT",
+        "stream_order",
+        "stream_length",
+    }
+)
 _LONGER = frozenset({"COFFER_STREAM_FORMAT", "COFFER_STREAM_LENGTH", "stream_order"})
-_CUT = frozenset({"COFFER_STREAM_CUT", "COFFER_STREAM_LENGTH", "COFFER_STREAM_MISSING", "stream_length"})
+_CUT = frozenset(
+    {"COFFER_STREAM_CUT", "COFFER_STREAM_LENGTH", "COFFER_STREAM_MISSING", "stream_length"}
+)
 _MISSING = frozenset({"COFFER_STREAM_MISSING", "stream_length"})
 _REPEATED = frozenset({"COFFER_STREAM_REPEATED", "stream_order"})
 _ATTEMPT = frozenset({"COFFER_STREAM_ATTEMPT", "stream_identity"})
@@ -84,7 +105,9 @@ _ERROR_BYTES = _by("opening", "tag", "length", "format")
 _SENT = frozenset({"COFFER_OPENING_TAG"})
 _SENT_BYTES = _by("COFFER_OPENING", "TAG", "LENGTH", "FORMAT")
 # A list of attempts, bounds or values that the descriptor pins, and that came not, or as another's.
-_PINNED = _by("COFFER_ATTEMPTS", "MISSING", "STALE", "COUNT") | _by("COFFER_OBJECT", "MISSING", "DIGEST", "FOREIGN")
+_PINNED = _by("COFFER_ATTEMPTS", "MISSING", "STALE", "COUNT") | _by(
+    "COFFER_OBJECT", "MISSING", "DIGEST", "FOREIGN"
+)
 
 # Files: engines' codes, and the client engine's when it reads or publishes.
 _MODULE = frozenset({"COFFER_FILE_TAG", "COFFER_FILE_FORMAT"})
@@ -103,25 +126,40 @@ _VERSION = _by("version", "missing", "digest", "unknown", "chain")
 _NAMES = frozenset({"other_table", "path_not_recorded", "folder_changed"})
 # A plain input is not the one that the query began with.
 _INPUT = frozenset(
-    {"COFFER_INPUT_CHANGED", "input_changed", "COFFER_FILE_DIGEST", "COFFER_FILE_MISSING", "COFFER_FILE_LENGTH"}
+    {
+        "COFFER_INPUT_CHANGED",
+        "input_changed",
+        "COFFER_FILE_DIGEST",
+        "COFFER_FILE_MISSING",
+        "COFFER_FILE_LENGTH",
+    }
 )
 
-# Of messages that are out of turn: the engine says so, or that its task has ended, or what follows finds the connection
-# closed.
+# Of messages that are out of turn: the engine says so, or that its task has ended, or what follows
+# finds the connection closed.
 _TURN = _host("protocol", "cancelled") | {"COFFER_ENGINE_PROTOCOL", "COFFER_ENGINE_LOST"}
 # An engine whose targets are not those of the stage.
 _TARGETS = frozenset({"COFFER_ENGINE_PROTOCOL"})
 
-# ---- why right rows may come all the same -------------------------------------------------------------------------------
+# ---- why right rows may come all the same -------------------------------------------------------
 
 _UNREAD = Benign("a limit or AQE may have what it needs before it reads this target's stream", 0.25)
 _RESULT = Benign("the driver takes rows until a limit is full, and opens no more results", 0.6)
-_PRUNED = Benign("bounds or a limit may let a query do without the row group, page or column that was altered", 0.8)
+_PRUNED = Benign(
+    "bounds or a limit may let a query do without the row group, page or column that was altered",
+    0.8,
+)
 _FOOTER_UNREAD = Benign("a limit may be full before the file is opened", 0.3)
-_REMADE = Benign("a map output that cannot be fetched is made again, or its reader was done before", 0.9)
+_REMADE = Benign(
+    "a map output that cannot be fetched is made again, or its reader was done before", 0.9
+)
 _BROADCAST = Benign("AQE may find the other side empty, and then reads no broadcast", 0.6)
-_SPILLED = Benign("the file may have been read to where it was altered, or is written on and read later", 0.95)
-_WRITTEN = Benign("bytes in the gaps between a Parquet file's pages, or of columns that are not read back", 0.5)
+_SPILLED = Benign(
+    "the file may have been read to where it was altered, or is written on and read later", 0.95
+)
+_WRITTEN = Benign(
+    "bytes in the gaps between a Parquet file's pages, or of columns that are not read back", 0.5
+)
 
 
 def _must(pattern: str, codes: Iterable[str], benign: Benign | None = None) -> Declaration:
@@ -135,7 +173,9 @@ def _harmless(pattern: str, reason: str) -> Declaration:
 # The first pattern that fits a name counts.
 _DECLARATIONS: tuple[Declaration, ...] = (
     # wire.py: inputs of a task
-    _harmless("reorder-streams-in", "streams are told apart by what they are, not by when they come"),
+    _harmless(
+        "reorder-streams-in", "streams are told apart by what they are, not by when they come"
+    ),
     _must("replay-frame-*-out", _TAG, _UNREAD),
     _must("replay-frame-*", _TAG),
     _must("flip-bit-in", _STREAM),
@@ -161,17 +201,25 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("replay-stream-of-*-relabelled", _TAG),
     _must("replay-stream-of-*", _ATTEMPT),
     _must("replay-input-of-*", _ATTEMPT | _MISSING),
-    _harmless("honest-duplicate", "a second run of a task over the same inputs does not count, and changes nothing"),
+    _harmless(
+        "honest-duplicate",
+        "a second run of a task over the same inputs does not count, and changes nothing",
+    ),
     _harmless(
         "tampered-duplicate",
-        "the run over altered inputs is beside the one that counts; that it may not end well is judged below Spark",
+        "the run over altered inputs is beside the one that counts; that it may not end well is "
+        "judged below Spark",
     ),
     # its outcome
     _must("drop-target-out", _MISSING | _TARGETS, _UNREAD),
     _must(
         "swap-targets-out",
         _FOREIGN,
-        Benign("streams that change targets reach one reader all the same when AQE joins these targets", 0.9),
+        Benign(
+            "streams that change targets reach one reader all the same when AQE joins these "
+            "targets",
+            0.9,
+        ),
     ),
     _must("swap-targets-relabelled-out", _TAG, _UNREAD),
     _must("replay-stream-relabelled-out", _TAG, _UNREAD),
@@ -194,18 +242,24 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _harmless("*metrics*", "metrics are shown, and decide nothing"),
     _harmless("false-counters", "what an engine counts in clear is for metrics alone"),
     _harmless("run-twice", "the driver takes one attempt of a task, whichever"),
-    # A made-up word of the host's is passed on as what it is, and one that no engine has is not read as an engine's; where
-    # it says that a sealed error came, none opens.
+    # A made-up word of the host's is passed on as what it is, and one that no engine has is not
+    # read as an engine's; where it says that a sealed error came, none opens.
     _must(
         "failed-invented",
-        _host("failed", "session", "draining", "cancelled", "protocol", "version") | _ERROR_BYTES | {"COFFER_TASK"},
+        _host("failed", "session", "draining", "cancelled", "protocol", "version")
+        | _ERROR_BYTES
+        | {"COFFER_TASK"},
     ),
     # what starts a task
     # Bounds and values are pinned one by one.
     _must(
         "repeat-object",
         {"COFFER_OBJECT_FOREIGN"},
-        Benign("nearly all objects are lists of attempts, of which the same one twice is none too many", 1.0),
+        Benign(
+            "nearly all objects are lists of attempts, of which the same one twice is none too "
+            "many",
+            1.0,
+        ),
     ),
     _harmless("reorder-objects", "objects are told apart by what they are"),
     _must("drop-object", _PINNED),
@@ -239,7 +293,11 @@ _DECLARATIONS: tuple[Declaration, ...] = (
         _host("session") | {"COFFER_KEYS_MISSING"},
         Benign("the session may be open already by the release that an earlier task brought", 0.6),
     ),
-    _must("release-under-another-number", _host("session"), Benign("a session that is open already needs no release", 0.3)),
+    _must(
+        "release-under-another-number",
+        _host("session"),
+        Benign("a session that is open already needs no release", 0.3),
+    ),
     _must("replay-an-ended-session", {"session"}),
     # the conversation
     _must("early-end", _MISSING),
@@ -277,10 +335,15 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("stored-tail-flipped", {"COFFER_FILE_MAGIC", "COFFER_FILE_LENGTH"}, _FOOTER_UNREAD),
     _must("stored-range-zeroed", _BYTES, _PRUNED),
     _must("stored-cut", {"COFFER_FILE_LENGTH"}, _FOOTER_UNREAD),
-    *(_must(f"stored-{what}-swapped", _MODULE | _CHUNK, _PRUNED) for what in ("columns", "row-groups", "pages")),
+    *(
+        _must(f"stored-{what}-swapped", _MODULE | _CHUNK, _PRUNED)
+        for what in ("columns", "row-groups", "pages")
+    ),
     _must("stored-chunk-of-another-file", _MODULE | _CHUNK, _PRUNED),
     _must("stored-file-missing", {"COFFER_FILE_MISSING"}, _FOOTER_UNREAD),
-    _must("stored-file-a-link-to-itself", {"COFFER_FILE_KIND", "COFFER_FILE_MISSING"}, _FOOTER_UNREAD),
+    _must(
+        "stored-file-a-link-to-itself", {"COFFER_FILE_KIND", "COFFER_FILE_MISSING"}, _FOOTER_UNREAD
+    ),
     _must("stored-file-a-folder", {"COFFER_FILE_KIND", "COFFER_FILE_MISSING"}, _FOOTER_UNREAD),
     _must("stored-file-a-pipe", {"COFFER_FILE_KIND", "COFFER_FILE_LENGTH"}, _FOOTER_UNREAD),
     _must("stored-file-a-device", _FOOTER | {"COFFER_FILE_KIND"}, _FOOTER_UNREAD),
@@ -295,11 +358,15 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("version-foreign-*", _MANIFEST | _VERSION),
     _must("version-*", _VERSION),
     _must(
-        "manifest-bit-flipped", _by("manifest", "tag", "format", "version", "key", "foreign") | _VERSION | {"other_table"}
+        "manifest-bit-flipped",
+        _by("manifest", "tag", "format", "version", "key", "foreign") | _VERSION | {"other_table"},
     ),
     _must("manifest-*", _MANIFEST | _VERSION),
     # writes.py
-    _harmless("write-published-file-extended", "what is behind the length that the manifest has is not read"),
+    _harmless(
+        "write-published-file-extended",
+        "what is behind the length that the manifest has is not read",
+    ),
     _harmless("write-published-file-a-link", "a link to the very same bytes moves no bytes"),
     _must("write-outside-of-the-roots", {"denied_folder"}),
     _must("write-published-file-removed", {"COFFER_FILE_MISSING"}),
@@ -315,22 +382,33 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     ),
     _must("write-begun-file-*", _PUBLISHED | _OF_A_FILE, _WRITTEN),
     _must("write-whole-file-*", _PUBLISHED | _OF_A_FILE, _WRITTEN),
-    _must("write-manifest-taken", {"version_taken", "version_unknown", "write_conflict", "manifest_foreign"}),
+    _must(
+        "write-manifest-taken",
+        {"version_taken", "version_unknown", "write_conflict", "manifest_foreign"},
+    ),
     _must("write-manifest-of-a-later-version", {"version_unknown", "version_taken"}),
     _must(
         "write-parents-manifest-missing",
         {"version_missing", "manifest_missing"},
-        Benign("the parent of a table's first version is none; a write that began has read it", 0.8),
+        Benign(
+            "the parent of a table's first version is none; a write that began has read it", 0.8
+        ),
     ),
     _harmless("write-extra-*", "only files that sealed commit records name are published"),
     _harmless("write-temporary-files", "nobody reads a temporary file of others"),
     # paths.py: a table that is opened is the one that its path, as it is written, stands for
-    _harmless("path-moved-behind-a-link-*", "links move bytes, not names: the table's own bytes are read"),
+    _harmless(
+        "path-moved-behind-a-link-*", "links move bytes, not names: the table's own bytes are read"
+    ),
     _must("path-*", _MANIFEST | _VERSION | _NAMES),
     # plain.py: what a query reads of a plain input is what was there when it began
     _must("plain-*-between-runs", _INPUT),
     _must("plain-*-and-maps-lost", _INPUT | {"COFFER_SHUFFLE_LOST"}),
-    _harmless("plain-guess-*", "frames that hold a host's bytes are not compressed, so no length tells of their neighbours"),
+    _harmless(
+        "plain-guess-*",
+        "frames that hold a host's bytes are not compressed, so no length tells of their "
+        "neighbours",
+    ),
     # publication.py: the rows are there once, by the retry or not at all
     _must(
         "publication-put-back-*",
@@ -343,32 +421,53 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _harmless("job-group-guessed", "a group's name is hashed with a salt of the driver's"),
     # below Spark alone: engine/crates/owner/client/tests/attack/scenarios.rs
     _must("repeat-map-of-a-limit", {"mixed"}),
-    _must("repeat-map-of-*", {"mixed"}, Benign("what is summed exactly is the same in any order", 1.0)),
+    _must(
+        "repeat-map-of-*", {"mixed"}, Benign("what is summed exactly is the same in any order", 1.0)
+    ),
     _must("replay-a-session-ended-long-ago", {"session"}),
     _must("lease-*", {"session"}),
     _must("guess-beyond-*", {"too_many_literals"}),
     # shuffle_files.py
     _harmless("shuffle-data-extended", "what is behind the last block is not fetched"),
-    _harmless("shuffle-maps-swapped", "both outputs go to the same readers, and each stream says whose it is"),
-    _must("shuffle-*", _STREAM | {"COFFER_SHUFFLE_LOST", "COFFER_MAPS_MISSING", "COFFER_ATTEMPTS_STALE"}, _REMADE),
-    _harmless("broadcast-streams-swapped", "streams are told apart by what they are, not by when they come"),
+    _harmless(
+        "shuffle-maps-swapped",
+        "both outputs go to the same readers, and each stream says whose it is",
+    ),
+    _must(
+        "shuffle-*",
+        _STREAM | {"COFFER_SHUFFLE_LOST", "COFFER_MAPS_MISSING", "COFFER_ATTEMPTS_STALE"},
+        _REMADE,
+    ),
+    _harmless(
+        "broadcast-streams-swapped",
+        "streams are told apart by what they are, not by when they come",
+    ),
     _must("broadcast-*", _STREAM, _BROADCAST),
-    # spill.py: what a full shuffle puts there are pieces of its streams, and whoever reads those finds out
+    # spill.py: what a full shuffle puts there are pieces of its streams, and whoever reads those
+    # finds out
     _must("spill-removed", {"COFFER_SPILL_MISSING", "COFFER_SPILL_LENGTH"}, _SPILLED),
     _must("spill-*", _STREAM | _by("COFFER_SPILL", "TAG", "ORDER", "LENGTH", "FORMAT"), _SPILLED),
     # reports.py
     *(
         _must(
-            name, {"COFFER_STREAM_MISSING"}, Benign("the reducer that is skipped may be one that a limit does not need", 0.4)
+            name,
+            {"COFFER_STREAM_MISSING"},
+            Benign("the reducer that is skipped may be one that a limit does not need", 0.4),
         )
         for name in ("map-sizes-zero", "map-sizes-one-zero")
     ),
-    _harmless("map-sizes-*", "sizes by an executor's word change how a stage is planned, not what it must read"),
+    _harmless(
+        "map-sizes-*",
+        "sizes by an executor's word change how a stage is planned, not what it must read",
+    ),
     _must("map-of-*", {"COFFER_COMMIT_MISSING"}),
     _must(
         "record-for-other-maps-too",
         {"COFFER_COMMIT_MISSING"},
-        Benign("a record under a neighbour's number is in nobody's way once the neighbour's own came", 0.98),
+        Benign(
+            "a record under a neighbour's number is in nobody's way once the neighbour's own came",
+            0.98,
+        ),
     ),
     *(_must(f"record-{name}", _COMMIT_BYTES) for name in ("flipped", "cut", "empty")),
     *(_must(f"record-{name}", _COMMIT) for name in ("of-an-earlier-map", "of-a-result")),
@@ -399,7 +498,9 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     # engines.py
     _must("engine-second-owner", {"other_owner"}),
     _must("engine-owner-key-malformed", {"malformed_owner_key"}),
-    _must("engine-attest-otherwise", {"other_protocol", "malformed_challenge", "application_too_long"}),
+    _must(
+        "engine-attest-otherwise", {"other_protocol", "malformed_challenge", "application_too_long"}
+    ),
     _must("release-of-an-ended-session", {"session"}),
     _must("release-for-an-unknown-engine", {"engine_unknown"}),
     _must("release-*", {"release"}),
@@ -409,7 +510,14 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("admission-of-another-protocol", {"other_protocol"}),
     _must(
         "admission-without-a-field",
-        {"protocol", "other_protocol", "other_version", "unknown_evidence", "malformed_report", "wrong_binding"},
+        {
+            "protocol",
+            "other_protocol",
+            "other_version",
+            "unknown_evidence",
+            "malformed_report",
+            "wrong_binding",
+        },
     ),
     _must("admission-of-noise", {"protocol"}),
     _must("admission-again", {"unknown_challenge"}),
@@ -434,7 +542,8 @@ def declaration(name: str) -> Declaration:
 
 
 def codes_of(name: str) -> frozenset[str]:
-    """The codes that a mutation of that name may end in; none for one that is harmless. KeyError: nobody has said."""
+    """The codes that a mutation of that name may end in; none for one that is harmless. KeyError:
+    nobody has said."""
     return declaration(name).codes
 
 
@@ -444,23 +553,22 @@ def harmless(name: str) -> bool:
 
 
 def must_be_detected(name: str) -> bool:
-    """Whether a run has failed in which such a mutation was applied and never detected. Not where all of its runs may
-    give right rows: then either outcome is right."""
+    """Whether a run has failed in which such a mutation was applied and never detected. Not where
+    all of its runs may give right rows: then either outcome is right."""
     declared = declaration(name)
     return bool(declared.codes) and (declared.benign is None or declared.benign.share < 1)
 
 
 def too_often(name: str, applied: int, right_rows: int) -> str | None:
-    """What is amiss when so many of the applied runs of a mutation gave right rows; None if nothing is."""
+    """What is amiss when so many of the applied runs of a mutation gave right rows; None if nothing
+    is."""
     declared = declaration(name)
     if not declared.codes or not right_rows:
         return None
     if declared.benign is None:
         return f"right rows in {right_rows} of {applied} runs, and it must be detected"
     if applied >= ENOUGH and right_rows > declared.benign.share * applied:
-        return (
-            f"right rows in {right_rows} of {applied} runs, more than {declared.benign.share:.0%} ({declared.benign.reason})"
-        )
+        return f"right rows in {right_rows} of {applied} runs, more than {declared.benign.share:.0%} ({declared.benign.reason})"
     return None
 
 
@@ -479,7 +587,9 @@ def held(name: str, outcome: Outcome) -> Outcome:
     if _raced(name, outcome):
         return replace(outcome, applied=False, verdict="race")
     if not outcome.applied:
-        return replace(outcome, verdict="wrong", check=f"refused without a mutation: {outcome.check}")
+        return replace(
+            outcome, verdict="wrong", check=f"refused without a mutation: {outcome.check}"
+        )
     if outcome.check in declared.codes:
         return outcome
     return replace(outcome, verdict="wrong", check=f"unexpected {outcome.check}")
@@ -487,5 +597,7 @@ def held(name: str, outcome: Outcome) -> Outcome:
 
 def _raced(name: str, outcome: Outcome) -> bool:
     return any(
-        fnmatchcase(name, race.pattern) and (race.code, race.applied) == (outcome.check, outcome.applied) for race in RACES
+        fnmatchcase(name, race.pattern)
+        and (race.code, race.applied) == (outcome.check, outcome.applied)
+        for race in RACES
     )

@@ -1,4 +1,5 @@
-"""Where attacks on storage happen: tables whose files may be damaged, because a copy of each is kept and put back."""
+"""Where attacks on storage happen: tables whose files may be damaged, because a copy of each is
+kept and put back."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ s = ["ore", "std"]
 
 
 class Table:
-    """A sealed table's folder, and where in its files things lie. The host does not know that as well; it may guess."""
+    """A sealed table's folder, and where in its files things lie. The host does not know that as
+    well; it may guess."""
 
     def __init__(self, cluster: AttackCluster, name: str, folder: Path, plain: Path) -> None:
         self.name = name
@@ -85,8 +87,8 @@ class Table:
 
 
 class Pieces(Table):
-    """A table of several files with several row groups each, of columns that have the same form, with questions whose
-    answers need no Spark."""
+    """A table of several files with several row groups each, of columns that have the same form,
+    with questions whose answers need no Spark."""
 
     ROWS = 140_000
 
@@ -101,7 +103,8 @@ class Pieces(Table):
         rows = pa.table({"id": self._id, "a": self._a, "b": self._b, "s": self._s})
         pq.write_table(rows, plain / "pieces.parquet", row_group_size=8192)
         sealed = cluster.folder / "sealed" / name
-        # So little memory that a file gets several row groups, and threads enough for several files.
+        # So little memory that a file gets several row groups, and threads enough for several
+        # files.
         cluster.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
         super().__init__(cluster, name, sealed, plain / "pieces.parquet")
 
@@ -120,7 +123,11 @@ class Pieces(Table):
             last = first + rng.randrange(1, 3000)
             sql = f"SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id BETWEEN {first} AND {last}"
             some = slice(first, last + 1)
-            row = [str(last + 1 - first), str(int(self._a[some].sum())), str(int(self._b[some].sum()))]
+            row = [
+                str(last + 1 - first),
+                str(int(self._a[some].sum())),
+                str(int(self._b[some].sum())),
+            ]
             return _question(sql, {"n": "bigint", "a": "bigint", "b": "bigint"}, [row])
         sql = f"SELECT a, b, s FROM pieces WHERE id = {first}"
         row = [str(self._a[first]), str(self._b[first]), self._s[first]]
@@ -135,8 +142,8 @@ class Pieces(Table):
         return _question(sql, dict(zip("niabfl", types, strict=True)), [row])
 
     def by_index(self, rng: random.Random) -> Question:
-        """About few rows, of all columns, found by a condition that every row group may fulfil: then engines look at the
-        page index of all."""
+        """About few rows, of all columns, found by a condition that every row group may fulfil:
+        then engines look at the page index of all."""
         below = rng.randrange(1 << 31, 1 << 32)
         sql = f"SELECT id, a, b, s FROM pieces WHERE a < {below}"
         found = np.flatnonzero(self._a < below).tolist()
@@ -148,8 +155,10 @@ class Pieces(Table):
         first, last = rng.randrange(self.ROWS - 3000), rng.randrange(self.ROWS - 3000)
         some = rng.randrange(2, 9)
         sql = (
-            f"SELECT s AS t, b AS v FROM pieces WHERE id BETWEEN {first} AND {first + some} UNION ALL "
-            f"SELECT concat(s, '!') AS t, a AS v FROM pieces WHERE id BETWEEN {last} AND {last + some}"
+            f"SELECT s AS t, b AS v FROM pieces WHERE id BETWEEN {first} AND {first + some} UNION "
+            f"ALL "
+            f"SELECT concat(s, '!') AS t, a AS v FROM pieces WHERE id BETWEEN {last} AND "
+            f"{last + some}"
         )
         rows = [[self._s[at], str(self._b[at])] for at in range(first, first + some + 1)]
         rows += [[self._s[at] + "!", str(self._a[at])] for at in range(last, last + some + 1)]
@@ -162,16 +171,20 @@ class Pieces(Table):
         some = self._b[self._id % modulus != 0]
         if rng.random() < 0.5:
             sql = (
-                "SELECT count(*) AS n, count(DISTINCT k) AS k FROM (SELECT x.a AS k, x.s, y.b, y.id FROM pieces x "
+                "SELECT count(*) AS n, count(DISTINCT k) AS k FROM (SELECT x.a AS k, x.s, y.b, "
+                "y.id FROM pieces x "
                 f"JOIN pieces y ON x.a = y.a WHERE x.b > {-modulus} ORDER BY y.b, x.s)"
             )
             row = [str(int((groups**2).sum())), str(len(groups))]
             return _question(sql, {"n": "bigint", "k": "bigint"}, [row])
         sql = (
             "SELECT count(*) AS n, sum(m) AS m FROM "
-            f"(SELECT id, a, s, sum(b) AS m FROM pieces WHERE id % {modulus} <> 0 GROUP BY id, a, s)"
+            f"(SELECT id, a, s, sum(b) AS m FROM pieces WHERE id % {modulus} <> 0 GROUP BY id, a, "
+            f"s)"
         )
-        return _question(sql, {"n": "bigint", "m": "bigint"}, [[str(len(some)), str(int(some.sum()))]])
+        return _question(
+            sql, {"n": "bigint", "m": "bigint"}, [[str(len(some)), str(int(some.sum()))]]
+        )
 
     def broadcasting(self, rng: random.Random) -> Question:
         """A join whose broadcast side comes from several tasks."""
@@ -181,7 +194,9 @@ class Pieces(Table):
             "SELECT /*+ BROADCAST(y) */ count(*) AS n, sum(y.b) AS b FROM pieces x "
             f"JOIN (SELECT id, b FROM pieces WHERE id % {modulus} = 3) y ON x.id = y.id"
         )
-        return _question(sql, {"n": "bigint", "b": "bigint"}, [[str(len(some)), str(int(some.sum()))]])
+        return _question(
+            sql, {"n": "bigint", "b": "bigint"}, [[str(len(some)), str(int(some.sum()))]]
+        )
 
     def ask(self, cluster: AttackCluster, question: Question) -> Answer:
         """The answer now, over the table as it is opened now."""
@@ -192,11 +207,20 @@ class Pieces(Table):
 def _stored(cluster: AttackCluster, folder: Path) -> dict[str, tuple[str, str]]:
     """By their names in the files: what the stored columns of a table hold, and how."""
     answer = json.loads(cluster.owner.coffer("inspect", folder, "--json").stdout)
-    return {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in answer.get("stored", [])}
+    return {
+        stored["name"]: (stored["column"] or stored["form"], stored["form"])
+        for stored in answer.get("stored", [])
+    }
 
 
 def _question(sql: str, columns: dict[str, str], rows: list[list[str]]) -> Question:
-    return Question(sql, sql, {}, False, Answer([[name, kind] for name, kind in columns.items()], list(rows), 0.0))
+    return Question(
+        sql,
+        sql,
+        {},
+        False,
+        Answer([[name, kind] for name, kind in columns.items()], list(rows), 0.0),
+    )
 
 
 def load(cluster: AttackCluster, name: str, folder: Path) -> None:
@@ -210,13 +234,17 @@ def pieces(cluster: AttackCluster) -> Pieces:
 
 
 def protect(name: str, owner: Owner) -> None:
-    """Appends to a config directory's policy file what the policy of that name says of the tables of pieces."""
-    tables = "".join(f"\n[tables.{table}.columns]{_PROTECTED[name]}" for table in ("pieces", "twin", "again"))
+    """Appends to a config directory's policy file what the policy of that name says of the tables
+    of pieces."""
+    tables = "".join(
+        f"\n[tables.{table}.columns]{_PROTECTED[name]}" for table in ("pieces", "twin", "again")
+    )
     owner.sign(owner.policy + tables)
 
 
 def linked(cluster: AttackCluster) -> Pieces:
-    """A second table of pieces: other rows, the same columns, some of which are linked with the first one's."""
+    """A second table of pieces: other rows, the same columns, some of which are linked with the
+    first one's."""
     return cluster.keep("twin", lambda: Pieces(cluster, "twin", 20261122))
 
 
@@ -227,7 +255,9 @@ def again(cluster: AttackCluster) -> Pieces:
 
 def of_tpch(cluster: AttackCluster, name: str) -> Table:
     """One of the cluster's own tables."""
-    return cluster.keep(f"table {name}", lambda: Table(cluster, name, cluster.sealed[name], cluster.plain[name]))
+    return cluster.keep(
+        f"table {name}", lambda: Table(cluster, name, cluster.sealed[name], cluster.plain[name])
+    )
 
 
 def read_by(cluster: AttackCluster, question: Question) -> list[str]:

@@ -1,5 +1,5 @@
-"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own. Each of a wanted size, or
-None where one row takes more."""
+"""Parquet files that a host can make itself: plain ones, and ones sealed under keys of its own.
+Each of a wanted size, or None where one row takes more."""
 
 from __future__ import annotations
 
@@ -35,18 +35,26 @@ def foreign(source: Path, size: int) -> bytes | None:
     keks = {"footer": os.urandom(16), "columns": os.urandom(16)}
     columns = pq.read_schema(source).names
     config = pe.EncryptionConfiguration(
-        footer_key="footer", column_keys={"columns": columns}, double_wrapping=False, data_key_length_bits=256
+        footer_key="footer",
+        column_keys={"columns": columns},
+        double_wrapping=False,
+        data_key_length_bits=256,
     )
     factory = crypto_factory(keks)
     # Properties are for one file each.
-    return _of_size(source, size, {"encryption_properties": lambda: factory.file_encryption_properties(_KMS, config)})
+    return _of_size(
+        source,
+        size,
+        {"encryption_properties": lambda: factory.file_encryption_properties(_KMS, config)},
+    )
 
 
 _KMS = pe.KmsConnectionConfig()
 
 
 def _of_size(source: Path, size: int, options: dict[str, Callable[[], object]]) -> bytes | None:
-    """As many rows as fit, and zeros before the footer: nothing in a file says how far its footer is from its pages."""
+    """As many rows as fit, and zeros before the footer: nothing in a file says how far its footer
+    is from its pages."""
     rows = pq.read_table(source)
     content = _written(rows, options)
     while len(content) > size and rows.num_rows > 1:
@@ -62,7 +70,10 @@ def _written(rows: pa.Table, options: dict[str, Callable[[], object]]) -> bytes:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "forged.parquet"
         with pq.ParquetWriter(
-            path, rows.schema, store_schema=False, **{name: make() for name, make in options.items()}
+            path,
+            rows.schema,
+            store_schema=False,
+            **{name: make() for name, make in options.items()},
         ) as writer:
             writer.write_table(rows)
         return path.read_bytes()

@@ -1,6 +1,8 @@
-"""A malicious executor: the component of `spark/src/test/…/hostile`, in a jar that is built beside the plugin's.
+"""A malicious executor: the component of `spark/src/test/…/hostile`, in a jar that is built beside
+the plugin's.
 
-It is loaded into the cluster's local driver and sleeps there until a mutation arms one of its mutations for one query.
+It is loaded into the cluster's local driver and sleeps there until a mutation arms one of its
+mutations for one query.
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
 
 
 def configuration(*, coffer: bool = True) -> dict[str, str]:
-    """The settings that put the malicious executor beside Coffer's plugin, into a driver in local mode; without `coffer` it is
-    put into plaintext Spark, for controls.
+    """The settings that put the malicious executor beside Coffer's plugin, into a driver in local
+    mode; without `coffer` it is put into plaintext Spark, for controls.
 
-    There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's life: it forgets its only
-    block manager and has no way to take it back. So they may fail for ever, and a task's result, which Spark would look for
-    in that block manager if it were longer than a megabyte, comes as it is.
+    There, once shuffle data was lost, Spark's heartbeats fail for the rest of the application's
+    life: it forgets its only block manager and has no way to take it back. So they may fail for
+    ever, and a task's result, which Spark would look for in that block manager if it were longer
+    than a megabyte, comes as it is.
     """
     jars = [str(find_jar()), str(jar())]
     plugin = f"{_PACKAGE}.HostilePlugin"
@@ -55,9 +58,10 @@ def jar() -> Path:
 
 @dataclass(frozen=True)
 class Applied:
-    """One mutation of the executor's, applied in the course of a query or of a write. `plans`: the ways of planning under which it
-    finds most to change; any, if empty. `pieces`: in a query whose broadcast comes from several tasks. `mutation`: which one,
-    if its name is not that of the mutation; `client`: in a query of two parts that are put together at the client."""
+    """One mutation of the executor's, applied in the course of a query or of a write. `plans`: the
+    ways of planning under which it finds most to change; any, if empty. `pieces`: in a query whose
+    broadcast comes from several tasks. `mutation`: which one, if its name is not that of the
+    mutation; `client`: in a query of two parts that are put together at the client."""
 
     name: str
     plans: tuple[str, ...] = ()
@@ -105,7 +109,8 @@ class Applied:
 
 
 def call(cluster: AttackCluster, name: str, *arguments: str | int) -> list[str]:
-    """Says something to the cluster's malicious executor. One that is gone, with its driver, has nothing to say."""
+    """Says something to the cluster's malicious executor. One that is gone, with its driver, has
+    nothing to say."""
     return say(cluster.driver, name, *arguments)
 
 
@@ -121,8 +126,8 @@ def say(driver: Driver, name: str, *arguments: str | int) -> list[str]:
 
 
 def send_harm(cluster: AttackCluster, seed: int, *, chain: bool = False) -> tuple[str, str]:
-    """Sends the driver an object over a socket, as executors do; what and where, and its answer. `chain`: one of Java's,
-    Scala's and Spark's own classes alone."""
+    """Sends the driver an object over a socket, as executors do; what and where, and its answer.
+    `chain`: one of Java's, Scala's and Spark's own classes alone."""
     call = "sendChain" if chain else "send"
     what, answer = cluster.within(lambda: cluster.driver.run(_SEND, call=call, seed=seed))
     return what, answer

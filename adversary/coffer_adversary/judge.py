@@ -23,10 +23,12 @@ def codes() -> frozenset[str]:
 
 
 def named(message: str) -> str | None:
-    """The first of Coffer's codes that an error's text has in brackets, as `[COFFER_FRAME]`; None when it has none.
+    """The first of Coffer's codes that an error's text has in brackets, as `[COFFER_FRAME]`; None
+    when it has none.
 
-    Spark's words around it do not matter. `COFFER_TASK` names no check and is skipped when another code is there. Alone it
-    says that no sealed error came: the host's word, which is all there is then, stands behind it, as `COFFER_TASK session`.
+    Spark's words around it do not matter. `COFFER_TASK` names no check and is skipped when another
+    code is there. Alone it says that no sealed error came: the host's word, which is all there is
+    then, stands behind it, as `COFFER_TASK session`.
     """
     brackets = re.findall(r"\[(\w+)\]", message)
     known = [code for code in brackets if code in codes()]

@@ -1,5 +1,5 @@
-"""What a driver's log tells of crashes: in local mode it has the lines of its engines and of its client engine, those too of
-an engine that is gone."""
+"""What a driver's log tells of crashes: in local mode it has the lines of its engines and of its
+client engine, those too of an engine that is gone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from coffer_testing.runner import Driver
 
-# PySpark's level is WARN; what Coffer's programs write to their standard error is logged one below it.
+# PySpark's level is WARN; what Coffer's programs write to their standard error is logged one below
+# it.
 _HEAR = """
 configurator = spark._jvm.org.apache.logging.log4j.core.config.Configurator
 level = spark._jvm.org.apache.logging.log4j.Level.INFO

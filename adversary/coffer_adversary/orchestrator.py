@@ -12,8 +12,9 @@ from coffer_adversary.attack_cluster import PROTECTED, AttackCluster, Kind
 from coffer_adversary.mutation import Mutation, Outcome
 from coffer_adversary.report import Report, Row
 
-# Tries without a place to apply it after which a mutation is given up: where it belongs, and where it may find nothing, as
-# those about broadcasts in a query that ends at the client. So many tries one that must be detected has, until it is.
+# Tries without a place to apply it after which a mutation is given up: where it belongs, and where
+# it may find nothing, as those about broadcasts in a query that ends at the client. So many tries
+# one that must be detected has, until it is.
 _TRIES = 40
 _TRIES_ELSEWHERE = 8
 # Of all runs, in each cluster of protected columns.
@@ -30,13 +31,15 @@ def kinds_of(mutation: Mutation) -> tuple[Kind, ...]:
 
 
 def _spent(row: Row) -> float:
-    """The seconds that a mutation has had. A run counts for a fifth of one, or those without Spark would be nearly all."""
+    """The seconds that a mutation has had. A run counts for a fifth of one, or those without Spark
+    would be nearly all."""
     return max(row.seconds, 0.2 * row.tried)
 
 
 class Campaign:
-    """Runs mutations in clusters made by `cluster`, one cluster after the other, and counts. `seed`: everything that is drawn
-    comes from it; what Spark's threads do in which order does not."""
+    """Runs mutations in clusters made by `cluster`, one cluster after the other, and counts.
+    `seed`: everything that is drawn comes from it; what Spark's threads do in which order does
+    not."""
 
     def __init__(
         self,
@@ -53,8 +56,9 @@ class Campaign:
         self.report = Report([mutation.name for mutation in self._mutations])
 
     def until(self, runs: int, seconds: float | None = None) -> Report:
-        """So many applied runs in all, at least one of each mutation. Mutations get equal shares of the time, so cheap ones
-        run more often. With `seconds`, it ends at that time with as many as there were."""
+        """So many applied runs in all, at least one of each mutation. Mutations get equal shares of
+        the time, so cheap ones run more often. With `seconds`, it ends at that time with as many as
+        there were."""
         started = time.monotonic()
         # The cluster first: its runs are few, the rest is filled in local mode.
         for kind in ("cluster", *PROTECTED, "local"):
@@ -74,8 +78,8 @@ class Campaign:
         return self.report
 
     def once(self, mutation: Mutation, cluster: AttackCluster) -> Row:
-        """Tries a mutation until it was applied once, and, where it belongs, until it was detected if it must be. A finding
-        ends it too: more tries would not take that away."""
+        """Tries a mutation until it was applied once, and, where it belongs, until it was detected
+        if it must be. A finding ends it too: more tries would not take that away."""
         row = self.report.row(mutation.name)
         before = (row.tried, row.applied, row.wrong)
         elsewhere = cluster.policy is not None and "query" in mutation.needs
@@ -91,7 +95,9 @@ class Campaign:
             self._say(f"{mutation.name}: not applied in {row.tried - before[0]} tries")
         return row
 
-    def _run(self, cluster: AttackCluster, mutations: list[Mutation], runs: int, deadline: float | None) -> None:
+    def _run(
+        self, cluster: AttackCluster, mutations: list[Mutation], runs: int, deadline: float | None
+    ) -> None:
         live = [mutation for mutation in mutations if self.report.row(mutation.name).applied]
         reported = time.monotonic()
         while live and self.report.applied < runs:

@@ -1,4 +1,5 @@
-"""An engine and its owner's client engine without Spark between them: the harness is the executor and speaks both protocols.
+"""An engine and its owner's client engine without Spark between them: the harness is the executor
+and speaks both protocols.
 
 Messages are protobuf, of which this needs little: varints, and fields that are bytes.
 """
@@ -88,16 +89,26 @@ def _read(content: bytes, at: int) -> tuple[int, int]:
 
 
 class Process:
-    """One of Coffer's programs, listening on a socket in a folder of its own. Ends with its standard input."""
+    """One of Coffer's programs, listening on a socket in a folder of its own. Ends with its
+    standard input."""
 
     def __init__(self, program: str, *arguments: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="pair-", dir="/tmp"))
         self.log = self._folder / "log"
-        command = [str(find_binary(program)), "--listen", f"unix:{self._folder}/s", "--lifeline", "stdin", *arguments]
+        command = [
+            str(find_binary(program)),
+            "--listen",
+            f"unix:{self._folder}/s",
+            "--lifeline",
+            "stdin",
+            *arguments,
+        ]
         if program == "coffer-engine":
             command += ["--spill-dir", str(self._folder / "spill")]
         with self.log.open("wb") as log:
-            self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+            self._process = start(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
         ready = line_of(self._process, PATIENCE)
         if not ready:
             raise Silent(f"{program} did not start: {self.log.read_text()}")
@@ -151,12 +162,19 @@ class Connection:
 
 
 class Pair:
-    """An owner's client engine, and an engine. Attestation as it should be is at hand as one call; every step also alone."""
+    """An owner's client engine, and an engine. Attestation as it should be is at hand as one call;
+    every step also alone."""
 
     APPLICATION = b"the harness"
 
     def __init__(self, owner: Owner) -> None:
-        self.client = Process("coffer-client", "--home", str(owner.home), "--passphrase-file", str(owner.passphrase_file))
+        self.client = Process(
+            "coffer-client",
+            "--home",
+            str(owner.home),
+            "--passphrase-file",
+            str(owner.passphrase_file),
+        )
         self.engine = Process("coffer-engine", "--memory", "64MiB", "--evidence", "simulated")
         self._open: list[Connection] = []
         self.begin()
@@ -177,7 +195,12 @@ class Pair:
 
     def attest(self, challenge: bytes, owner_key: bytes | None = None) -> tuple[int, Message]:
         """The engine's evidence, or what it says instead."""
-        request: Message = {1: PROTOCOL, 2: owner_key or self.owner_key, 3: challenge, 4: self.APPLICATION}
+        request: Message = {
+            1: PROTOCOL,
+            2: owner_key or self.owner_key,
+            3: challenge,
+            4: self.APPLICATION,
+        }
         return self.to_engine.ask(ATTEST, request)
 
     def admit(self, evidence: Message, challenge: bytes) -> tuple[int, Message]:

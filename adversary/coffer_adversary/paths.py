@@ -1,8 +1,9 @@
-"""Attacks on which table a path means: a host gives one sealed table's path to another one's bytes, by links, by names,
-by copies.
+"""Attacks on which table a path means: a host gives one sealed table's path to another one's bytes,
+by links, by names, by copies.
 
-All tables here have the same columns under the same owner, so nothing but the table's identity tells them apart. Links move
-bytes, not names: what a path is spelled as decides which table is meant.
+All tables here have the same columns under the same owner, so nothing but the table's identity
+tells them apart. Links move bytes, not names: what a path is spelled as decides which table is
+meant.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _numbers = count()
 _LOCAL = frozenset({"local"})
 # folder of the shelf → the rows of the table that lies there: no two have one in common.
 _TABLES = {"first/one": 1, "first/two": 2, "second/one": 3, "second/two": 4}
-_ROWS = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 = {}"
+_ROWS = (
+    "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 = {}"
+)
 _NEW = "SELECT CAST(-1 AS BIGINT) AS k, CAST(0 AS DECIMAL(15, 2)) AS v, 'new' AS s"
 
 
@@ -49,7 +52,10 @@ class Shelf:
         for target, rest in _TABLES.items():
             (self.folder / target).parent.mkdir(parents=True, exist_ok=True)
             rows = _ROWS.format(rest)
-            self._run(f"CREATE TABLE {self.names[target]} USING coffer LOCATION '{self.folder / target}' AS {rows}")
+            self._run(
+                f"CREATE TABLE {self.names[target]} USING coffer "
+                f"LOCATION '{self.folder / target}' AS {rows}"
+            )
             self.rows[target] = self._run(f"SELECT * FROM {self.names[target]}")
         shutil.copytree(self.folder, self._pristine, symlinks=True)
 
@@ -83,7 +89,7 @@ def shelf(cluster: AttackCluster) -> Shelf:
     return cluster.keep("shelf", lambda: Shelf(cluster))
 
 
-# ---- what a host does to the path of the second table ------------------------------------------------------------------
+# ---- what a host does to the path of the second table ------------------------------------------
 
 # The table that is meant, and the one whose bytes lie there then.
 _MEANT, _OTHER = "first/two", "first/one"
@@ -164,7 +170,7 @@ def _moved(shelf: Shelf, _: random.Random) -> str:
     return "its folder moved, and a link to it in its place"
 
 
-# ---- what is asked meanwhile -------------------------------------------------------------------------------------------
+# ---- what is asked meanwhile -------------------------------------------------------------------
 
 _APPEND = "spark.sql(rows).write.format('coffer').mode(mode).save(path)"
 
@@ -197,7 +203,10 @@ def _sql(command: str) -> Callable[[Shelf, AttackCluster], None]:
     return run
 
 
-_READS: dict[str, Callable[[Shelf, AttackCluster], Answer]] = {"load": _by_path, "location": _by_location}
+_READS: dict[str, Callable[[Shelf, AttackCluster], Answer]] = {
+    "load": _by_path,
+    "location": _by_location,
+}
 _WRITES: dict[str, Callable[[Shelf, AttackCluster], None]] = {
     "append": _saved("append"),
     "overwrite": _saved("overwrite"),
@@ -209,7 +218,8 @@ _WRITES: dict[str, Callable[[Shelf, AttackCluster], None]] = {
 
 @dataclass(frozen=True)
 class Astray:
-    """One change of a path while its table is read or written. A write must be refused, and leave every table as it was."""
+    """One change of a path while its table is read or written. A write must be refused, and leave
+    every table as it was."""
 
     name: str
     change: Callable[[Shelf, random.Random], str]
@@ -244,11 +254,17 @@ class Astray:
                 raise Unwritten(f"after the refused write {amiss}") from None
             raise
         mine.restore()
-        raise Unwritten(f"the write was not refused; then {mine.amiss() or 'all tables are as they were'}")
+        raise Unwritten(
+            f"the write was not refused; then {mine.amiss() or 'all tables are as they were'}"
+        )
 
 
 MUTATIONS = (
-    *(Astray(f"path-{how}-{use}", change, read=read) for how, change in _CHANGES.items() for use, read in _READS.items()),
+    *(
+        Astray(f"path-{how}-{use}", change, read=read)
+        for how, change in _CHANGES.items()
+        for use, read in _READS.items()
+    ),
     *(
         Astray(f"path-{how}-{use}", change, write=write)
         for how, change in _CHANGES.items()

@@ -1,7 +1,9 @@
-"""Attacks through plain inputs: tables that the policy lists as unverified, whose bytes a host may choose, and choose again.
+"""Attacks through plain inputs: tables that the policy lists as unverified, whose bytes a host may
+choose, and choose again.
 
-What a host plants there may be read; it must not tell guesses. So a query reads the bytes that were there when it began,
-in every task and every repetition, and no length of a frame tells what lies beside the host's bytes in it.
+What a host plants there may be read; it must not tell guesses. So a query reads the bytes that were
+there when it began, in every task and every repetition, and no length of a frame tells what lies
+beside the host's bytes in it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _FIRST = 0x5EA1ED0000000000
 
 
 class Inputs:
-    """A plain table beside the sealed ones, written so that a page can be changed without a change of any length."""
+    """A plain table beside the sealed ones, written so that a page can be changed without a change
+    of any length."""
 
     def __init__(self, cluster: AttackCluster) -> None:
         self.folder = cluster.inputs / "offers"
@@ -51,7 +54,12 @@ class Inputs:
 
     def write(self, texts: list[str]) -> None:
         table = pa.table({"k": list(range(_ROWS)), "n": self.numbers, "t": texts})
-        options = {"compression": "none", "use_dictionary": False, "write_statistics": False, "store_schema": False}
+        options = {
+            "compression": "none",
+            "use_dictionary": False,
+            "write_statistics": False,
+            "store_schema": False,
+        }
         pq.write_table(table, self.file, **options)
 
     def restore(self) -> None:
@@ -69,7 +77,7 @@ def inputs(cluster: AttackCluster) -> Inputs:
     return cluster.keep("plain inputs", lambda: Inputs(cluster))
 
 
-# ---- other bytes for a query that has begun ----------------------------------------------------------------------------
+# ---- other bytes for a query that has begun ----------------------------------------------------
 
 # The same DataFrame twice, with something done in between: what a repeated task reads.
 _BEGIN = """
@@ -91,11 +99,13 @@ from coffer_testing.answers import encode
 result = [[encode(value) for value in row] for row in spark.begun.collect()]
 """
 _NO_SHUFFLE = (
-    "SELECT k, n FROM offers WHERE k < 50 UNION ALL SELECT o_orderkey AS k, o_orderkey AS n FROM orders "
+    "SELECT k, n FROM offers WHERE k < 50 UNION ALL SELECT o_orderkey AS k, o_orderkey AS n FROM "
+    "orders "
     "WHERE o_orderkey < 100"
 )
 _SHUFFLED = (
-    "SELECT /*+ MERGE(p) */ o.o_orderkey AS k, p.n AS n FROM orders o JOIN offers p ON o.o_orderkey = p.k "
+    "SELECT /*+ MERGE(p) */ o.o_orderkey AS k, p.n AS n FROM orders o JOIN offers p ON "
+    "o.o_orderkey = p.k "
     "WHERE o.o_orderkey < 400"
 )
 
@@ -142,8 +152,9 @@ def _gone(inputs: Inputs, _: random.Random) -> str:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A query is begun, the plain table's bytes become others, and tasks of the query run again: with `lost`, because
-    what the first ones wrote is lost, else because the user asks for the rows once more."""
+    """A query is begun, the plain table's bytes become others, and tasks of the query run again:
+    with `lost`, because what the first ones wrote is lost, else because the user asks for the rows
+    once more."""
 
     name: str
     change: Change
@@ -154,10 +165,16 @@ class Rewritten:
         mine = inputs(cluster)
         mine.load()
         sql = _SHUFFLED if self.lost else _NO_SHUFFLE
-        conf = {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"} if self.lost else {}
+        conf = (
+            {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+            if self.lost
+            else {}
+        )
         what = []
         try:
-            schema, rows, folders = cluster.within(lambda: cluster.driver.run(_BEGIN, sql=sql, conf=conf))
+            schema, rows, folders = cluster.within(
+                lambda: cluster.driver.run(_BEGIN, sql=sql, conf=conf)
+            )
             question = Question(self.name, sql, {}, False, Answer(schema, rows, 0.0))
             what.append(self.change(mine, rng))
             if self.lost:
@@ -166,7 +183,8 @@ class Rewritten:
                     path.unlink(missing_ok=True)
                 what.append(f"{len(files)} shuffle files lost")
             judgement = cluster.judge(
-                question, lambda: Answer(schema, cluster.within(lambda: cluster.driver.run(_AGAIN)), 0.0)
+                question,
+                lambda: Answer(schema, cluster.within(lambda: cluster.driver.run(_AGAIN)), 0.0),
             )
         finally:
             mine.restore()
@@ -174,11 +192,12 @@ class Rewritten:
         return Outcome(True, judgement.verdict, judgement.check, f"{detail}: {judgement.detail}")
 
 
-# ---- guesses -----------------------------------------------------------------------------------------------------------
+# ---- guesses -----------------------------------------------------------------------------------
 
 # A task holds sealed words and the host's in one batch, and sends them on in one frame.
 _GUESSED = (
-    "SELECT /*+ REPARTITION(1) */ s, t, k FROM (SELECT /*+ BROADCAST(p) */ o.o_clerk AS s, p.t AS t, o.o_orderkey AS k "
+    "SELECT /*+ REPARTITION(1) */ s, t, k FROM (SELECT /*+ BROADCAST(p) */ o.o_clerk AS s, p.t AS "
+    "t, o.o_orderkey AS k "
     "FROM orders o JOIN offers p ON o.o_orderkey % 400 = p.k WHERE o.o_orderkey < 1600)"
 )
 _WRITTEN = """
@@ -197,8 +216,9 @@ result = [len(rows), sizes]
 
 @dataclass(frozen=True)
 class Guess:
-    """The host plants a guess and sees what its executor sends: were words of the table packed together with the host's,
-    one that is there would make shorter frames than one that is not. `words`: of how many rows are guessed."""
+    """The host plants a guess and sees what its executor sends: were words of the table packed
+    together with the host's, one that is there would make shorter frames than one that is not.
+    `words`: of how many rows are guessed."""
 
     name: str
     words: int
@@ -213,7 +233,10 @@ class Guess:
                 guesses = rng.sample(clerks, self.words)
                 if not hit:
                     # Of the same letters and lengths, and of nobody.
-                    guesses = [guess[:6] + "".join(rng.sample(guess[6:], len(guess) - 6)) for guess in guesses]
+                    guesses = [
+                        guess[:6] + "".join(rng.sample(guess[6:], len(guess) - 6))
+                        for guess in guesses
+                    ]
                     guesses = [guess if guess not in clerks else guess[::-1] for guess in guesses]
                 mine.write([guesses[row % len(guesses)] for row in range(_ROWS)])
                 lengths.append(self._sent(cluster, mine))

@@ -1,5 +1,5 @@
-"""What Spark tells an executor of a job beside its tasks: a name that the user gave a group of jobs must not be guessed
-from it."""
+"""What Spark tells an executor of a job beside its tasks: a name that the user gave a group of jobs
+must not be guessed from it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 
 def _hashes(name: str) -> set[str]:
     """The first 16 digits of all that a name hashes to without a salt, and the name."""
-    return {name} | {hashlib.new(how, name.encode(encoding)).hexdigest()[:16] for how in _HASHES for encoding in _ENCODINGS}
+    return {name} | {
+        hashlib.new(how, name.encode(encoding)).hexdigest()[:16]
+        for how in _HASHES
+        for encoding in _ENCODINGS
+    }
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,17 @@ class Grouped:
         hostile.call(cluster, "arm", "job-groups-read", rng.getrandbits(48))
         judgement = cluster.judge(question, run)
         seen.extend(hostile.call(cluster, "disarm"))
-        guessed = [name for name in _NAMES if any(digest in what for digest in _hashes(name) for what in seen)]
+        guessed = [
+            name
+            for name in _NAMES
+            if any(digest in what for digest in _hashes(name) for what in seen)
+        ]
         detail = f"{question.name}: {len(set(seen))} groups seen, as {sorted(set(seen))[:1]}"
         if guessed:
             return Outcome(True, "wrong", "group-guessed", f"{detail}: {guessed[0]!r}")
-        return Outcome(bool(seen), judgement.verdict, judgement.check, f"{detail}: {judgement.detail}")
+        return Outcome(
+            bool(seen), judgement.verdict, judgement.check, f"{detail}: {judgement.detail}"
+        )
 
 
 MUTATIONS = (Grouped(),)

@@ -1,4 +1,5 @@
-"""Control of the proxies: the programs that stand in for `coffer-engine` beside each executor (adversary/proxy).
+"""Control of the proxies: the programs that stand in for `coffer-engine` beside each executor
+(adversary/proxy).
 
 Each listens on a socket of its own in one folder, and takes one line of JSON for each connection.
 """
@@ -19,14 +20,23 @@ from coffer import find_binary
 from coffer_testing import programs
 
 # The answer of one that is not there any more.
-_GONE = {"what": None, "seen": 0, "served": 0, "alive": False, "engine": 0, "panics": [], "mutations": {}, "answer": ""}
+_GONE = {
+    "what": None,
+    "seen": 0,
+    "served": 0,
+    "alive": False,
+    "engine": 0,
+    "panics": [],
+    "mutations": {},
+    "answer": "",
+}
 _PATIENCE = 10.0  # seconds for a proxy to answer
 
 
 @dataclass(frozen=True)
 class Done:
-    """What an armed mutation came to: to what it was applied (None: to nothing), in how many places it could have been, and how
-    many tasks the engine behind it was given meanwhile."""
+    """What an armed mutation came to: to what it was applied (None: to nothing), in how many places
+    it could have been, and how many tasks the engine behind it was given meanwhile."""
 
     what: str | None
     seen: int
@@ -35,8 +45,8 @@ class Done:
 
 @dataclass(frozen=True)
 class Health:
-    """Of the engines behind the proxies: process ids of those that run, lines of their logs that tell of a panic, and how
-    those ended that ended by themselves."""
+    """Of the engines behind the proxies: process ids of those that run, lines of their logs that
+    tell of a panic, and how those ended that ended by themselves."""
 
     engines: frozenset[int]
     panics: tuple[str, ...]
@@ -55,21 +65,28 @@ class Proxies:
         self._folder = Path(tempfile.mkdtemp(prefix="sab-", dir="/tmp"))
 
     def environment(self) -> dict[str, str]:
-        """For the process that starts executors. No COFFER_ before the names: workers do not inherit those."""
-        return {"PROXY_CONTROL": str(self._folder), "PROXY_ENGINE": str(find_binary("coffer-engine"))}
+        """For the process that starts executors. No COFFER_ before the names: workers do not
+        inherit those."""
+        return {
+            "PROXY_CONTROL": str(self._folder),
+            "PROXY_ENGINE": str(find_binary("coffer-engine")),
+        }
 
     def close(self) -> None:
         """To be called when the processes are gone."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def arm(self, mutation: str, seed: int, skip: int = 0) -> None:
-        """The next place where `mutation` can be applied is spared `skip` times, then it is applied, once."""
+        """The next place where `mutation` can be applied is spared `skip` times, then it is
+        applied, once."""
         for control in self._sockets():
             self._ask(control, {"do": "arm", "mutation": mutation, "seed": seed, "skip": skip})
 
     def arm_at_start(self, mutation: str, seed: int) -> None:
         """For proxies that are not there yet: what is said once, when an engine begins."""
-        (self._folder / "boot.json").write_text(json.dumps({"do": "arm", "mutation": mutation, "seed": seed, "skip": 0}))
+        (self._folder / "boot.json").write_text(
+            json.dumps({"do": "arm", "mutation": mutation, "seed": seed, "skip": 0})
+        )
 
     def disarm(self) -> Done:
         """Ends the mutation, and tells of it."""
@@ -86,8 +103,12 @@ class Proxies:
         )
 
     def probe(self, mutation: str, seed: int) -> dict[str, Any]:
-        """A mutation that needs no query, applied to each engine: `what` was said (None: nothing could be), and its `answer`."""
-        answers = [self._ask(control, {"do": "probe", "mutation": mutation, "seed": seed}) for control in self._sockets()]
+        """A mutation that needs no query, applied to each engine: `what` was said (None: nothing
+        could be), and its `answer`."""
+        answers = [
+            self._ask(control, {"do": "probe", "mutation": mutation, "seed": seed})
+            for control in self._sockets()
+        ]
         return next((answer for answer in answers if answer["what"]), {"what": None, "answer": ""})
 
     def mutations(self) -> dict[str, str]:
@@ -100,7 +121,9 @@ class Proxies:
         answers = [self._ask(control, {"do": "health"}) for control in self._sockets()]
         fallen = []
         for fell in sorted(self._folder.glob("*.fell")):
-            fallen.append(f"the engine behind process {fell.stem} ended by itself: {fell.read_text()}")
+            fallen.append(
+                f"the engine behind process {fell.stem} ended by itself: {fell.read_text()}"
+            )
             fell.unlink()
         return Health(
             frozenset(answer["engine"] for answer in answers if answer["alive"]),
@@ -108,7 +131,8 @@ class Proxies:
         )
 
     def end_engines(self) -> None:
-        """Proxies and their engines exit at once, as if the host had killed them; the executors start new ones."""
+        """Proxies and their engines exit at once, as if the host had killed them; the executors
+        start new ones."""
         for control in self._sockets():
             self._ask(control, {"do": "die"})
             process = Path("/proc") / control.stem

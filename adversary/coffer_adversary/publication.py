@@ -1,8 +1,8 @@
-"""Attacks on a publication that failed: the host lets it fail, keeps all that was written for it, and puts that back when
-it likes.
+"""Attacks on a publication that failed: the host lets it fail, keeps all that was written for it,
+and puts that back when it likes.
 
-A user who is told that an INSERT failed says it again. Whatever the host puts back, the rows must be there once, or the
-table is refused.
+A user who is told that an INSERT failed says it again. Whatever the host puts back, the rows must
+be there once, or the table is refused.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ When = Literal["before", "between", "during", "after"]
 
 
 class Keeper:
-    """Keeps, from a thread of its own, every file that is ever in a table's folder, by a link to its bytes: also what is
-    there for the blink of an eye only, and what is removed again. `begun` is called once, when the first new data file
-    is there."""
+    """Keeps, from a thread of its own, every file that is ever in a table's folder, by a link to
+    its bytes: also what is there for the blink of an eye only, and what is removed again. `begun`
+    is called once, when the first new data file is there."""
 
     def __init__(self, folder: Path, museum: Path, begun: Callable[[], object]) -> None:
         self._begun = begun
@@ -65,12 +65,20 @@ class Keeper:
     @property
     def staged(self) -> Path | None:
         """The manifest of the publication that failed: what its temporary file held."""
-        found = [copy for path, copy in self.kept.items() if path not in self.before and path.name.startswith(".tmp-")]
+        found = [
+            copy
+            for path, copy in self.kept.items()
+            if path not in self.before and path.name.startswith(".tmp-")
+        ]
         return found[0] if found else None
 
     def files(self) -> list[tuple[Path, Path]]:
         """New data files: where they lay, and what is left of them."""
-        return [(path, copy) for path, copy in self.kept.items() if path not in self.before and path.suffix == ".parquet"]
+        return [
+            (path, copy)
+            for path, copy in self.kept.items()
+            if path not in self.before and path.suffix == ".parquet"
+        ]
 
     def _watch(self) -> None:
         begun = False
@@ -94,9 +102,9 @@ class Keeper:
 
 @dataclass(frozen=True)
 class PutBack:
-    """An INSERT whose manifest finds its name taken; then the host clears the name and puts manifest and files there:
-    before the INSERT is said again, with a look at the table in between, while it runs again, or when it has ended
-    well."""
+    """An INSERT whose manifest finds its name taken; then the host clears the name and puts
+    manifest and files there: before the INSERT is said again, with a look at the table in between,
+    while it runs again, or when it has ended well."""
 
     name: str
     when: When
@@ -119,20 +127,34 @@ class PutBack:
         what = ["nothing"]
         try:
             how = rng.choice(["noise", "folder", "older"])
-            with Keeper(folder, cluster.folder / "kept" / table, lambda: self._take(taken, how, rng)) as keeper:
+            with Keeper(
+                folder, cluster.folder / "kept" / table, lambda: self._take(taken, how, rng)
+            ) as keeper:
                 try:
                     run(insert)
                 except QueryFailed as error:
                     code = named(error.message)
                     if code is None or code in DEFECTS:
-                        return Outcome(True, "wrong", code or "no-code", f"the name taken ({how}): {error.message[:300]}")
+                        return Outcome(
+                            True,
+                            "wrong",
+                            code or "no-code",
+                            f"the name taken ({how}): {error.message[:300]}",
+                        )
                 else:
-                    return Outcome(False, "right_rows", "", "it was published before its name was taken")
+                    return Outcome(
+                        False, "right_rows", "", "it was published before its name was taken"
+                    )
             fixtures.remove(taken)
             if keeper.staged is None:
                 return Outcome(False, "right_rows", "", "the manifest was not seen")
-            what = [f"the name taken ({how}), then manifest and {len(keeper.files())} files put back {self.when} the retry"]
-            judgement = cluster.judge(question, lambda: self._retried(cluster, insert, table, keeper, taken))
+            what = [
+                f"the name taken ({how}), then manifest and {len(keeper.files())} files put back "
+                f"{self.when} the retry"
+            ]
+            judgement = cluster.judge(
+                question, lambda: self._retried(cluster, insert, table, keeper, taken)
+            )
         finally:
             _drop(cluster, table, folder)
         detail = f"{what[0]}: {judgement.detail}" if judgement.detail else what[0]
@@ -150,7 +172,9 @@ class PutBack:
             else:
                 shutil.copy(taken.with_name("manifest-0000000001"), taken)
 
-    def _retried(self, cluster: AttackCluster, insert: str, table: str, keeper: Keeper, taken: Path) -> Answer:
+    def _retried(
+        self, cluster: AttackCluster, insert: str, table: str, keeper: Keeper, taken: Path
+    ) -> Answer:
         def put_back() -> None:
             assert keeper.staged
             for path, copy in [(taken, keeper.staged), *keeper.files()]:
@@ -167,7 +191,9 @@ class PutBack:
         if self.when == "between":
             seen = run(read)
             if len(seen.rows) != 25:
-                raise Unwritten(f"after an INSERT that failed the table has {len(seen.rows)} rows of 25")
+                raise Unwritten(
+                    f"after an INSERT that failed the table has {len(seen.rows)} rows of 25"
+                )
         if self.when == "during":
             over = threading.Event()
 

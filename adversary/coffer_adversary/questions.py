@@ -1,4 +1,5 @@
-"""What is asked under attack: TPC-H's queries as Spark may plan them, and writes that are read back."""
+"""What is asked under attack: TPC-H's queries as Spark may plan them, and writes that are read
+back."""
 
 from __future__ import annotations
 
@@ -28,12 +29,14 @@ _LOADED = "SELECT * FROM {table}"
 _WRITES = {
     "ctas": (
         (),
-        "CREATE TABLE {table} USING coffer AS SELECT l_orderkey, l_linenumber, l_comment, l_extendedprice FROM lineitem"
+        "CREATE TABLE {table} USING coffer AS SELECT l_orderkey, l_linenumber, l_comment, "
+        "l_extendedprice FROM lineitem"
         " WHERE l_quantity > 45",
     ),
     "ctas-shuffled": (
         (),
-        "CREATE TABLE {table} USING coffer AS SELECT o_orderpriority, count(*) AS n, sum(o_totalprice) AS s FROM orders"
+        "CREATE TABLE {table} USING coffer AS SELECT o_orderpriority, count(*) AS n, "
+        "sum(o_totalprice) AS s FROM orders"
         " GROUP BY o_orderpriority",
     ),
     "insert": (
@@ -42,11 +45,13 @@ _WRITES = {
     ),
     "overwrite": (
         ("CREATE TABLE {table} USING coffer AS SELECT n_nationkey AS k, n_name AS s FROM nation",),
-        "INSERT OVERWRITE {table} SELECT c_nationkey, max(c_name) FROM customer GROUP BY c_nationkey",
+        "INSERT OVERWRITE {table} SELECT c_nationkey, max(c_name) FROM customer GROUP BY "
+        "c_nationkey",
     ),
     "partitioned": (
         (),
-        "CREATE TABLE {table} USING coffer PARTITIONED BY (p) AS SELECT o_orderkey, o_clerk, o_orderstatus AS p FROM orders"
+        "CREATE TABLE {table} USING coffer PARTITIONED BY (p) AS SELECT o_orderkey, o_clerk, "
+        "o_orderstatus AS p FROM orders"
         " WHERE o_orderkey < 4000",
     ),
 }
@@ -54,8 +59,9 @@ _WRITES = {
 
 @dataclass(frozen=True)
 class Question:
-    """A query and its right answer. Of a write, `sql` is the command under attack, `before` what prepares it, and `expected`
-    the table afterwards; `unwritten` is the table when the command failed (None: there is no table)."""
+    """A query and its right answer. Of a write, `sql` is the command under attack, `before` what
+    prepares it, and `expected` the table afterwards; `unwritten` is the table when the command
+    failed (None: there is no table)."""
 
     name: str
     sql: str

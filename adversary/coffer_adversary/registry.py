@@ -7,7 +7,17 @@ import importlib
 from coffer_adversary.mutation import Mutation
 
 MODULES = (
-    *("wire", "stored", "versions", "writes", "shuffle_files", "spill", "reports", "engines", "driver"),
+    *(
+        "wire",
+        "stored",
+        "versions",
+        "writes",
+        "shuffle_files",
+        "spill",
+        "reports",
+        "engines",
+        "driver",
+    ),
     *("cipher", "client_inputs", "paths", "plain", "publication", "site", "properties"),
 )
 

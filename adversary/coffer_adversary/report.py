@@ -15,9 +15,10 @@ _COUNTS = ("applied", "live", "protected", "detected", "right_rows", "wrong")
 
 @dataclass
 class Row:
-    """What came of one mutation's runs. `live` of the applied ones met the real processes, nearly all of them through Spark;
-    the rest ran below it, in one process. `protected` of the live ones were over columns stored as ciphertexts. `raced`:
-    runs that a race of `expected.RACES` ended; they count as nothing."""
+    """What came of one mutation's runs. `live` of the applied ones met the real processes, nearly
+    all of them through Spark; the rest ran below it, in one process. `protected` of the live ones
+    were over columns stored as ciphertexts. `raced`: runs that a race of `expected.RACES` ended;
+    they count as nothing."""
 
     tried: int = 0
     applied: int = 0
@@ -32,7 +33,8 @@ class Row:
     findings: list[str] = field(default_factory=list)
 
     def add(self, outcome: Outcome, seconds: float, *, protected: bool = False) -> None:
-        """Counts a run. One that was not applied counts only when it went wrong: then something else is amiss."""
+        """Counts a run. One that was not applied counts only when it went wrong: then something
+        else is amiss."""
         self.tried += 1
         self.seconds += seconds
         if outcome.verdict == "wrong":
@@ -96,17 +98,22 @@ class Report:
 
     @property
     def unseen(self) -> list[str]:
-        """Mutations that were applied and never detected, though they must be: they do not bite on what is read, or the
-        check that is there for them does not hold."""
+        """Mutations that were applied and never detected, though they must be: they do not bite on
+        what is read, or the check that is there for them does not hold."""
         return [
-            name for name, row in self.rows.items() if row.applied and not row.detected and expected.must_be_detected(name)
+            name
+            for name, row in self.rows.items()
+            if row.applied and not row.detected and expected.must_be_detected(name)
         ]
 
     @property
     def lenient(self) -> list[str]:
-        """Mutations that gave right rows oftener than is declared of them, and how often that was."""
+        """Mutations that gave right rows oftener than is declared of them, and how often that
+        was."""
         found = {
-            name: expected.too_often(name, row.applied, row.right_rows) for name, row in self.rows.items() if row.applied
+            name: expected.too_often(name, row.applied, row.right_rows)
+            for name, row in self.rows.items()
+            if row.applied
         }
         return [f"{name}: {amiss}" for name, amiss in found.items() if amiss]
 
@@ -116,11 +123,25 @@ class Report:
         return not (self.wrong or self.idle or self.unseen or self.lenient)
 
     def as_json(self, **beside: Any) -> dict[str, Any]:
-        return {"mutations": {name: row.as_json() for name, row in self.rows.items() if row.tried}, **beside}
+        return {
+            "mutations": {name: row.as_json() for name, row in self.rows.items() if row.tried},
+            **beside,
+        }
 
     def table(self) -> str:
         """The table as Markdown, which reads well in a terminal too."""
-        lines = [("mutation", "applied", "live", "protected", "detected", "right rows", "wrong", "checks that named it")]
+        lines = [
+            (
+                "mutation",
+                "applied",
+                "live",
+                "protected",
+                "detected",
+                "right rows",
+                "wrong",
+                "checks that named it",
+            )
+        ]
         for name, row in self.rows.items():
             if row.tried:
                 checks = ", ".join(f"{code} {n}" for code, n in row.checks.most_common(3))
@@ -137,5 +158,7 @@ class Report:
             ]
             return f"| {' | '.join(cells)} |"
 
-        rule = "|".join("-" * (width + 1) + (":" if 0 < at < last else "-") for at, width in enumerate(widths))
+        rule = "|".join(
+            "-" * (width + 1) + (":" if 0 < at < last else "-") for at, width in enumerate(widths)
+        )
         return "\n".join([written(lines[0]), f"|{rule}|", *map(written, lines[1:])])

@@ -1,4 +1,5 @@
-"""What an executor tells the driver, falsely: map statuses, accumulators, row counts, records, results."""
+"""What an executor tells the driver, falsely: map statuses, accumulators, row counts, records,
+results."""
 
 from __future__ import annotations
 

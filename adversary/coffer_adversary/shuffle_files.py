@@ -1,4 +1,5 @@
-"""Mutations of an executor's disk and block store between two stages: map outputs' files, and broadcasts."""
+"""Mutations of an executor's disk and block store between two stages: map outputs' files, and
+broadcasts."""
 
 from __future__ import annotations
 

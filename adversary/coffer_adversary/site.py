@@ -1,7 +1,8 @@
-"""Attacks at the edge of the client site: a policy that others edited, a key server reached in clear, secrets in settings.
+"""Attacks at the edge of the client site: a policy that others edited, a key server reached in
+clear, secrets in settings.
 
-Whoever can write to `policy.toml` without the passphrase must get nothing by it, also while an application runs; and what
-an owner takes out of the policy is taken from what runs.
+Whoever can write to `policy.toml` without the passphrase must get nothing by it, also while an
+application runs; and what an owner takes out of the policy is taken from what runs.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ Answer = tuple[int, pair.Message]
 
 
 class Trusted:
-    """A config directory of its own with an engine that was admitted under its policy, and two earlier versions of that
-    policy."""
+    """A config directory of its own with an engine that was admitted under its policy, and two
+    earlier versions of that policy."""
 
     def __init__(self, cluster: AttackCluster) -> None:
         folder = cluster.folder / f"policy-{next(_numbers)}"
@@ -75,10 +76,11 @@ def trusted(cluster: AttackCluster) -> Trusted:
     return cluster.keep("trusted", lambda: Trusted(cluster))
 
 
-# ---- who writes to the policy without the passphrase -------------------------------------------------------------------
+# ---- who writes to the policy without the passphrase -------------------------------------------
 
 _EDITS = {
-    "user": '\n[roles.all]\nread = "*"\nwrite = "*"\n\n[users.mallory]\naccount = 4711\nroles = ["all"]\n',
+    "user": '\n[roles.all]\nread = "*"\nwrite = "*"\n\n[users.mallory]\naccount = 4711\nroles = '
+    '["all"]\n',
     "comment": "\n# a comment\n",
     "role": '\n[roles.intern]\nread = "*"\n',
 }
@@ -165,7 +167,8 @@ _GRANTED = frozenset({pair.ADMITTED, pair.KEYS_RELEASED})
 
 @dataclass(frozen=True)
 class Edited:
-    """The policy's files become others while an application runs; then an engine asks to be admitted, or for keys."""
+    """The policy's files become others while an application runs; then an engine asks to be
+    admitted, or for keys."""
 
     name: str
     change: Callable[[Trusted, random.Random], str | None]
@@ -188,7 +191,12 @@ class Edited:
             sound, answer = False, {0: str(silent).encode()}
         if not sound:
             cluster.forget("trusted")
-            return Outcome(True, "wrong", "not-restored", f"{outcome.detail}; with the policy put back: {answer}")
+            return Outcome(
+                True,
+                "wrong",
+                "not-restored",
+                f"{outcome.detail}; with the policy put back: {answer}",
+            )
         return outcome
 
 
@@ -209,8 +217,8 @@ def _judged(what: str, ask: Callable[[], Answer]) -> Outcome:
 
 @dataclass(frozen=True)
 class Revoked:
-    """The owner takes the kind of evidence that an engine gave out of the policy, and signs that; the engine, which runs
-    on, asks for keys of a new session, or of the one that it serves."""
+    """The owner takes the kind of evidence that an engine gave out of the policy, and signs that;
+    the engine, which runs on, asks for keys of a new session, or of the one that it serves."""
 
     name: str = "policy-kind-of-evidence-revoked"
     needs: frozenset[str] = _LOCAL
@@ -229,19 +237,23 @@ class Revoked:
                 outcome = _judged("a new session", lambda: _release(site))
             else:
                 request: pair.Message = {1: session, 2: site.id}
-                outcome = _judged("the same session", lambda: site.pair.to_client.ask(pair.RELEASE_KEYS, request))
+                outcome = _judged(
+                    "the same session", lambda: site.pair.to_client.ask(pair.RELEASE_KEYS, request)
+                )
         finally:
             # The owner thinks otherwise: a third version that says what the second did.
             cluster.forget("trusted")
         return outcome
 
 
-# ---- secrets in settings -----------------------------------------------------------------------------------------------
+# ---- secrets in settings -----------------------------------------------------------------------
 
 _PLACES = {
     "a key of nobody": lambda secret: {"spark.my.setting": secret},
     "an executor's environment": lambda secret: {"spark.executorEnv.NOTHING": secret},
-    "an option of the JVM": lambda secret: {"spark.executor.extraJavaOptions": f"-Dnothing={secret}"},
+    "an option of the JVM": lambda secret: {
+        "spark.executor.extraJavaOptions": f"-Dnothing={secret}"
+    },
     "Hadoop's settings": lambda secret: {"spark.hadoop.fs.nothing": f"{secret}@host"},
     "a longer text": lambda secret: {"spark.app.description": f"see {secret} for more"},
 }
@@ -249,7 +261,8 @@ _PLACES = {
 
 @dataclass(frozen=True)
 class Secret:
-    """The passphrase stands in Spark's configuration, which every executor gets: the application must not start."""
+    """The passphrase stands in Spark's configuration, which every executor gets: the application
+    must not start."""
 
     name: str = "secret-in-settings"
     needs: frozenset[str] = _LOCAL
@@ -277,7 +290,7 @@ class Secret:
         return Outcome(True, "wrong", "started", f"the passphrase in {target}")
 
 
-# ---- a key server in clear ---------------------------------------------------------------------------------------------
+# ---- a key server in clear ---------------------------------------------------------------------
 
 
 class Ear:
@@ -320,7 +333,8 @@ _URIS = ("hadoop-kms:http://{}/kms?key=k&user=u", "aws-kms:alias/k?endpoint=http
 
 @dataclass(frozen=True)
 class InClear:
-    """A KMS beyond this machine at an address of plain HTTP: the policy is refused, and no byte leaves."""
+    """A KMS beyond this machine at an address of plain HTTP: the policy is refused, and no byte
+    leaves."""
 
     name: str = "policy-kms-in-clear"
     needs: frozenset[str] = _LOCAL
@@ -334,12 +348,16 @@ class InClear:
         owner = Owner.create(folder)
         uri = rng.choice(_URIS).format(f"{address}:{ear.port}")
         try:
-            (owner.home / "policy.toml").write_text(policy.read(owner) + f'\n[masters]\nfar = "{uri}"\n')
+            (owner.home / "policy.toml").write_text(
+                policy.read(owner) + f'\n[masters]\nfar = "{uri}"\n'
+            )
             if policy.signs(owner):
                 owner.coffer("policy", "sign", "--yes", check=False)
             (folder / "plain").mkdir()
             (folder / "plain" / "rows.csv").write_text("a\n1\n")
-            zone = owner.coffer("keys", "zone", "add", folder / "sealed", "--master", "far", check=False)
+            zone = owner.coffer(
+                "keys", "zone", "add", folder / "sealed", "--master", "far", check=False
+            )
             done = owner.coffer("encrypt", folder / "plain", folder / "sealed", check=False)
         finally:
             ear.stop()
@@ -352,4 +370,8 @@ class InClear:
         return Outcome(True, "detected", "policy", f"{uri}: {reply}")
 
 
-MUTATIONS = (*(Edited(f"policy-{name}", change) for name, change in _CHANGES.items()), Revoked(), Secret())
+MUTATIONS = (
+    *(Edited(f"policy-{name}", change) for name, change in _CHANGES.items()),
+    Revoked(),
+    Secret(),
+)

@@ -1,4 +1,5 @@
-"""Mutations of an executor's disk about spill: files that an engine with little memory wrote, and will read again."""
+"""Mutations of an executor's disk about spill: files that an engine with little memory wrote, and
+will read again."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from coffer_adversary.attack_cluster import AttackCluster
     from coffer_adversary.fixtures import Pieces
 
-# So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still end.
+# So little that sorts and aggregates of 140,000 rows do not fit, and so much that the queries still
+# end.
 _MEMORY = "8MiB"
 _SETTLES = 5.0  # seconds that a refused query's tasks may take to end
 
@@ -88,7 +90,8 @@ class Cramped:
         return sorted(found)
 
     def settle(self) -> None:
-        """Waits, for a while, until the tasks of the last query have let go of their files, and so of their memory."""
+        """Waits, for a while, until the tasks of the last query have let go of their files, and so
+        of their memory."""
         deadline = time.monotonic() + _SETTLES
         while self.files() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -112,8 +115,8 @@ Change = Callable[[Cramped, list[Path], random.Random], str | None]
 
 @dataclass(frozen=True)
 class Spilled:
-    """One change of spill files, while a query that spills is asked. The first file is waited for, then a moment more, so
-    that the change falls into the writing or into the reading."""
+    """One change of spill files, while a query that spills is asked. The first file is waited for,
+    then a moment more, so that the change falls into the writing or into the reading."""
 
     name: str
     change: Change
@@ -250,7 +253,8 @@ def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random
 
 
 def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
-    """Files are what they were a moment before: all that have grown, as some have been read and will not be again."""
+    """Files are what they were a moment before: all that have grown, as some have been read and
+    will not be again."""
     aged = []
     for file in files:
         before, now = cramped.seen.get(file, b""), file.read_bytes()
@@ -262,7 +266,8 @@ def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
 
 
 def _removed(_: Cramped, files: list[Path], rng: random.Random) -> str:
-    """All of them: what an engine holds open it goes on reading, and others it opens only when it reads them."""
+    """All of them: what an engine holds open it goes on reading, and others it opens only when it
+    reads them."""
     del rng
     for file in files:
         file.unlink(missing_ok=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """What a mutation changes: `file` is one of the table's; `words` are the query's, columns that it reads among them;
-    `others` are further tables of the owner."""
+    """What a mutation changes: `file` is one of the table's; `words` are the query's, columns that
+    it reads among them; `others` are further tables of the owner."""
 
     table: Table
     file: Path
@@ -33,21 +33,25 @@ class Target:
 
     def chunks(self) -> list[Chunk]:
         """Of the file: those of columns that the query names."""
-        return [chunk for chunk in self.table.layout(self.file).chunks if chunk.logical in self.words]
+        return [
+            chunk for chunk in self.table.layout(self.file).chunks if chunk.logical in self.words
+        ]
 
     def encrypted(self) -> list[Chunk]:
         """Of these: those whose pages are encrypted."""
         return [chunk for chunk in self.chunks() if not chunk.clear]
 
 
-# Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite on.
+# Changes the place. Returns what it did, to reproduce it, or None where it found nothing to bite
+# on.
 Change = Callable[[Target, random.Random], str | None]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One change of one data file while a query that reads the table is asked. `pieces`: only of the table that has several
-    files and row groups; `asked`: what is asked of that table then, if not any of its questions."""
+    """One change of one data file while a query that reads the table is asked. `pieces`: only of
+    the table that has several files and row groups; `asked`: what is asked of that table then, if
+    not any of its questions."""
 
     name: str
     change: Change
@@ -60,12 +64,14 @@ class Stored:
         if self.pieces or rng.random() < 0.5:
             table: Table = pieces
             question = self.asked(pieces, rng)
-            run = lambda: pieces.ask(cluster, question)  # noqa: E731
+            run = lambda: pieces.ask(cluster, question)
         else:
             question = cluster.ask(rng)
             table = fixtures.of_tpch(cluster, rng.choice(fixtures.read_by(cluster, question)))
-            run = lambda: cluster.run(question)  # noqa: E731
-        others = tuple(fixtures.of_tpch(cluster, name) for name in ("orders", "customer") if name != table.name)
+            run = lambda: cluster.run(question)
+        others = tuple(
+            fixtures.of_tpch(cluster, name) for name in ("orders", "customer") if name != table.name
+        )
         words = frozenset(re.findall(r"\w+", question.sql.lower()))
         target = Target(table, rng.choice(table.files), words, others)
         with table.restored(), others[0].restored():
@@ -77,7 +83,7 @@ class Stored:
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
 
-# ---- bytes -------------------------------------------------------------------------------------------------------------
+# ---- bytes -------------------------------------------------------------------------------------
 
 
 def _flip_in(part: Callable[[Target, random.Random], range]) -> Change:
@@ -122,7 +128,8 @@ def _chunk(target: Target, rng: random.Random) -> range:
 
 
 def _module_length(target: Target, rng: random.Random) -> range:
-    """The length of a chunk's first module, which stands in the clear: what a reader allocates by."""
+    """The length of a chunk's first module, which stands in the clear: what a reader allocates
+    by."""
     chunks = target.encrypted()
     if not chunks:
         return range(0)
@@ -162,19 +169,20 @@ def _huge(target: Target, rng: random.Random) -> str:
     return f"{target.file.name} became {size} bytes, most of them a hole"
 
 
-# ---- parts of a file ---------------------------------------------------------------------------------------------------
+# ---- parts of a file ---------------------------------------------------------------------------
 
 
 def _exchange_chunks(same_column: bool) -> Change:
-    """Two chunks change places: columns within a row group, or row groups within a column. Of unequal ones, as many bytes
-    as the shorter has."""
+    """Two chunks change places: columns within a row group, or row groups within a column. Of
+    unequal ones, as many bytes as the shorter has."""
 
     def change(target: Target, rng: random.Random) -> str | None:
         pairs = [
             (one, other)
             for one in target.chunks()
             for other in target.table.layout(target.file).chunks
-            if (one.column == other.column) == same_column and (one.row_group == other.row_group) != same_column
+            if (one.column == other.column) == same_column
+            and (one.row_group == other.row_group) != same_column
         ]
         if not pairs:
             return None
@@ -192,7 +200,8 @@ def _exchange_chunks(same_column: bool) -> Change:
 
 
 def _exchange_pages(target: Target, rng: random.Random) -> str | None:
-    """Two whole pages of one chunk, each with its header; of one length where there are such, or those between them move."""
+    """Two whole pages of one chunk, each with its header; of one length where there are such, or
+    those between them move."""
     content = target.file.read_bytes()
     pairs = [
         (one, other)
@@ -239,7 +248,7 @@ def _footer_of_another_file(target: Target, rng: random.Random) -> str | None:
     return f"{target.file.name} with the footer of {other.name}"
 
 
-# ---- whole files -------------------------------------------------------------------------------------------------------
+# ---- whole files -------------------------------------------------------------------------------
 
 
 def _another(target: Target, rng: random.Random) -> Path | None:
@@ -328,11 +337,23 @@ MUTATIONS = (
     Stored("stored-bit-flipped", _flip_in(_anywhere), asked=Pieces.whole),
     Stored("stored-page-flipped", _flip_in(_chunk)),
     Stored("stored-module-length-flipped", _flip_in(_module_length)),
-    Stored("stored-page-index-flipped", _flip_in(_page_index), pieces=True, needs=_LOCAL, asked=Pieces.by_index),
+    Stored(
+        "stored-page-index-flipped",
+        _flip_in(_page_index),
+        pieces=True,
+        needs=_LOCAL,
+        asked=Pieces.by_index,
+    ),
     Stored("stored-footer-flipped", _flip_in(_footer)),
     Stored("stored-tail-flipped", _flip_in(_tail)),
     Stored("stored-range-zeroed", _zero_in(_anywhere, 4096), asked=Pieces.whole),
-    Stored("stored-page-index-zeroed", _zero_in(_page_index), pieces=True, needs=_LOCAL, asked=Pieces.by_index),
+    Stored(
+        "stored-page-index-zeroed",
+        _zero_in(_page_index),
+        pieces=True,
+        needs=_LOCAL,
+        asked=Pieces.by_index,
+    ),
     Stored("stored-footer-part-zeroed", _zero_in(_footer, 16)),
     Stored("stored-footer-zeroed", _zero_in(_footer)),
     Stored("stored-cut", _cut),

@@ -1,4 +1,5 @@
-"""Mutations of a host about which version of a table is the newest, and about what its manifest says."""
+"""Mutations of a host about which version of a table is the newest, and about what its manifest
+says."""
 
 from __future__ import annotations
 
@@ -32,8 +33,9 @@ _ENVELOPE = {
 
 
 class Ledger:
-    """A table of three versions, each of which was once the newest, and of a fork: another third version that the owner made
-    after the second, on a copy of the config directory, and never published at the real one."""
+    """A table of three versions, each of which was once the newest, and of a fork: another third
+    version that the owner made after the second, on a copy of the config directory, and never
+    published at the real one."""
 
     NEWEST = 3
 
@@ -57,7 +59,8 @@ class Ledger:
             shutil.copy(path, copy)
         run(f"INSERT INTO ledger {rows} 4")
         self._keep("fork")
-        # What the owner would have, had the config directory been set back: the harness makes the fork so, a host never could.
+        # What the owner would have, had the config directory been set back: the harness makes the
+        # fork so, a host never could.
         for path, copy in zip(home, aside, strict=True):
             shutil.copy(copy, path)
         fixtures.put_back(self.copy("2"), self.folder)
@@ -67,7 +70,9 @@ class Ledger:
         fixtures.load(cluster, "ledger_view", self.folder)
         self.question = Question("ledger", self.sql, {}, False, run(self.sql))
         stranger = Owner.create(cluster.folder / "stranger")
-        self.foreign = stranger.encrypt({"ledger": cluster.plain["nation"]}, cluster.folder / "strange")["ledger"]
+        self.foreign = stranger.encrypt(
+            {"ledger": cluster.plain["nation"]}, cluster.folder / "strange"
+        )["ledger"]
 
     def _keep(self, version: str) -> None:
         shutil.copytree(self.folder, self.copy(version))
@@ -118,7 +123,7 @@ class Versioned:
         return Outcome(what is not None, judgement.verdict, judgement.check, detail)
 
 
-# ---- older and other versions ------------------------------------------------------------------------------------------
+# ---- older and other versions ------------------------------------------------------------------
 
 
 def _set_back(ledger: Ledger, rng: random.Random) -> str:
@@ -209,7 +214,7 @@ def _strange_files(ledger: Ledger, rng: random.Random) -> str:
     return f"copies of {source.name} that no version names"
 
 
-# ---- the manifest's bytes ----------------------------------------------------------------------------------------------
+# ---- the manifest's bytes ----------------------------------------------------------------------
 
 
 def _bit(ledger: Ledger, rng: random.Random) -> str:
@@ -258,7 +263,7 @@ def _huge(ledger: Ledger, rng: random.Random) -> str:
     return f"{size} bytes, most of them a hole"
 
 
-# ---- what is no manifest -----------------------------------------------------------------------------------------------
+# ---- what is no manifest -----------------------------------------------------------------------
 
 
 def _missing(ledger: Ledger, _: random.Random) -> str:

@@ -1,4 +1,5 @@
-"""Mutations applied on the wire between executor and engine. What each does is in adversary/proxy; here is when."""
+"""Mutations applied on the wire between executor and engine. What each does is in adversary/proxy;
+here is when."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ class Mutated:
     needs: frozenset[str] = frozenset({"local", "query"})
 
     def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
-        return cluster.attack(self.name, rng, question=cluster.ask(rng, writes=rng.random() < _WRITES))
+        return cluster.attack(
+            self.name, rng, question=cluster.ask(rng, writes=rng.random() < _WRITES)
+        )
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Swap:
 
 @dataclass(frozen=True)
 class StartMutation:
-    """What is said once, when an engine is attested: so engines are ended first, and the executors start new ones."""
+    """What is said once, when an engine is attested: so engines are ended first, and the executors
+    start new ones."""
 
     name: str
     needs: frozenset[str] = _LOCAL
@@ -65,8 +69,9 @@ for _ in range(50):
 
 @dataclass(frozen=True)
 class EndedSession:
-    """A task of a query that is over is run again with everything that was seen of it, its key release included. The
-    driver ends a session when the query's objects are collected, and says so in the next descriptors."""
+    """A task of a query that is over is run again with everything that was seen of it, its key
+    release included. The driver ends a session when the query's objects are collected, and says so
+    in the next descriptors."""
 
     name: str = "replay-an-ended-session"
     needs: frozenset[str] = _LOCAL

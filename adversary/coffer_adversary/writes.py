@@ -1,4 +1,5 @@
-"""Mutations of a host while a table is written: about files that are being written, and about what lies beside them."""
+"""Mutations of a host while a table is written: about files that are being written, and about what
+lies beside them."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ When = Literal["begun", "whole", "published"]
 
 @dataclass
 class Write:
-    """A write that is under way, as the host sees it: the table's folder, the files that this write has begun, those that
-    were there, and files of earlier writes. `undo` takes away what a change put beside them."""
+    """A write that is under way, as the host sees it: the table's folder, the files that this write
+    has begun, those that were there, and files of earlier writes. `undo` takes away what a change
+    put beside them."""
 
     folder: Path
     before: frozenset[Path]
@@ -48,8 +50,8 @@ Change = Callable[[Write, random.Random], str | None]
 
 @dataclass(frozen=True)
 class Writing:
-    """One change in the course of a write: when its first file has begun, when its files are whole but not yet published, or
-    when it is published and not yet read back."""
+    """One change in the course of a write: when its first file has begun, when its files are whole
+    but not yet published, or when it is published and not yet read back."""
 
     name: str
     when: When
@@ -63,7 +65,9 @@ class Writing:
         museum = cluster.folder / "museum"
         museum.mkdir(exist_ok=True)
         for command in question.before:
-            cluster.within(lambda command=command: cluster.driver.query(command.format(table=table)))
+            cluster.within(
+                lambda command=command: cluster.driver.query(command.format(table=table))
+            )
         host = _Host(self, Write(folder, frozenset(folder.rglob("*")), museum), rng)
         try:
             judgement = cluster.judge(question, lambda: _written(cluster, question, table, host))
@@ -80,7 +84,8 @@ class Writing:
 
 
 class _Host:
-    """Watches the table's folder from a thread of its own, and makes one change when its time has come."""
+    """Watches the table's folder from a thread of its own, and makes one change when its time has
+    come."""
 
     def __init__(self, mutation: Writing, write: Write, rng: random.Random) -> None:
         self.write = write
@@ -125,7 +130,11 @@ class _Host:
             self.what = None  # the writer was faster
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self.write.folder.rglob("part-*.parquet") if path not in self.write.before)
+        return sorted(
+            path
+            for path in self.write.folder.rglob("part-*.parquet")
+            if path not in self.write.before
+        )
 
 
 def _is_whole(path: Path) -> bool:
@@ -143,7 +152,9 @@ def _written(cluster: AttackCluster, question: Question, table: str, host: _Host
     """What the write left. One that failed left nothing; its error is raised then."""
     back = questions.read_back(table)
     try:
-        cluster.within(lambda: cluster.driver.query(question.sql.format(table=table), question.conf))
+        cluster.within(
+            lambda: cluster.driver.query(question.sql.format(table=table), question.conf)
+        )
     except QueryFailed:
         host.stop()
         amiss = left_behind(question, lambda: cluster.within(lambda: cluster.driver.query(back)))
@@ -157,14 +168,16 @@ def _written(cluster: AttackCluster, question: Question, table: str, host: _Host
 def left_behind(question: Question, read: Callable[[], Answer]) -> str | None:
     """What is amiss with what a failed write left, which `read` reads; None if nothing is.
 
-    The table is as it was: a publication that failed is never completed by somebody else. Of a table that was to be new
-    there is none, or one that cannot be read, for a reason of ours.
+    The table is as it was: a publication that failed is never completed by somebody else. Of a
+    table that was to be new there is none, or one that cannot be read, for a reason of ours.
     """
     try:
         left = read()
     except QueryFailed as error:
         code = named(error.message)
-        if question.unwritten is None and ("TABLE_OR_VIEW_NOT_FOUND" in error.message or (code and code not in DEFECTS)):
+        if question.unwritten is None and (
+            "TABLE_OR_VIEW_NOT_FOUND" in error.message or (code and code not in DEFECTS)
+        ):
             return None
         return f"after the failed write the table cannot be read: {error.message[:300]}"
     if question.unwritten is None:
@@ -182,7 +195,7 @@ def _drop(cluster: AttackCluster, table: str, folder: Path) -> None:
     fixtures.remove(folder)
 
 
-# ---- changes of written files ------------------------------------------------------------------------------------------
+# ---- changes of written files ------------------------------------------------------------------
 
 
 def _flip(write: Write, rng: random.Random) -> str | None:
@@ -214,9 +227,12 @@ def _footer_flipped(write: Write, rng: random.Random) -> str | None:
 
 
 def _footer_of_another(write: Write, rng: random.Random) -> str | None:
-    """A whole footer with its tail: of a file of an earlier write, or of another one of this write."""
+    """A whole footer with its tail: of a file of an earlier write, or of another one of this
+    write."""
     file = rng.choice(write.new)
-    others = [path for path in (*write.new, *write.museum.iterdir()) if path != file and _is_whole(path)]
+    others = [
+        path for path in (*write.new, *write.museum.iterdir()) if path != file and _is_whole(path)
+    ]
     if not others:
         return None
     mine, theirs = file.read_bytes(), rng.choice(others).read_bytes()
@@ -293,7 +309,7 @@ def _a_link(write: Write, rng: random.Random) -> str:
     return "a new file became a link to itself, elsewhere"
 
 
-# ---- what lies beside --------------------------------------------------------------------------------------------------
+# ---- what lies beside --------------------------------------------------------------------------
 
 
 def _beside(write: Write, path: Path, content: Callable[[Path], object]) -> None:
@@ -335,7 +351,9 @@ def _manifest_taken(write: Write, rng: random.Random) -> str:
 def _manifest_of_a_later_version(write: Write, rng: random.Random) -> str:
     folder, newest = _manifests(write)
     version = newest + rng.randrange(2, 9)
-    _beside(write, folder / f"manifest-{version:010}", lambda path: path.write_bytes(rng.randbytes(300)))
+    _beside(
+        write, folder / f"manifest-{version:010}", lambda path: path.write_bytes(rng.randbytes(300))
+    )
     return f"noise as manifest {version}"
 
 
@@ -353,7 +371,11 @@ def _parents_manifest_missing(write: Write, _: random.Random) -> str | None:
 def _temporary_noise(write: Write, rng: random.Random) -> str:
     folder, _ = _manifests(write)
     for _ in range(3):
-        _beside(write, folder / f".tmp-{rng.randbytes(8).hex()}", lambda path: path.write_bytes(rng.randbytes(30)))
+        _beside(
+            write,
+            folder / f".tmp-{rng.randbytes(8).hex()}",
+            lambda path: path.write_bytes(rng.randbytes(30)),
+        )
     return "files in the form of temporary ones"
 
 
@@ -374,7 +396,10 @@ MUTATIONS = (
         if name != "of-an-earlier-write"
     ),
     *(Writing(f"write-whole-file-{name}", "whole", change) for name, change in _CHANGES.items()),
-    *(Writing(f"write-published-file-{name}", "published", change) for name, change in _CHANGES.items()),
+    *(
+        Writing(f"write-published-file-{name}", "published", change)
+        for name, change in _CHANGES.items()
+    ),
     Writing("write-whole-footer-flipped", "whole", _footer_flipped),
     Writing("write-whole-footer-of-another", "whole", _footer_of_another),
     Writing("write-files-swapped", "published", _swapped),

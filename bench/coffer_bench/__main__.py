@@ -1,4 +1,5 @@
-"""The command line: which benchmark, at which scale, against whom, where the JSON and the page go."""
+"""The command line: which benchmark, at which scale, against whom, where the JSON and the page
+go."""
 
 from __future__ import annotations
 
@@ -18,33 +19,67 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
     parser.add_argument("benchmark", choices=["tpch", "encrypt", "keys", "schemes", "page"])
     parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
-    parser.add_argument("--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)")
-    parser.add_argument("--sides", help="tpch: who takes part (default: spark,coffer,unsealed; with --policy spark,coffer)")
-    parser.add_argument("--peer", choices=["comet"], help="tpch: compare with plaintext Comet too; fetched on demand")
-    parser.add_argument("--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)")
-    parser.add_argument("--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)")
     parser.add_argument(
-        "--partitions", type=int, help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)"
+        "--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)"
     )
     parser.add_argument(
-        "--policy", choices=policies.NAMES, help="tpch: the protections of Coffer's tables (default: all tee)"
+        "--sides",
+        help="tpch: who takes part (default: spark,coffer,unsealed; with --policy spark,coffer)",
+    )
+    parser.add_argument(
+        "--peer",
+        choices=["comet"],
+        help="tpch: compare with plaintext Comet too; fetched on demand",
+    )
+    parser.add_argument(
+        "--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)"
+    )
+    parser.add_argument(
+        "--partitions",
+        type=int,
+        help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)",
+    )
+    parser.add_argument(
+        "--policy",
+        choices=policies.NAMES,
+        help="tpch: the protections of Coffer's tables (default: all tee)",
     )
     parser.add_argument(
         "--engine-memory",
         default="2g",
-        help="what runs beside the JVM has so much; Spark's JVM has it on top (default: %(default)s)",
+        help="what runs beside the JVM has so much; Spark's JVM has it on top (default: "
+        "%(default)s)",
     )
     parser.add_argument(
-        "--folder", type=Path, help="where tables, logs and spill go while it runs (default: a temporary one)"
+        "--folder",
+        type=Path,
+        help="where tables, logs and spill go while it runs (default: a temporary one)",
     )
     parser.add_argument(
-        "--tables", type=int, default=1000, help="keys: how many tables' keys are rewrapped (default: %(default)s)"
+        "--tables",
+        type=int,
+        default=1000,
+        help="keys: how many tables' keys are rewrapped (default: %(default)s)",
     )
-    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="where the result goes; page: where it is")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="where a page that reads the result goes")
+    parser.add_argument(
+        "--json",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="where the result goes; page: where it is",
+    )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="where a page that reads the result goes"
+    )
     arguments = parser.parse_args()
     if arguments.benchmark == "page":
-        page.write(json.loads(arguments.json.read_text()), arguments.html or arguments.json.with_suffix(".html"))
+        page.write(
+            json.loads(arguments.json.read_text()),
+            arguments.html or arguments.json.with_suffix(".html"),
+        )
         return 0
 
     if arguments.benchmark == "schemes":
@@ -79,9 +114,15 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:
     unknown = [name for name in names if name not in sides.START]
     if unknown:
         raise SystemExit(f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.START)}")
-    partitions = arguments.partitions or max(4, round(5 * float(arguments.sf)) if float(arguments.sf) > 1 else 4)
-    resources = sides.Resources.of(arguments.cores, partitions, arguments.engine_memory, arguments.policy)
-    return tpch.measure(arguments.sf, _numbers(arguments.queries), arguments.runs, folder, names, resources)
+    partitions = arguments.partitions or max(
+        4, round(5 * float(arguments.sf)) if float(arguments.sf) > 1 else 4
+    )
+    resources = sides.Resources.of(
+        arguments.cores, partitions, arguments.engine_memory, arguments.policy
+    )
+    return tpch.measure(
+        arguments.sf, _numbers(arguments.queries), arguments.runs, folder, names, resources
+    )
 
 
 def _numbers(queries: str) -> list[int]:

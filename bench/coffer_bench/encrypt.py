@@ -1,7 +1,7 @@
 """`coffer encrypt` of lineitem against plaintext Spark reading and writing the same Parquet file.
 
-Spark is warm and its session started outside the clock; `coffer encrypt` is a process from start to end, its passphrase's
-key derivation included.
+Spark is warm and its session started outside the clock; `coffer encrypt` is a process from start to
+end, its passphrase's key derivation included.
 """
 
 from __future__ import annotations
@@ -28,12 +28,18 @@ result = time.perf_counter() - start
 
 
 def measure(scale: str, runs: int, folder: Path) -> Measured:
-    """One warm-up of each side, then `runs` turns; the last sealed table is verified and its rows counted."""
+    """One warm-up of each side, then `runs` turns; the last sealed table is verified and its rows
+    counted."""
     source = tpch.data(scale)["lineitem"]
     owner = Owner.create(folder / "trusted")
     theirs: list[float] = []
     ours: list[float] = []
-    with Driver({"lineitem": source}, sealed=False, log=folder / "spark.log", conf={"spark.driver.memory": "3g"}) as spark:
+    with Driver(
+        {"lineitem": source},
+        sealed=False,
+        log=folder / "spark.log",
+        conf={"spark.driver.memory": "3g"},
+    ) as spark:
         rows = int(spark.query("SELECT count(*) FROM lineitem").rows[0][0] or 0)
         for run in range(runs + 1):
             target = folder / "plain"
@@ -49,7 +55,10 @@ def measure(scale: str, runs: int, folder: Path) -> Measured:
                 print(f"run {run}: spark {seconds:.3f} s, coffer {mine:.3f} s", file=sys.stderr)
             if run < runs:
                 shutil.rmtree(sealed)
-    same = owner.coffer("verify", "--deep", sealed, check=False).returncode == 0 and _rows(owner, sealed) == rows
+    same = (
+        owner.coffer("verify", "--deep", sealed, check=False).returncode == 0
+        and _rows(owner, sealed) == rows
+    )
     return Measured({"spark": {NAME: theirs}, "coffer": {NAME: ours}}, {NAME: same})
 
 

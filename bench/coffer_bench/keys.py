@@ -1,15 +1,16 @@
-"""What keys cost, under a real Hadoop KMS on loopback: a query over a table of 1,000 files, rewrapping the keys of many
-tables, and the admission of an engine.
+"""What keys cost, under a real Hadoop KMS on loopback: a query over a table of 1,000 files,
+rewrapping the keys of many tables, and the admission of an engine.
 
-The KMS is as it comes, with its cache of keys, and has opened a key before: without that it reads its key store for each
-request, which takes it a tenth of a second. `key_ms` is the time between a request's arrival at the KMS (at a relay before
-it) and the end of its answer, over all requests of the query: what the client engine then derives is not in it, some
-microseconds for each column. `attest_ms` is what the executor says of its engine's handshake: challenge, evidence, verdict,
-each way. Its evidence is simulated; `verify_ms` is what judging a TEE's adds. Rewrapping is one run of `coffer keys
-rewrap`, after the master got a new version; opening the keyring, a good part of a second, is in it. Each key is two calls:
-one that wraps its data key anew, one that sees the result open. `kms_calls_per_s` is what plain requests of as many threads
-come to, in a process of their own just after; `rewrap_of_kms` is how near to it rewrapping comes, opening the keyring left
-out.
+The KMS is as it comes, with its cache of keys, and has opened a key before: without that it reads
+its key store for each request, which takes it a tenth of a second. `key_ms` is the time between a
+request's arrival at the KMS (at a relay before it) and the end of its answer, over all requests of
+the query: what the client engine then derives is not in it, some microseconds for each column.
+`attest_ms` is what the executor says of its engine's handshake: challenge, evidence, verdict, each
+way. Its evidence is simulated; `verify_ms` is what judging a TEE's adds. Rewrapping is one run of
+`coffer keys rewrap`, after the master got a new version; opening the keyring, a good part of a
+second, is in it. Each key is two calls: one that wraps its data key anew, one that sees the result
+open. `kms_calls_per_s` is what plain requests of as many threads come to, in a process of their own
+just after; `rewrap_of_kms` is how near to it rewrapping comes, opening the keyring left out.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def measure(folder: Path, tables: int) -> dict[str, Any]:
     relay = Relay(server.address)
     try:
         server.create("bench")
-        owner = _owner(folder / "trusted", server.uri("bench").replace(server.address, relay.address))
+        owner = _owner(
+            folder / "trusted", server.uri("bench").replace(server.address, relay.address)
+        )
         query = _query(folder, owner, relay)
         rewrap = _rewrap(folder, owner, tables, relay, server)
     finally:
@@ -80,7 +83,14 @@ def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
 
     def driver(tables: dict[str, Path]) -> Driver:
         env = {"JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile=file:{logging}"}
-        return Driver(tables, sealed=True, log=log, home=owner.home, passphrase_file=owner.passphrase_file, env=env)
+        return Driver(
+            tables,
+            sealed=True,
+            log=log,
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            env=env,
+        )
 
     source = folder / "one.parquet"
     pq.write_table(pa.table({"v": list(range(ROWS))}), source)
@@ -99,7 +109,9 @@ def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
         raise SystemExit(f"error: the query's answer is wrong: {answer.rows}")
     admitted = re.findall(r"is admitted, in (\d+) ms", log.read_text(errors="replace"))
     if not admitted:
-        raise SystemExit("error: the executor's log does not say how long its engine's admission took")
+        raise SystemExit(
+            "error: the executor's log does not say how long its engine's admission took"
+        )
     return {
         "files": files,
         "kms_calls": len(relay.seen),
@@ -109,7 +121,9 @@ def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
     }
 
 
-def _rewrap(folder: Path, owner: Owner, tables: int, relay: Relay, server: HadoopKms) -> dict[str, Any]:
+def _rewrap(
+    folder: Path, owner: Owner, tables: int, relay: Relay, server: HadoopKms
+) -> dict[str, Any]:
     """The tables are one and the same but for their keys, and small."""
     # The relay is for counting, and slower than what it counts.
     owner.sign(owner.policy.replace(relay.address, server.address))
@@ -118,10 +132,17 @@ def _rewrap(folder: Path, owner: Owner, tables: int, relay: Relay, server: Hadoo
     (folder / "many").mkdir()
     # Each opens the keyring, which takes a core a good part of a second.
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(lambda number: owner.coffer("encrypt", source, folder / "many" / f"t{number}"), range(tables)))
+        list(
+            threads.map(
+                lambda number: owner.coffer("encrypt", source, folder / "many" / f"t{number}"),
+                range(tables),
+            )
+        )
     owner.coffer("keys", "rotate", "kms")
     start = time.monotonic()
-    done = json.loads(owner.coffer("keys", "rewrap", "--all", "--threads", str(THREADS), "--json").stdout)
+    done = json.loads(
+        owner.coffer("keys", "rewrap", "--all", "--threads", str(THREADS), "--json").stdout
+    )
     seconds = time.monotonic() - start
     if done["moved"] != tables + 2 or done["failed"]:
         raise SystemExit(f"error: {done['moved']} keys were moved and {done['failed']} failed")
@@ -137,11 +158,14 @@ def _rewrap(folder: Path, owner: Owner, tables: int, relay: Relay, server: Hadoo
 
 
 def plain_calls(address: str) -> float:
-    """Decryptions that the KMS does in a second for `THREADS` threads of nothing but requests, each over one connection."""
+    """Decryptions that the KMS does in a second for `THREADS` threads of nothing but requests, each
+    over one connection."""
     url = urllib.parse.urlsplit(address)
     headers = {"content-type": "application/json"}
 
-    def ask(connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None) -> Any:
+    def ask(
+        connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None
+    ) -> Any:
         connection.request(method, f"{url.path}/v1/{path}&user.name=coffer", body, headers)
         answer = connection.getresponse()
         said = answer.read()

@@ -1,4 +1,5 @@
-"""A result's JSON as one HTML page that loads nothing from elsewhere: pandas makes the tables, matplotlib the plots."""
+"""A result's JSON as one HTML page that loads nothing from elsewhere: pandas makes the tables,
+matplotlib the plots."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import pandas as pd
 
 from coffer_bench import plots
 
-# What TPC-H is measured for: our seconds as a share of the other side's, at most. By scale where they differ.
+# What TPC-H is measured for: our seconds as a share of the other side's, at most. By scale where
+# they differ.
 _TARGETS: dict[str, dict[str, float]] = {
     "coffer/spark": {"total": 0.33, "worst": 0.8},
     "coffer/unsealed": {"total": 1.08},
@@ -44,10 +46,14 @@ def write(result: dict[str, Any], path: Path) -> None:
     for other in ("spark", "unsealed", "comet"):
         if other in medians and "coffer" in medians:
             target = _TARGETS[f"coffer/{other}"].get("worst")
-            drawn[f"Coffer against {other}"] = plots.ratios((medians["coffer"] / medians[other]).dropna(), target)
+            drawn[f"Coffer against {other}"] = plots.ratios(
+                (medians["coffer"] / medians[other]).dropna(), target
+            )
     parts = result.get("milliseconds", {}).get("coffer")
     if parts:
-        drawn["Where Coffer's time goes"] = f"<p>{_WHERE}</p>" + plots.stacks(pd.DataFrame(parts).T, "ms")
+        drawn["Where Coffer's time goes"] = f"<p>{_WHERE}</p>" + plots.stacks(
+            pd.DataFrame(parts).T, "ms"
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(result, drawn))
 
@@ -64,7 +70,9 @@ def render(result: dict[str, Any], drawn: dict[str, str]) -> str:
 
 def medians_of(result: dict[str, Any]) -> pd.DataFrame:
     """Seconds: a row for each query, a column for each side that ran."""
-    seconds = {side: pd.DataFrame(dict(runs)).median() for side, runs in result["seconds"].items() if runs}
+    seconds = {
+        side: pd.DataFrame(dict(runs)).median() for side, runs in result["seconds"].items() if runs
+    }
     return pd.DataFrame(seconds).reindex(list(result["same_answer"]))
 
 
@@ -92,7 +100,8 @@ def ratios(result: dict[str, Any]) -> pd.DataFrame:
 
 
 def numbers(result: dict[str, Any]) -> pd.DataFrame:
-    """A row for each query: medians, what crossed between executors and engines, and whether the answer was the same."""
+    """A row for each query: medians, what crossed between executors and engines, and whether the
+    answer was the same."""
     table = medians_of(result).add_suffix(" s").round(3)
     counted = pd.DataFrame(result["counters"]).T.reindex(table.index)
     if "crossings" in counted:

@@ -17,8 +17,9 @@ SIDES = ("spark", "coffer", "unsealed", "comet")
 
 @dataclass
 class Measured:
-    """Seconds by side and query, in the order they were taken; whether answers were the same; what was counted; medians of
-    where the milliseconds went, by side and query; and what failed, by query and side, with the reason."""
+    """Seconds by side and query, in the order they were taken; whether answers were the same; what
+    was counted; medians of where the milliseconds went, by side and query; and what failed, by
+    query and side, with the reason."""
 
     seconds: dict[str, dict[str, list[float]]]
     same_answer: dict[str, bool] = field(default_factory=dict)
@@ -32,7 +33,11 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
     """The JSON object. Sides that did not run are empty."""
     seconds = {side: measured.seconds.get(side, {}) for side in SIDES}
     hiding = {side: measured.seconds[side] for side in HIDING if side in measured.seconds}
-    over = {f"coffer/{side}": ratios(seconds["coffer"], seconds[side]) for side in SIDES if side != "coffer"}
+    over = {
+        f"coffer/{side}": ratios(seconds["coffer"], seconds[side])
+        for side in SIDES
+        if side != "coffer"
+    }
     costs = {f"{side}/coffer": ratios(hiding[side], seconds["coffer"]) for side in hiding}
     return {
         "benchmark": benchmark,
@@ -58,7 +63,8 @@ def _failed(measured: Measured) -> dict[str, dict[str, str]]:
 
 
 def ratios(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> dict[str, Any]:
-    """Total, geometric mean and worst query of our medians over theirs; empty when one side did not run."""
+    """Total, geometric mean and worst query of our medians over theirs; empty when one side did not
+    run."""
     names = [name for name in ours if name in theirs]
     if not names:
         return {}
@@ -83,7 +89,10 @@ def show(result: dict[str, Any]) -> None:
     for pair, ratio in result["ratios"].items():
         if ratio:
             worst, factor = ratio["worst"]
-            print(f"{pair}: total {ratio['total']:.3f}, geometric mean {ratio['geomean']:.3f}, worst {worst} {factor:.3f}")
+            print(
+                f"{pair}: total {ratio['total']:.3f}, geometric mean {ratio['geomean']:.3f}, "
+                f"worst {worst} {factor:.3f}"
+            )
 
 
 def _median(seconds: list[float] | None) -> str:
@@ -91,8 +100,17 @@ def _median(seconds: list[float] | None) -> str:
 
 
 def machine() -> dict[str, Any]:
-    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
-    memory = next((int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0)
+    model = next(
+        (
+            line.split(":")[1].strip()
+            for line in _lines("/proc/cpuinfo")
+            if line.startswith("model name")
+        ),
+        "",
+    )
+    memory = next(
+        (int(line.split()[1]) for line in _lines("/proc/meminfo") if line.startswith("MemTotal")), 0
+    )
     return {
         "cpu": model,
         "cores": os.cpu_count(),
@@ -106,9 +124,9 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
 
     from coffer import __version__, find_binary
 
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=60).stderr.splitlines()[
-        0
-    ]
+    java = subprocess.run(
+        ["java", "-version"], capture_output=True, text=True, check=True, timeout=60
+    ).stderr.splitlines()[0]
     coffer = subprocess.run(
         [find_binary("coffer"), "--version"], capture_output=True, text=True, check=True, timeout=60
     ).stdout

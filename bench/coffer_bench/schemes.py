@@ -1,6 +1,7 @@
 """The schemes of a column's protections, timed by a program of their own crate on one core.
 
-The program takes its counted runs itself and reports medians; it fails when a column does not come back as it was.
+The program takes its counted runs itself and reports medians; it fails when a column does not come
+back as it was.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ def measure(runs: int) -> dict[str, Any]:
     program = Path(os.environ["CARGO_TARGET_DIR"]) / "release" / PROGRAM
     if not program.exists():
         raise SystemExit(f"error: no program at {program}\nhint: run make build")
-    done = subprocess.run([program, str(ROWS), str(runs)], stdout=subprocess.PIPE, check=True, text=True, timeout=3600)
+    done = subprocess.run(
+        [program, str(ROWS), str(runs)], stdout=subprocess.PIPE, check=True, text=True, timeout=3600
+    )
     measured = json.loads(done.stdout)
     return {
         "benchmark": "schemes",

@@ -1,4 +1,5 @@
-"""The sides of a comparison: what each is, and how it is started with the same cores and memory as the others."""
+"""The sides of a comparison: what each is, and how it is started with the same cores and memory as
+the others."""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ ALL = ("spark", "coffer", "unsealed", "comet")
 COMET = "0.12.0"
 COMET_SPARK = "3.5.8"
 _COMET_ARTIFACT = f"org.apache.datafusion:comet-spark-spark3.5_2.12:{COMET}"
-_COMET_JAR = f"org/apache/datafusion/comet-spark-spark3.5_2.12/{COMET}/comet-spark-spark3.5_2.12-{COMET}.jar"
+_COMET_JAR = (
+    f"org/apache/datafusion/comet-spark-spark3.5_2.12/{COMET}/comet-spark-spark3.5_2.12-{COMET}.jar"
+)
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The same for all sides. What runs beside the JVM (Coffer's engine, Comet) has `native` GiB, and the JVM `heap`;
-    plaintext Spark's JVM has both."""
+    """The same for all sides. What runs beside the JVM (Coffer's engine, Comet) has `native` GiB,
+    and the JVM `heap`; plaintext Spark's JVM has both."""
 
     cores: int
     partitions: int
@@ -60,7 +63,9 @@ Start = Callable[[Tables, Path, Resources], Driver]
 def spark(tables: Tables, folder: Path, resources: Resources) -> Driver:
     """Plaintext Spark on plain Parquet, as it comes."""
     conf = resources.conf(folder / "spark", resources.heap + resources.native)
-    return Driver(tables, sealed=False, log=folder / "spark.log", master=resources.master, conf=conf)
+    return Driver(
+        tables, sealed=False, log=folder / "spark.log", master=resources.master, conf=conf
+    )
 
 
 def coffer(tables: Tables, folder: Path, resources: Resources) -> Driver:
@@ -78,13 +83,20 @@ HIDING = {
 
 def _hiding(name: str) -> Start:
     """Coffer with settings of `HIDING`."""
-    return lambda tables, folder, resources: _sealed(name, tables, folder, resources, conf=HIDING[name])
+    return lambda tables, folder, resources: _sealed(
+        name, tables, folder, resources, conf=HIDING[name]
+    )
 
 
 def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
-    """The same engine, plugin and plans with sealing switched off, on tables that are not encrypted."""
+    """The same engine, plugin and plans with sealing switched off, on tables that are not
+    encrypted."""
     built = subprocess.run(
-        [Path(__file__).parent.parent / "build-unsealed"], check=True, stdout=subprocess.PIPE, text=True, timeout=3600
+        [Path(__file__).parent.parent / "build-unsealed"],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=3600,
     ).stdout
     return _sealed("unsealed", tables, folder, resources, programs=Path(built.strip()))
 
@@ -107,7 +119,8 @@ def _sealed(
     conf["spark.coffer.engine.memory"] = f"{resources.native}GiB"
     env = {}
     if programs is not None:
-        # A policy of one build is an error for the other: this one is made for the unsealed, here and nowhere else.
+        # A policy of one build is an error for the other: this one is made for the unsealed, here
+        # and nowhere else.
         owner.sign(owner.policy.replace('accept = ["simulated"]', 'accept = ["unsealed"]'))
         conf["spark.coffer.engine.evidence"] = "unsealed"
         env["COFFER_BIN"] = str(programs)
@@ -126,8 +139,8 @@ def _sealed(
 
 
 def comet(tables: Tables, folder: Path, resources: Resources) -> Driver:
-    """Plaintext Comet: Spark 3.5 whose operators run in DataFusion inside the JVM's process. It keeps its data outside the
-    heap and needs its own shuffle manager."""
+    """Plaintext Comet: Spark 3.5 whose operators run in DataFusion inside the JVM's process. It
+    keeps its data outside the heap and needs its own shuffle manager."""
     jar = str(_comet_jar())
     conf = {
         **resources.conf(folder / "comet", resources.heap),
@@ -156,19 +169,35 @@ def comet(tables: Tables, folder: Path, resources: Resources) -> Driver:
 def _comet_jar() -> Path:
     jar = Path.home() / ".m2" / "repository" / _COMET_JAR
     if not jar.is_file():
-        command = ["mvn", "-q", "-B", "dependency:get", f"-Dartifact={_COMET_ARTIFACT}", "-Dtransitive=false"]
+        command = [
+            "mvn",
+            "-q",
+            "-B",
+            "dependency:get",
+            f"-Dartifact={_COMET_ARTIFACT}",
+            "-Dtransitive=false",
+        ]
         subprocess.run(command, check=True, stdout=sys.stderr, timeout=3600)
     return jar
 
 
 def _comet_python() -> Path:
-    """The interpreter of an environment with Comet's Spark; made on demand, then kept in Coffer's cache folder."""
+    """The interpreter of an environment with Comet's Spark; made on demand, then kept in Coffer's
+    cache folder."""
     venv = cache_dir() / f"comet-{COMET}-venv"
     python = venv / "bin" / "python"
     if not (venv / ".ready").is_file():
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", venv], check=True, timeout=3600)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"pyspark=={COMET_SPARK}"]
+        install = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            f"pyspark=={COMET_SPARK}",
+        ]
         subprocess.run(install, check=True, stdout=sys.stderr, timeout=3600)
         (venv / ".ready").touch()
     return python

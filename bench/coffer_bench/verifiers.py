@@ -1,6 +1,8 @@
-"""What judging an engine's evidence takes: the verifiers' process from its start to its end, over recorded evidence.
+"""What judging an engine's evidence takes: the verifiers' process from its start to its end, over
+recorded evidence.
 
-It is started once for each engine; the rest of an admission is measured with simulated evidence (`keys`).
+It is started once for each engine; the rest of an admission is measured with simulated evidence
+(`keys`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ RECORDED = [
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Median milliseconds for each kind. It is an error if a signature does not pass: the rest is not checked then."""
+    """Median milliseconds for each kind. It is an error if a signature does not pass: the rest is
+    not checked then."""
     folder.mkdir()
     return {kind: _one(kind, report, collateral, folder) for kind, report, collateral in RECORDED}
 
@@ -61,6 +64,11 @@ def _one(kind: str, report: str, collateral: str | None, folder: Path) -> float:
 
 def _ask(question: dict[str, Any]) -> list[dict[str, Any]]:
     done = subprocess.run(
-        [find_binary("coffer-attest")], input=json.dumps(question), capture_output=True, text=True, check=True, timeout=120
+        [find_binary("coffer-attest")],
+        input=json.dumps(question),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     return json.loads(done.stdout)["checks"]

@@ -1,5 +1,6 @@
-//! Reports of TEEs, which a host may make up. The first byte says of which kind, the rest is the report; the corpus is real reports, whose
-//! collateral is at hand, so that certificates and signatures are reached. The policy pins nothing: nothing may pass.
+//! Reports of TEEs, which a host may make up. The first byte says of which kind, the rest is the
+//! report; the corpus is real reports, whose collateral is at hand, so that certificates and
+//! signatures are reached. The policy pins nothing: nothing may pass.
 #![no_main]
 
 use std::{path::Path, sync::OnceLock};
@@ -19,7 +20,8 @@ const COLLATERAL: [(&str, &str); 3] = [
     ("snp", "vcek_milan.der"),
 ];
 
-/// A policy that pins nothing, over a folder with the collateral of the corpus under the names that the verifiers look for.
+/// A policy that pins nothing, over a folder with the collateral of the corpus under the names that
+/// the verifiers look for.
 fn policy() -> &'static Attestation {
     static POLICY: OnceLock<(Attestation, TempDir)> = OnceLock::new();
     let (policy, _) = POLICY.get_or_init(|| {
@@ -35,9 +37,11 @@ fn policy() -> &'static Attestation {
             let mut words = asked.0.iter().flat_map(|check| check.found.split([' ', ':']));
             let name = words.find(|word| word.ends_with(".json") || word.ends_with(".der"));
             let name = name.expect("collateral is looked for by its name");
-            std::fs::copy(Path::new(VECTORS).join(collateral), folder.path().join(name)).expect("the collateral is copied");
+            std::fs::copy(Path::new(VECTORS).join(collateral),
+                folder.path().join(name)).expect("the collateral is copied");
             let again = check(kind, &policy, report, &[0; 64], NOW);
-            assert!(again.0.iter().any(|check| check.name == "signature" && check.passed), "{again:?}");
+            assert!(again.0.iter().any(|check| check.name == "signature" && check.passed),
+                "{again:?}");
         }
         (policy, folder)
     });

@@ -11,7 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """Column names and types, and the rows with every value as text in which different values differ."""
+    """Column names and types, and the rows with every value as text in which different values
+    differ."""
 
     schema: list[list[str]]
     rows: list[list[str | None]]
@@ -23,8 +24,8 @@ class Answer:
 
 
 def encode(value: Any) -> str | None:
-    """One value as text. Floats by their bits, so −0.0 is not 0.0; all NaNs are one, as Spark has it. Decimals keep
-    their scale."""
+    """One value as text. Floats by their bits, so −0.0 is not 0.0; all NaNs are one, as Spark has
+    it. Decimals keep their scale."""
     match value:
         case None:
             return None
@@ -44,8 +45,8 @@ def encode(value: Any) -> str | None:
 
 
 def difference(expected: Answer, got: Answer, *, ordered: bool) -> str | None:
-    """None when the answers are the same, else one line on the first difference. Rows without a claimed order are
-    compared as multisets."""
+    """None when the answers are the same, else one line on the first difference. Rows without a
+    claimed order are compared as multisets."""
     if expected.schema != got.schema:
         return f"columns: expected {expected.schema}, got {got.schema}"
     if len(expected.rows) != len(got.rows):

@@ -1,6 +1,8 @@
-"""A standalone Spark cluster on loopback: a master, and workers whose executors are processes of their own.
+"""A standalone Spark cluster on loopback: a master, and workers whose executors are processes of
+their own.
 
-All ports are chosen by the system, all files lie under one folder, and what was started is ended by its process id.
+All ports are chosen by the system, all files lie under one folder, and what was started is ended by
+its process id.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ class ClusterFailed(RuntimeError):
 
 
 class Cluster:
-    """`workers` workers with one core each. `folder` takes logs, work folders and the executors' local disks, unless those
-    are to be under `local`. `environment` goes to the workers, and so to their executors. `hosts`: the master's address and
-    each worker's, where they should differ; all of loopback."""
+    """`workers` workers with one core each. `folder` takes logs, work folders and the executors'
+    local disks, unless those are to be under `local`. `environment` goes to the workers, and so to
+    their executors. `hosts`: the master's address and each worker's, where they should differ; all
+    of loopback."""
 
     def __init__(
         self,
@@ -66,7 +69,9 @@ class Cluster:
         work.mkdir(parents=True)
         local.mkdir(parents=True)
         arguments = ["--cores", "1", "--memory", memory, "--work-dir", str(work), self.master]
-        log = self._start("Worker", arguments, name, {**self._environment, "SPARK_LOCAL_DIRS": str(local)})
+        log = self._start(
+            "Worker", arguments, name, {**self._environment, "SPARK_LOCAL_DIRS": str(local)}
+        )
         self._said(log, r"(Successfully registered with master)")
         self.uis.append(self._said(log, _UI))
 
@@ -113,14 +118,21 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
     def _start(self, role: str, arguments: list[str], name: str, env: dict[str, str]) -> Path:
         log = self.folder / f"{name}.log"
         host = self._hosts[len(self._daemons)]
         # Secrets of the client site must not reach the untrusted one by inheritance.
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("COFFER_")}
+        inherited = {
+            key: value for key, value in os.environ.items() if not key.startswith("COFFER_")
+        }
         with log.open("wb") as sink:
             daemon = start(
                 [

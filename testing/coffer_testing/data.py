@@ -1,7 +1,8 @@
 """Generated tables with nulls and edge values, the same for the same seed on every machine.
 
-Written by PyArrow, so neither side of a comparison made its own input. `edge` has a column of every flat type, with the
-type's edge values in each; `events` has enough rows to be shuffled between several partitions.
+Written by PyArrow, so neither side of a comparison made its own input. `edge` has a column of every
+flat type, with the type's edge values in each; `events` has enough rows to be shuffled between
+several partitions.
 """
 
 from __future__ import annotations
@@ -82,15 +83,19 @@ _EDGES: dict[str, list[Any]] = {
 
 
 def write(folder: Path) -> dict[str, Path]:
-    """Writes each table as a folder of Parquet files under `folder`; returns the folders by table."""
+    """Writes each table as a folder of Parquet files under `folder`; returns the folders by
+    table."""
     tables = {"edge": _edge(random.Random(SEED)), "events": _events(random.Random(SEED + 1))}
     paths = {}
     for name, table in tables.items():
         paths[name] = folder / name
         paths[name].mkdir(parents=True, exist_ok=True)
         step = -(-table.num_rows // 3)
-        # No statistics on floats: they leave NaN out, and plaintext Spark would skip row groups with NaN it should find.
-        with_statistics = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
+        # No statistics on floats: they leave NaN out, and plaintext Spark would skip row groups
+        # with NaN it should find.
+        with_statistics = [
+            field.name for field in table.schema if not pa.types.is_floating(field.type)
+        ]
         for part in range(3):
             pq.write_table(
                 table.slice(part * step, step),
@@ -105,7 +110,9 @@ def _edge(rng: random.Random) -> pa.Table:
     edges = {**_EDGES, "ntz": _EDGES["ts"]}
     rows = []
     for i in range(EDGE_ROWS):
-        row = {name: _pick(rng, edges[name], lambda name=name: _ordinary(rng, name)) for name in edges}
+        row = {
+            name: _pick(rng, edges[name], lambda name=name: _ordinary(rng, name)) for name in edges
+        }
         row["id"] = i
         row["k"] = rng.choice([None, 0, 1, 2, 3, 4])
         row["n"] = None if rng.random() < 0.05 else rng.randrange(-50_000, 50_000)
@@ -122,10 +129,17 @@ def _events(rng: random.Random) -> pa.Table:
         {
             "id": pa.array(rows, pa.int64()),
             "g": pa.array([f"group-{int(rng.paretovariate(0.7)) % 97}" for _ in rows], pa.string()),
-            "v": pa.array([f"{rng.randrange(10**6):06d}-{'x' * rng.randrange(40)}" for _ in rows], pa.string()),
-            "n": pa.array([None if rng.random() < 0.02 else rng.randrange(-(10**6), 10**6) for _ in rows], pa.int64()),
+            "v": pa.array(
+                [f"{rng.randrange(10**6):06d}-{'x' * rng.randrange(40)}" for _ in rows], pa.string()
+            ),
+            "n": pa.array(
+                [None if rng.random() < 0.02 else rng.randrange(-(10**6), 10**6) for _ in rows],
+                pa.int64(),
+            ),
             "q": pa.array([rng.randrange(-4000, 4000) / 4 for _ in rows], pa.float64()),
-            "at": pa.array([date(2020, 1, 1) + timedelta(days=rng.randrange(1500)) for _ in rows], pa.date32()),
+            "at": pa.array(
+                [date(2020, 1, 1) + timedelta(days=rng.randrange(1500)) for _ in rows], pa.date32()
+            ),
         }
     )
 
@@ -161,5 +175,7 @@ def _ordinary(rng: random.Random, name: str) -> Any:
         case "dt":
             return date(1950, 1, 1) + timedelta(days=rng.randrange(40_000))
         case "ts" | "ntz":
-            return datetime(1950, 1, 1) + timedelta(seconds=rng.randrange(3 * 10**9), microseconds=rng.randrange(10**6))
+            return datetime(1950, 1, 1) + timedelta(
+                seconds=rng.randrange(3 * 10**9), microseconds=rng.randrange(10**6)
+            )
     raise ValueError(name)

@@ -1,4 +1,5 @@
-"""Encrypts TPC-H, queries it sealed and in the clear, compares, and shows what the untrusted side could see."""
+"""Encrypts TPC-H, queries it sealed and in the clear, compares, and shows what the untrusted side
+could see."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
     from coffer_testing.runner import Driver
 
 # Values that everybody knows to be in TPC-H: what a curious host would look for first.
-KNOWN_VALUES = ["DELIVER IN PERSON", "TAKE BACK RETURN", "1-URGENT", "BUILDING", "AUTOMOBILE", "PROMO BURNISHED"]
+KNOWN_VALUES = [
+    "DELIVER IN PERSON",
+    "TAKE BACK RETURN",
+    "1-URGENT",
+    "BUILDING",
+    "AUTOMOBILE",
+    "PROMO BURNISHED",
+]
 
 # Of TPC-H's own queries, one of each kind: a demo should not take long.
 OFFICIAL = (1, 3, 4, 6, 13, 15, 18, 21, 22)
@@ -24,7 +32,9 @@ def main(argv: list[str]) -> int:
     """0 when every answer is the same and nothing was found in clear, else 1."""
     parser = argparse.ArgumentParser(prog="testing/run demo", description=__doc__)
     parser.add_argument("--sf", default="0.1", help="TPC-H scale factor (default: %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="keep the temporary folder and say where it is")
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the temporary folder and say where it is"
+    )
     arguments = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="coffer-demo-"))
     try:
@@ -51,7 +61,10 @@ def _run(scale: str, folder: Path) -> int:
     local = folder / "untrusted" / "local"
     with (
         Driver(
-            plain, sealed=False, log=folder / "plain.log", conf={"spark.local.dir": str(folder / "plain-local")}
+            plain,
+            sealed=False,
+            log=folder / "plain.log",
+            conf={"spark.local.dir": str(folder / "plain-local")},
         ) as spark,
         Driver(
             sealed,
@@ -77,7 +90,8 @@ def queries() -> list[Query]:
 
 
 def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
-    """Runs every query twice on both, the first time to warm up, prints the table, and adds up what was counted."""
+    """Runs every query twice on both, the first time to warm up, prints the table, and adds up what
+    was counted."""
     from coffer_testing.answers import Answer, difference
 
     print(f"{'query':<24} {'rows':>7} {'sealed s':>9} {'plain s':>9}  same answer?")
@@ -94,33 +108,50 @@ def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
         found = difference(expected, got, ordered=query.ordered)
         all_same = all_same and found is None
         verdict = "yes" if found is None else f"NO: {found[:200]}"
-        print(f"{query.name:<24} {len(got.rows):>7} {got.seconds:>9.2f} {expected.seconds:>9.2f}  {verdict}", flush=True)
+        print(
+            f"{query.name:<24} {len(got.rows):>7} {got.seconds:>9.2f} "
+            f"{expected.seconds:>9.2f}  {verdict}",
+            flush=True,
+        )
     return all_same, totals
 
 
-def _what_the_host_saw(plain: dict[str, Path], sealed: dict[str, Path], local: list[Path], counted: dict[str, int]) -> bool:
+def _what_the_host_saw(
+    plain: dict[str, Path], sealed: dict[str, Path], local: list[Path], counted: dict[str, int]
+) -> bool:
     from coffer_testing.search import files, search, text
 
     print("\nWhat the untrusted side could see:")
     for name, folder in sealed.items():
         stored = [path for path in files([folder]) if path.suffix == ".parquet"]
-        print(f"  {name:<9} {len(stored)} files of random names, such as {stored[0].name}, {_mb(stored)} MB")
+        print(
+            f"  {name:<9} {len(stored)} files of random names, such as {stored[0].name}, "
+            f"{_mb(stored)} MB"
+        )
     shuffled = files(local)
     print(f"  local disks  {len(shuffled)} files, {_mb(shuffled)} MB of sealed frames")
     if counted:
-        told = ", ".join(f"{key.replace('_', ' ')} {value:,}" for key, value in sorted(counted.items()))
+        told = ", ".join(
+            f"{key.replace('_', ' ')} {value:,}" for key, value in sorted(counted.items())
+        )
         print(f"  between Spark and engine: {told}")
     values = [text(value) for value in KNOWN_VALUES]
     control, _ = search(plain.values(), values)
     hits, searched = search([*sealed.values(), *local], values)
     known = {hit.value for hit in control}
-    print(f"  searched {searched / 1e6:.1f} MB of sealed tables and local disks for {len(known)} values that the")
+    print(
+        f"  searched {searched / 1e6:.1f} MB of sealed tables and local disks for {len(known)} "
+        f"values that the"
+    )
     print(f"  plaintext files show to anyone: {len(hits)} found")
     for hit in hits[:10]:
         print(f"    FOUND {hit.value!r} as {hit.form} in {hit.path}")
     if not known:
         print("  the same search found nothing in the plaintext files either, so it proves nothing")
-    print("  The engine's evidence was simulated: this shows what is sealed, not that a TEE protects the engine.")
+    print(
+        "  The engine's evidence was simulated: this shows what is sealed, not that a TEE "
+        "protects the engine."
+    )
     return not hits and bool(known)
 
 

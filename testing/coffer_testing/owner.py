@@ -1,4 +1,5 @@
-"""A data owner for demo, tests and benchmarks: a config directory with a fresh keyring, and sealed tables made with `coffer`."""
+"""A data owner for demo, tests and benchmarks: a config directory with a fresh keyring, and sealed
+tables made with `coffer`."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from coffer._find import find_binary
 
 @dataclass(frozen=True)
 class Owner:
-    """A config directory and the file that holds its passphrase. `programs`: the folder of another build's programs."""
+    """A config directory and the file that holds its passphrase. `programs`: the folder of another
+    build's programs."""
 
     home: Path
     passphrase_file: Path
@@ -21,8 +23,8 @@ class Owner:
 
     @staticmethod
     def create(folder: Path, programs: Path | None = None) -> Owner:
-        """Makes a config directory under `folder` with `coffer init` and a generated passphrase. The policy it writes accepts
-        simulated evidence, which is what this release has."""
+        """Makes a config directory under `folder` with `coffer init` and a generated passphrase.
+        The policy it writes accepts simulated evidence, which is what this release has."""
         folder.mkdir(parents=True, exist_ok=True)
         passphrase_file = folder / "passphrase"
         passphrase_file.touch(mode=0o600)
@@ -34,12 +36,19 @@ class Owner:
     def coffer(
         self, *arguments: str | Path, check: bool = True, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Runs the command line as this owner. With `check`, an exit code other than 0 is an error with its words. `env`:
-        more of its environment."""
+        """Runs the command line as this owner. With `check`, an exit code other than 0 is an error
+        with its words. `env`: more of its environment."""
         program = self.programs / "coffer" if self.programs else find_binary("coffer")
         command = [str(program), *map(str, arguments)]
         variables = {**self.environment(), **(env or {})}
-        done = subprocess.run(command, env=variables, text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=3600)
+        done = subprocess.run(
+            command,
+            env=variables,
+            text=True,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=3600,
+        )
         if check and done.returncode != 0:
             raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
         return done
@@ -50,7 +59,8 @@ class Owner:
         return (self.home / "policy.toml").read_text()
 
     def sign(self, policy: str | None = None) -> None:
-        """Signs the policy as it lies in the config directory, or makes this text the policy first."""
+        """Signs the policy as it lies in the config directory, or makes this text the policy
+        first."""
         if policy is not None:
             (self.home / "policy.toml").write_text(policy)
         self.coffer("policy", "sign", "--yes")

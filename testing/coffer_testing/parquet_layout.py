@@ -1,4 +1,5 @@
-"""Where the parts of a sealed Parquet file lie, found with the owner's keys: the harness aims better than a host could."""
+"""Where the parts of a sealed Parquet file lie, found with the owner's keys: the harness aims
+better than a host could."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ TAIL = 8  # the footer's length and the magic
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column's pages in one row group: the bytes [start, end). `column` is its name in the file; `logical` the column of
-    the table that it holds, under the protection `encoding`."""
+    """A column's pages in one row group: the bytes [start, end). `column` is its name in the file;
+    `logical` the column of the table that it holds, under the protection `encoding`."""
 
     row_group: int
     column: str
@@ -28,7 +29,8 @@ class Chunk:
 
     @property
     def clear(self) -> bool:
-        """Whether its pages are not encrypted as such: they hold ciphertexts, or numbers of rows."""
+        """Whether its pages are not encrypted as such: they hold ciphertexts, or numbers of
+        rows."""
         return self.encoding != "tee"
 
 
@@ -51,8 +53,9 @@ class Layout:
 
 
 def pages(content: bytes, chunk: Chunk) -> list[range]:
-    """Where the pages of an encrypted chunk lie in its file's `content`: each is two modules, header and page, of which only
-    the lengths stand in the clear. None, if the bytes are no such modules."""
+    """Where the pages of an encrypted chunk lie in its file's `content`: each is two modules,
+    header and page, of which only the lengths stand in the clear. None, if the bytes are no such
+    modules."""
     modules = []
     at = chunk.start
     while at < chunk.end:
@@ -61,13 +64,20 @@ def pages(content: bytes, chunk: Chunk) -> list[range]:
         at = end
     if at != chunk.end or len(modules) % 2:
         return []
-    return [range(header.start, page.stop) for header, page in zip(modules[::2], modules[1::2], strict=True)]
+    return [
+        range(header.start, page.stop)
+        for header, page in zip(modules[::2], modules[1::2], strict=True)
+    ]
 
 
-def layout(path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str, str]] | None = None) -> Layout:
-    """Of a file whose KEKs are all here. `stored`: of a table with stored columns, the logical column and the form of each
-    column of its files."""
-    properties = crypto_factory(keks).file_decryption_properties(pe.KmsConnectionConfig(), pe.DecryptionConfiguration())
+def layout(
+    path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str, str]] | None = None
+) -> Layout:
+    """Of a file whose KEKs are all here. `stored`: of a table with stored columns, the logical
+    column and the form of each column of its files."""
+    properties = crypto_factory(keks).file_decryption_properties(
+        pe.KmsConnectionConfig(), pe.DecryptionConfiguration()
+    )
     metadata = pq.ParquetFile(path, decryption_properties=properties, pre_buffer=False).metadata
     chunks = []
     for group in range(metadata.num_row_groups):
@@ -78,7 +88,13 @@ def layout(path: Path, keks: Mapping[str, bytes], stored: Mapping[str, tuple[str
                 start = min(start, column.dictionary_page_offset)
             name = column.path_in_schema
             chunks.append(
-                Chunk(group, name, start, start + column.total_compressed_size, *(stored or {}).get(name, (name, "tee")))
+                Chunk(
+                    group,
+                    name,
+                    start,
+                    start + column.total_compressed_size,
+                    *(stored or {}).get(name, (name, "tee")),
+                )
             )
     content = path.read_bytes()
     end = len(content) - TAIL

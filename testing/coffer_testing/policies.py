@@ -1,4 +1,5 @@
-"""Policies for TPC-H: what each says of the 61 columns, from everything in enclaves to nothing in any."""
+"""Policies for TPC-H: what each says of the 61 columns, from everything in enclaves to nothing in
+any."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ _LINKS = {
     "regionkey": ("n_regionkey", "r_regionkey"),
 }
 _TABLES = {
-    "lineitem": "l_orderkey l_partkey l_suppkey l_linenumber l_quantity l_extendedprice l_discount l_tax l_returnflag "
+    "lineitem": "l_orderkey l_partkey l_suppkey l_linenumber l_quantity l_extendedprice "
+    "l_discount l_tax l_returnflag "
     "l_linestatus l_shipdate l_commitdate l_receiptdate l_shipinstruct l_shipmode l_comment",
-    "orders": "o_orderkey o_custkey o_orderstatus o_totalprice o_orderdate o_orderpriority o_clerk o_shippriority o_comment",
+    "orders": "o_orderkey o_custkey o_orderstatus o_totalprice o_orderdate o_orderpriority "
+    "o_clerk o_shippriority o_comment",
     "customer": "c_custkey c_name c_address c_nationkey c_phone c_acctbal c_mktsegment c_comment",
     "part": "p_partkey p_name p_mfgr p_brand p_type p_size p_container p_retailprice p_comment",
     "supplier": "s_suppkey s_name s_address s_nationkey s_phone s_acctbal s_comment",
@@ -34,7 +37,14 @@ _SUMS = {
     "o_totalprice": ("0.00", "10000000.00"),
 }
 _WORDS = {
-    *("l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode", "o_orderstatus", "o_orderpriority"),
+    *(
+        "l_returnflag",
+        "l_linestatus",
+        "l_shipinstruct",
+        "l_shipmode",
+        "o_orderstatus",
+        "o_orderpriority",
+    ),
     *("c_mktsegment", "p_brand", "p_container", "p_mfgr", "p_type", "n_name", "r_name"),
     *("l_linenumber", "l_tax", "o_clerk", "o_shippriority"),
 }
@@ -43,7 +53,8 @@ _UNUSED = {"l_comment", "ps_comment", "p_comment", "n_comment", "r_comment"}
 _ROWS = 10**8
 
 NAMES = ("tee", "det-ope", "det-ope-ashe", "mixed")
-"""All columns `tee`; keys and ranges readable by hosts, computed in enclaves; nothing for enclaves; some of each."""
+"""All columns `tee`; keys and ranges readable by hosts, computed in enclaves; nothing for enclaves;
+some of each."""
 
 
 def without_enclaves(name: str) -> bool:
@@ -53,7 +64,11 @@ def without_enclaves(name: str) -> bool:
 
 def conf(name: str) -> dict[str, str]:
     """Spark's settings for a policy. Without enclaves much comes to the client."""
-    return {"spark.coffer.enclave": "none", "spark.coffer.client.maxBytes": "8g"} if without_enclaves(name) else {}
+    return (
+        {"spark.coffer.enclave": "none", "spark.coffer.client.maxBytes": "8g"}
+        if without_enclaves(name)
+        else {}
+    )
 
 
 def write(name: str, owner: Owner) -> None:
@@ -73,7 +88,9 @@ def _column(name: str, column: str) -> str:
     link = next((link for link, members in _LINKS.items() if column in members), None)
     if link is not None:
         return f'{{ protection = "det", link = "{link}" }}'
-    return {"det-ope": _with_enclaves, "det-ope-ashe": _without_enclaves, "mixed": _mixed}[name](column)
+    return {"det-ope": _with_enclaves, "det-ope-ashe": _without_enclaves, "mixed": _mixed}[name](
+        column
+    )
 
 
 def _with_enclaves(column: str) -> str:

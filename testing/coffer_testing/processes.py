@@ -1,5 +1,5 @@
-"""Processes that end with the one that starts them, and descendants from /proc: so that tests leave nothing behind, and
-touch only what they started."""
+"""Processes that end with the one that starts them, and descendants from /proc: so that tests leave
+nothing behind, and touch only what they started."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-# The kernel takes the thread that starts a process for its parent, so one that lasts starts them all.
+# The kernel takes the thread that starts a process for its parent, so one that lasts starts them
+# all.
 _STARTER = ThreadPoolExecutor(1, thread_name_prefix="starter")
 _SETPRIV = shutil.which("setpriv")
 
 
 def start(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
-    """As `subprocess.Popen`, of a process that is told to end when this one does, however that comes about. Its own children
-    are its business."""
+    """As `subprocess.Popen`, of a process that is told to end when this one does, however that
+    comes about. Its own children are its business."""
     ending = [_SETPRIV, "--pdeathsig", "TERM", "--"] if _SETPRIV else []
     return _STARTER.submit(subprocess.Popen, [*ending, *command], **options).result(60)
 
 
 def line_of(process: subprocess.Popen[Any], seconds: float) -> Any:
-    """The next line of its standard output, empty when it has ended. TimeoutError when none has begun by then. For protocols
-    of one line at a time: what was read ahead of a line is not seen."""
+    """The next line of its standard output, empty when it has ended. TimeoutError when none has
+    begun by then. For protocols of one line at a time: what was read ahead of a line is not
+    seen."""
     assert process.stdout
     if not select.select([process.stdout], [], [], seconds)[0]:
         raise TimeoutError(f"process {process.pid} has said nothing for {seconds:.0f} s")
@@ -34,7 +36,8 @@ def line_of(process: subprocess.Popen[Any], seconds: float) -> Any:
 
 
 def named(roots: set[int], name: str) -> list[int]:
-    """The processes that descend from `roots` and are called `name`. Engines let nobody read more of them than that."""
+    """The processes that descend from `roots` and are called `name`. Engines let nobody read more
+    of them than that."""
     return sorted(pid for pid, own in _below(roots).items() if own == name)
 
 

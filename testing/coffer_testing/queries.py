@@ -93,9 +93,15 @@ EDGE = [
     ),
     # Filters.
     Query("filter_null_checks", "SELECT id FROM edge WHERE s IS NULL AND i32 IS NOT NULL"),
-    Query("filter_three_valued", "SELECT id FROM edge WHERE NOT (i32 > 100 AND b) OR (b IS NULL AND i8 = 0)"),
+    Query(
+        "filter_three_valued",
+        "SELECT id FROM edge WHERE NOT (i32 > 100 AND b) OR (b IS NULL AND i8 = 0)",
+    ),
     Query("filter_null_safe_equal", "SELECT id FROM edge WHERE i8 <=> k OR s <=> NULL"),
-    Query("filter_nan", "SELECT id, f64 FROM edge WHERE f64 = double('NaN') OR f32 > float('Infinity')"),
+    Query(
+        "filter_nan",
+        "SELECT id, f64 FROM edge WHERE f64 = double('NaN') OR f32 > float('Infinity')",
+    ),
     Query("filter_nan_is_largest", "SELECT count(*) FROM edge WHERE f64 > 1.7976931348623157E308D"),
     Query("filter_negative_zero", "SELECT id, f64 FROM edge WHERE f64 = 0.0D"),
     Query(
@@ -106,10 +112,16 @@ EDGE = [
         "filter_decimal_38",
         "SELECT id, d38 FROM edge WHERE d38 > 1234567890123456789012345678.9BD OR d38 < -9999999999999999999999999999BD",
     ),
-    Query("filter_in", "SELECT id FROM edge WHERE i32 IN (0, 1, 2147483647, NULL) OR s IN ('', 'naïve', 'a')"),
+    Query(
+        "filter_in",
+        "SELECT id FROM edge WHERE i32 IN (0, 1, 2147483647, NULL) OR s IN ('', 'naïve', 'a')",
+    ),
     Query("filter_not_in_with_null", "SELECT id FROM edge WHERE i8 NOT IN (1, 2, NULL)"),
     Query("filter_not_in", "SELECT count(*) FROM edge WHERE k NOT IN (1, 2, 3)"),
-    Query("filter_between_dates", "SELECT id, dt FROM edge WHERE dt BETWEEN DATE'1500-01-01' AND DATE'1969-12-31'"),
+    Query(
+        "filter_between_dates",
+        "SELECT id, dt FROM edge WHERE dt BETWEEN DATE'1500-01-01' AND DATE'1969-12-31'",
+    ),
     Query(
         "filter_timestamp",
         "SELECT id, ts FROM edge WHERE ts < TIMESTAMP'1970-01-01 00:00:00 UTC' AND ts > TIMESTAMP'1582-01-01 00:00:00 UTC'",
@@ -117,21 +129,48 @@ EDGE = [
     Query("filter_ntz", "SELECT id, ntz FROM edge WHERE ntz >= TIMESTAMP_NTZ'2000-02-29 12:00:00'"),
     Query("filter_binary", "SELECT id, bin FROM edge WHERE bin = X'00FF' OR bin = X''"),
     Query("filter_string_order", "SELECT id, s FROM edge WHERE s > 'z'"),
-    Query("filter_like", "SELECT id, s FROM edge WHERE s LIKE 'a%' OR s LIKE '%é%' OR s LIKE '_b_' OR s LIKE '%\\\\%%'"),
+    Query(
+        "filter_like",
+        "SELECT id, s FROM edge WHERE s LIKE 'a%' OR s LIKE '%é%' OR s LIKE '_b_' OR s LIKE '%\\\\%%'",
+    ),
     Query(
         "filter_starts_ends_contains",
         "SELECT id FROM edge WHERE startswith(s, 'row') AND (endswith(s, '7') OR contains(s, '-1'))",
     ),
     # Arithmetic, with and without ANSI rules.
-    Query("arithmetic_integers", "SELECT id, n + 1, n - 7, n * 3, n % 5, -n, abs(n) FROM edge", ansi=BOTH),
-    Query("arithmetic_division", "SELECT id, n / 4, q / 2.0D, n div 3, d9 / 3 FROM edge", ansi=BOTH),
-    Query("arithmetic_doubles", "SELECT id, f64 * 2, f64 + f32, f32 / 3, -f64, f64 % 3 FROM edge", ansi=BOTH),
-    Query("arithmetic_decimals", "SELECT id, d9 + d18, d9 * d9, d18 - d9, d9 % 7, -d18 FROM edge", ansi=BOTH),
-    Query("arithmetic_wraps", "SELECT id, i32 + 1, i64 - 1, i8 * i8, i16 + i16, -i32, abs(i64) FROM edge", ansi=OFF),
+    Query(
+        "arithmetic_integers",
+        "SELECT id, n + 1, n - 7, n * 3, n % 5, -n, abs(n) FROM edge",
+        ansi=BOTH,
+    ),
+    Query(
+        "arithmetic_division", "SELECT id, n / 4, q / 2.0D, n div 3, d9 / 3 FROM edge", ansi=BOTH
+    ),
+    Query(
+        "arithmetic_doubles",
+        "SELECT id, f64 * 2, f64 + f32, f32 / 3, -f64, f64 % 3 FROM edge",
+        ansi=BOTH,
+    ),
+    Query(
+        "arithmetic_decimals",
+        "SELECT id, d9 + d18, d9 * d9, d18 - d9, d9 % 7, -d18 FROM edge",
+        ansi=BOTH,
+    ),
+    Query(
+        "arithmetic_wraps",
+        "SELECT id, i32 + 1, i64 - 1, i8 * i8, i16 + i16, -i32, abs(i64) FROM edge",
+        ansi=OFF,
+    ),
     Query("arithmetic_null_on_zero", "SELECT id, 100 / k, n % k, n div k FROM edge", ansi=OFF),
-    Query("arithmetic_decimal_overflow_null", "SELECT id, d38 * d38, d38 + d38 FROM edge", ansi=OFF),
+    Query(
+        "arithmetic_decimal_overflow_null", "SELECT id, d38 * d38, d38 + d38 FROM edge", ansi=OFF
+    ),
     Query("error_int_overflow", "SELECT i32 + 1 FROM edge", error="ARITHMETIC_OVERFLOW"),
-    Query("error_long_overflow", "SELECT sum(i64) FROM edge WHERE i64 > 0", error="ARITHMETIC_OVERFLOW"),
+    Query(
+        "error_long_overflow",
+        "SELECT sum(i64) FROM edge WHERE i64 > 0",
+        error="ARITHMETIC_OVERFLOW",
+    ),
     Query("error_divide_by_zero", "SELECT n / k FROM edge", error="DIVIDE_BY_ZERO"),
     Query("error_remainder_by_zero", "SELECT n % k FROM edge", error="REMAINDER_BY_ZERO"),
     Query("error_cast_string", "SELECT cast(s AS INT) FROM edge", error="CAST_INVALID_INPUT"),
@@ -143,8 +182,14 @@ EDGE = [
         "case_when",
         "SELECT id, CASE WHEN i32 < 0 THEN 'neg' WHEN i32 = 0 THEN 'zero' WHEN i32 > 0 THEN 'pos' END FROM edge",
     ),
-    Query("case_types", "SELECT id, CASE k WHEN 1 THEN d9 WHEN 2 THEN 0 ELSE NULL END, if(b, s, 'none') FROM edge"),
-    Query("coalesce_nullif", "SELECT id, coalesce(s, cast(i32 AS STRING), '?'), nullif(k, 2), nvl(i8, -1) FROM edge"),
+    Query(
+        "case_types",
+        "SELECT id, CASE k WHEN 1 THEN d9 WHEN 2 THEN 0 ELSE NULL END, if(b, s, 'none') FROM edge",
+    ),
+    Query(
+        "coalesce_nullif",
+        "SELECT id, coalesce(s, cast(i32 AS STRING), '?'), nullif(k, 2), nvl(i8, -1) FROM edge",
+    ),
     # Casts among the types.
     Query(
         "cast_numbers",
@@ -176,13 +221,21 @@ EDGE = [
         "SELECT id, cast(d18 AS DECIMAL(20, 1)), cast(d9 AS DECIMAL(38, 10)), cast(d9 AS DOUBLE) FROM edge",
     ),
     # Dates.
-    Query("date_parts", "SELECT id, year(dt), month(dt), day(dt), quarter(dt), dayofweek(dt), dayofyear(dt) FROM edge"),
+    Query(
+        "date_parts",
+        "SELECT id, year(dt), month(dt), day(dt), quarter(dt), dayofweek(dt), dayofyear(dt) FROM edge",
+    ),
     Query(
         "date_arithmetic",
         "SELECT id, dt + INTERVAL 1 DAY, date_add(dt, 30), date_sub(dt, 1), datediff(dt, DATE'1970-01-01'), add_months(dt, 1) FROM edge WHERE dt BETWEEN DATE'1000-01-01' AND DATE'9000-01-01'",
     ),
-    Query("date_truncation", "SELECT id, trunc(dt, 'MONTH'), trunc(dt, 'YEAR'), last_day(dt) FROM edge"),
-    Query("time_parts", "SELECT id, hour(ts), minute(ts), second(ts), year(ts), hour(ntz) FROM edge"),
+    Query(
+        "date_truncation",
+        "SELECT id, trunc(dt, 'MONTH'), trunc(dt, 'YEAR'), last_day(dt) FROM edge",
+    ),
+    Query(
+        "time_parts", "SELECT id, hour(ts), minute(ts), second(ts), year(ts), hour(ntz) FROM edge"
+    ),
     # Strings.
     Query(
         "string_basics",
@@ -197,9 +250,19 @@ EDGE = [
         "SELECT id, instr(s, 'a'), octet_length(s), ltrim(s), rtrim(s), left(s, 2), right(s, 2) FROM edge",
     ),
     # Aggregates.
-    Query("agg_global", "SELECT count(*), sum(n), min(i64), max(i64), avg(n), sum(d9), avg(d9), sum(q) FROM edge"),
-    Query("agg_global_empty", "SELECT count(*), sum(n), min(s), max(dt), avg(q) FROM edge WHERE id < 0"),
-    Query("agg_group_by_null_key", "SELECT k, count(*), sum(n), avg(q), min(s), max(s) FROM edge GROUP BY k", ansi=BOTH),
+    Query(
+        "agg_global",
+        "SELECT count(*), sum(n), min(i64), max(i64), avg(n), sum(d9), avg(d9), sum(q) FROM edge",
+    ),
+    Query(
+        "agg_global_empty",
+        "SELECT count(*), sum(n), min(s), max(dt), avg(q) FROM edge WHERE id < 0",
+    ),
+    Query(
+        "agg_group_by_null_key",
+        "SELECT k, count(*), sum(n), avg(q), min(s), max(s) FROM edge GROUP BY k",
+        ansi=BOTH,
+    ),
     Query("agg_group_by_string", "SELECT s, count(*), max(ts), min(bin) FROM edge GROUP BY s"),
     Query("agg_group_by_float", "SELECT f64, count(*) FROM edge GROUP BY f64"),
     Query("agg_group_by_many", "SELECT b, k, i8, count(*), sum(d18) FROM edge GROUP BY b, k, i8"),
@@ -208,21 +271,39 @@ EDGE = [
         "agg_group_by_expression",
         "SELECT n % 10 AS g, count(*), sum(n * 2) FROM events WHERE n IS NOT NULL GROUP BY n % 10",
     ),
-    Query("agg_min_max_floats", "SELECT k, min(f64), max(f64), min(f32), max(f32) FROM edge GROUP BY k"),
+    Query(
+        "agg_min_max_floats",
+        "SELECT k, min(f64), max(f64), min(f32), max(f32) FROM edge GROUP BY k",
+    ),
     Query(
         "agg_min_max_all",
         "SELECT min(b), max(b), min(i8), max(i16), min(dt), max(dt), min(ts), max(ntz), min(s), max(s) FROM edge",
     ),
-    Query("agg_decimal_wide", "SELECT k, sum(d18), avg(d18), max(d38), min(d38) FROM edge GROUP BY k"),
+    Query(
+        "agg_decimal_wide", "SELECT k, sum(d18), avg(d18), max(d38), min(d38) FROM edge GROUP BY k"
+    ),
     Query("agg_decimal_overflow_null", "SELECT sum(d38) FROM edge WHERE d38 > 0", ansi=OFF),
     Query("agg_distinct", "SELECT count(DISTINCT k), count(DISTINCT s), sum(DISTINCT n) FROM edge"),
     Query("agg_distinct_grouped", "SELECT k, count(DISTINCT s), count(*) FROM edge GROUP BY k"),
-    Query("agg_filter_clause", "SELECT k, count(*) FILTER (WHERE b), sum(n) FILTER (WHERE i8 > 0) FROM edge GROUP BY k"),
-    Query("agg_having", "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 1200 AND sum(q) > 0"),
-    Query("agg_of_agg", "SELECT c, count(*) FROM (SELECT g, count(*) AS c FROM events GROUP BY g) GROUP BY c"),
+    Query(
+        "agg_filter_clause",
+        "SELECT k, count(*) FILTER (WHERE b), sum(n) FILTER (WHERE i8 > 0) FROM edge GROUP BY k",
+    ),
+    Query(
+        "agg_having",
+        "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 1200 AND sum(q) > 0",
+    ),
+    Query(
+        "agg_of_agg",
+        "SELECT c, count(*) FROM (SELECT g, count(*) AS c FROM events GROUP BY g) GROUP BY c",
+    ),
     Query("select_distinct", "SELECT DISTINCT k, b FROM edge"),
     # Sorts and limits.
-    Query("sort_all_types", "SELECT id FROM edge ORDER BY s NULLS LAST, f64 DESC, i32, id", ordered=True),
+    Query(
+        "sort_all_types",
+        "SELECT id FROM edge ORDER BY s NULLS LAST, f64 DESC, i32, id",
+        ordered=True,
+    ),
     Query(
         "sort_floats",
         "SELECT f64, f32, id FROM edge ORDER BY f64 ASC NULLS FIRST, f32 DESC NULLS LAST, id",
@@ -234,9 +315,17 @@ EDGE = [
         ordered=True,
     ),
     Query("sort_binary_bool", "SELECT bin, b, id FROM edge ORDER BY bin, b DESC, id", ordered=True),
-    Query("sort_many_rows", "SELECT id, g, v FROM events WHERE n % 8 = 0 ORDER BY v DESC, id", ordered=True),
-    Query("top_k", "SELECT id, n, v FROM events ORDER BY n DESC NULLS LAST, id LIMIT 25", ordered=True),
-    Query("top_k_offset", "SELECT id, v FROM events ORDER BY v, id LIMIT 10 OFFSET 90", ordered=True),
+    Query(
+        "sort_many_rows",
+        "SELECT id, g, v FROM events WHERE n % 8 = 0 ORDER BY v DESC, id",
+        ordered=True,
+    ),
+    Query(
+        "top_k", "SELECT id, n, v FROM events ORDER BY n DESC NULLS LAST, id LIMIT 25", ordered=True
+    ),
+    Query(
+        "top_k_offset", "SELECT id, v FROM events ORDER BY v, id LIMIT 10 OFFSET 90", ordered=True
+    ),
     Query("limit_count", "SELECT count(*) FROM (SELECT * FROM events LIMIT 777)"),
     Query("limit_zero", "SELECT * FROM edge LIMIT 0"),
     Query(
@@ -244,5 +333,8 @@ EDGE = [
         "SELECT g, sum(q) AS total FROM events GROUP BY g ORDER BY total DESC, g LIMIT 7",
         ordered=True,
     ),
-    Query("sort_inside", "SELECT g, count(*) FROM (SELECT g FROM events ORDER BY v, id LIMIT 1000) GROUP BY g"),
+    Query(
+        "sort_inside",
+        "SELECT g, count(*) FROM (SELECT g FROM events ORDER BY v, id LIMIT 1000) GROUP BY g",
+    ),
 ]

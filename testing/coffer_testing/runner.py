@@ -1,7 +1,8 @@
 """A Spark driver in a process of its own that answers queries over a pipe.
 
-Plugins are loaded when a Spark context starts, and one process holds one JVM: so plaintext Spark and Coffer each get a
-process. The child (`python -m coffer_testing.runner`) reads one JSON object a line and answers each with one line.
+Plugins are loaded when a Spark context starts, and one process holds one JVM: so plaintext Spark
+and Coffer each get a process. The child (`python -m coffer_testing.runner`) reads one JSON object a
+line and answers each with one line.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from typing import IO, Any, Self
 from coffer_testing import processes
 from coffer_testing.answers import Answer, encode
 
-DEADLINE = 3600.0  # seconds for one request, a benchmark's longest too; tests have a time-out of their own
+DEADLINE = (
+    3600.0  # seconds for one request, a benchmark's longest too; tests have a time-out of their own
+)
 
 
 class QueryFailed(RuntimeError):
-    """The child's query or code ended with an error: its class name, its message, Spark's error class if any."""
+    """The child's query or code ended with an error: its class name, its message, Spark's error
+    class if any."""
 
     def __init__(self, kind: str, message: str, condition: str | None) -> None:
         super().__init__(f"{kind}: {message}")
@@ -35,8 +39,9 @@ class QueryFailed(RuntimeError):
 class Driver:
     """A Spark session in a child process, with `tables` (name → path) as temporary views.
 
-    `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain Parquet and Spark is as it
-    comes. `log`: the file that takes the child's standard error. `python`: another interpreter, with another PySpark.
+    `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain
+    Parquet and Spark is as it comes. `log`: the file that takes the child's standard error.
+    `python`: another interpreter, with another PySpark.
     """
 
     def __init__(
@@ -85,11 +90,13 @@ class Driver:
         return Answer.from_json(self._ask({"op": "query", "sql": sql, "conf": conf or {}}))
 
     def timed(self, sql: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
-        """As `query`, with `counters` and `milliseconds` beside the answer: see `QueryProfile` of the plugin."""
+        """As `query`, with `counters` and `milliseconds` beside the answer: see `QueryProfile` of
+        the plugin."""
         return self._ask({"op": "query", "sql": sql, "conf": conf or {}})
 
     def run(self, code: str, **names: Any) -> Any:
-        """Executes Python with `spark`, and `names`, at hand; returns the value it left in `result`, as JSON has it."""
+        """Executes Python with `spark`, and `names`, at hand; returns the value it left in
+        `result`, as JSON has it."""
         return self._ask({"op": "run", "code": code, "names": names})["result"]
 
     def stop(self) -> None:
@@ -108,7 +115,12 @@ class Driver:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -131,7 +143,8 @@ class Driver:
 
 
 def main() -> None:
-    # Spark and whatever it starts write to standard output as they like; answers go out on a descriptor of our own.
+    # Spark and whatever it starts write to standard output as they like; answers go out on a
+    # descriptor of our own.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     spark = None
@@ -174,7 +187,9 @@ def _start(request: dict[str, Any]) -> Any:
     if request["sealed"]:
         import coffer
 
-        spark = coffer.session(request["home"], request["master"], passphrase_file=request["passphrase_file"], **conf)
+        spark = coffer.session(
+            request["home"], request["master"], passphrase_file=request["passphrase_file"], **conf
+        )
         source = "coffer"
     else:
         from pyspark.sql import SparkSession
@@ -208,12 +223,15 @@ def _query(spark: Any, sql: str, conf: dict[str, str]) -> dict[str, Any]:
         "schema": schema,
         "rows": [[encode(value) for value in row] for row in rows],
         "counters": {key: value for key, value in profile.items() if not key.endswith("_ms")},
-        "milliseconds": {key.removesuffix("_ms"): value for key, value in profile.items() if key.endswith("_ms")},
+        "milliseconds": {
+            key.removesuffix("_ms"): value for key, value in profile.items() if key.endswith("_ms")
+        },
     }
 
 
 def _profile(spark: Any, df: Any) -> dict[str, int]:
-    """What Coffer counted in this query and where its time went; of plaintext Spark only the time that planning took."""
+    """What Coffer counted in this query and where its time went; of plaintext Spark only the time
+    that planning took."""
     if "CofferPlugin" in (spark.sparkContext.getConf().get("spark.plugins") or ""):
         return json.loads(spark._jvm.org.apache.spark.sql.coffer.PythonBridge.profile(df._jdf))
     phases = df._jdf.queryExecution().tracker().phases().values().toSeq()

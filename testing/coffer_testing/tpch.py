@@ -19,7 +19,8 @@ _JAR = f"org/apache/spark/spark-sql_2.13/{SPARK}/spark-sql_2.13-{SPARK}-tests.ja
 
 
 def data(scale: str) -> dict[str, Path]:
-    """TPC-H's tables at that scale as Parquet, by name: made once, then kept in Coffer's cache folder."""
+    """TPC-H's tables at that scale as Parquet, by name: made once, then kept in Coffer's cache
+    folder."""
     folder = cache_dir() / "tpch" / f"sf{scale}"
     if not folder.is_dir():
         making = folder.with_name(f"{folder.name}.{os.getpid()}")
@@ -44,15 +45,24 @@ def query(number: int) -> str:
 
 
 def _tests_jar() -> Path:
-    """Spark's test jar: in Maven's local repository where that is in its usual place, else in Coffer's cache folder."""
+    """Spark's test jar: in Maven's local repository where that is in its usual place, else in
+    Coffer's cache folder."""
     jar = Path(os.environ.get("COFFER_M2", Path.home() / ".m2" / "repository")) / _JAR
     kept = cache_dir() / jar.name
     if not jar.is_file() and not kept.is_file():
-        # Not where Maven put it: that goes by its settings and the account's config directory, whatever HOME says.
+        # Not where Maven put it: that goes by its settings and the account's config directory,
+        # whatever HOME says.
         with tempfile.TemporaryDirectory(prefix="coffer-") as folder:
             artifact = f"org.apache.spark:spark-sql_2.13:{SPARK}:jar:tests"
             subprocess.run(
-                ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"],
+                [
+                    "mvn",
+                    "-q",
+                    "-B",
+                    "dependency:copy",
+                    f"-Dartifact={artifact}",
+                    f"-DoutputDirectory={folder}",
+                ],
                 check=True,
                 stdout=sys.stderr,
                 cwd=folder,
@@ -68,5 +78,7 @@ def _tpchgen() -> str:
     beside = Path(sys.executable).with_name("tpchgen-cli")
     found = str(beside) if beside.is_file() else shutil.which("tpchgen-cli")
     if not found:
-        raise FileNotFoundError("tpchgen-cli was not found\nhint: pip install -r testing/requirements.txt")
+        raise FileNotFoundError(
+            "tpchgen-cli was not found\nhint: pip install -r testing/requirements.txt"
+        )
     return found

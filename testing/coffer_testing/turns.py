@@ -1,4 +1,5 @@
-"""Which of many repetitions `make test` runs: each case in one way, by turns. `make test-full` runs all of them."""
+"""Which of many repetitions `make test` runs: each case in one way, by turns. `make test-full` runs
+all of them."""
 
 from __future__ import annotations
 
@@ -9,14 +10,20 @@ import pytest
 
 
 def in_turns(cases: Iterable[Any], ways: Sequence[Any]) -> list[Any]:
-    """Parameters of a test that takes a case and a way: each pair once, all but one of a case marked `full`.
+    """Parameters of a test that takes a case and a way: each pair once, all but one of a case
+    marked `full`.
 
-    A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is together, so that a
-    fixture of it is made once.
+    A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is
+    together, so that a fixture of it is made once.
     """
     cases = list(cases)
     return [
-        pytest.param(*values, way, id=f"{name}-{way}", marks=[] if number % len(ways) == turn else [pytest.mark.full])
+        pytest.param(
+            *values,
+            way,
+            id=f"{name}-{way}",
+            marks=[] if number % len(ways) == turn else [pytest.mark.full],
+        )
         for turn, way in enumerate(ways)
         for number, (values, name) in enumerate(map(_taken_apart, cases))
     ]

@@ -1,4 +1,5 @@
-"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for each process of the run."""
+"""Shared, expensive things: data, a data owner, drivers, a cluster. Each is made once for each
+process of the run."""
 
 from __future__ import annotations
 
@@ -18,9 +19,12 @@ from coffer_testing.servers import hadoop_kms
 # Processes that tests start import what tests import (pyproject.toml), wherever they are started.
 ROOT = Path(__file__).parents[2]
 SOURCES = [str(ROOT / "python" / "src"), str(ROOT / "testing")]
-os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])])
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])]
+)
 
-# Files that take minutes each. They come first, so that of two processes none is left alone with one at the end.
+# Files that take minutes each. They come first, so that of two processes none is left alone with
+# one at the end.
 LONG = (
     "test_nothing_in_clear",
     "test_faults",
@@ -38,8 +42,8 @@ LONG = (
     "test_interop",
 )
 
-# Tests that a machine may lack the means for even where COFFER_TEST_STRICT is set: how their names begin, and words of the
-# reason. Each entry is reviewed; there is none today.
+# Tests that a machine may lack the means for even where COFFER_TEST_STRICT is set: how their names
+# begin, and words of the reason. Each entry is reviewed; there is none today.
 MAY_BE_SKIPPED: tuple[tuple[str, str], ...] = ()
 
 TPCH_SCALE = "0.1"
@@ -100,7 +104,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def plain_tables(base: Path) -> dict[str, Path]:
     """Generated tables and TPC-H's single tables, as plain Parquet."""
-    return {**data.write(base / "plain"), **{name: tpch.data(TPCH_SCALE)[name] for name in TPCH_TABLES}}
+    return {
+        **data.write(base / "plain"),
+        **{name: tpch.data(TPCH_SCALE)[name] for name in TPCH_TABLES},
+    }
 
 
 @pytest.fixture(scope="session")
@@ -143,7 +150,9 @@ def cluster(base: Path) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def clustered(base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+def clustered(
+    base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]
+) -> Iterator[Driver]:
     """Coffer on the cluster: executors in processes of their own, each with its own engine."""
     with Driver(
         sealed_tables,

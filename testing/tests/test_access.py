@@ -63,7 +63,9 @@ def staff(tmp_path_factory: pytest.TempPathFactory) -> tuple[Owner, dict[str, Pa
     }
     files = {name: folder / f"{name}.parquet" for name in ("staff", "badges")}
     pq.write_table(pa.table(rows, schema=schema), files["staff"], row_group_size=10)
-    pq.write_table(pa.table({"holder": range(0, count, 4), "code": ["x"] * (count // 4)}), files["badges"])
+    pq.write_table(
+        pa.table({"holder": range(0, count, 4), "code": ["x"] * (count // 4)}), files["badges"]
+    )
     return owner, owner.encrypt(files, folder / "sealed"), folder
 
 
@@ -86,7 +88,10 @@ def ann(staff: tuple[Owner, dict[str, Path], Path]) -> Iterator[Driver]:
 
 
 def test_allowed_columns_are_read(ann: Driver) -> None:
-    rows = ann.query("select dept, count(*), max(id) from staff where name <> 'person 0' group by dept order by dept").rows
+    rows = ann.query(
+        "select dept, count(*), max(id) from staff where name <> 'person 0' group by dept order "
+        "by dept"
+    ).rows
     assert rows == encoded([["a", 19, 38], ["b", 20, 39]])
     assert ann.query("select count(*) from staff").rows == encoded([[40]])
     joined = "select count(*), max(name) from staff join badges on id = holder"
@@ -126,15 +131,31 @@ def test_the_schema_may_be_seen(ann: Driver) -> None:
         ("select count(*) from staff where salary > 0", [[0]]),
         ("select count(*) from staff where salary is null", [[40]]),
         ("select count(*) from staff where not (salary > 0) or salary is not null", [[0]]),
-        ("select count(salary), sum(salary), max(salary), count(*) from staff", [[0, None, None, 40]]),
-        ("select dept, sum(salary) from staff group by dept order by dept", [["a", None], ["b", None]]),
+        (
+            "select count(salary), sum(salary), max(salary), count(*) from staff",
+            [[0, None, None, 40]],
+        ),
+        (
+            "select dept, sum(salary) from staff group by dept order by dept",
+            [["a", None], ["b", None]],
+        ),
         ("select salary, count(*) from staff group by salary", [[None, 40]]),
         ("select coalesce(salary, -1), id from staff where id = 5", [[-1, 5]]),
         ("select count(*) from staff a join staff b on a.salary = b.salary", [[0]]),
-        ("select count(*) from staff a left join staff b on a.salary = b.salary where b.id is null", [[40]]),
-        ("select count(*) from staff a join staff b on a.salary <=> b.salary and a.id = b.id", [[40]]),
+        (
+            "select count(*) from staff a left join staff b on a.salary = b.salary where b.id is "
+            "null",
+            [[40]],
+        ),
+        (
+            "select count(*) from staff a join staff b on a.salary <=> b.salary and a.id = b.id",
+            [[40]],
+        ),
         ("select max(code), count(*) from badges", [[None, 10]]),
-        ("select name, code from staff join badges on id = holder where id = 8", [["person 8", None]]),
+        (
+            "select name, code from staff join badges on id = holder where id = 8",
+            [["person 8", None]],
+        ),
         ("select id from staff where id in (select salary from staff)", []),
         ("select id, (select max(salary) from staff) from staff where id = 1", [[1, None]]),
         ("select id, salary from staff order by salary, id limit 2", [[0, None], [1, None]]),
@@ -149,16 +170,21 @@ def test_data_frames_have_nulls_too(ann: Driver) -> None:
     code = (
         "spark.conf.set('spark.coffer.deniedColumns', 'null')\n"
         "df = spark.table('staff')\n"
-        "result = [list(r) for r in df.join(df.withColumnRenamed('salary', 's').select('id', 's'), 'id')"
+        "result = [list(r) for r in "
+        "df.join(df.withColumnRenamed('salary', 's').select('id', 's'), 'id')"
         ".where('id = 7').select('id', 'salary', 's').collect()]\n"
         "spark.conf.unset('spark.coffer.deniedColumns')"
     )
     assert ann.run(code) == [[7, None, None]]
 
 
-def test_writes_take_a_role_that_may_write(staff: tuple[Owner, dict[str, Path], Path], ann: Driver) -> None:
+def test_writes_take_a_role_that_may_write(
+    staff: tuple[Owner, dict[str, Path], Path], ann: Driver
+) -> None:
     folder = staff[2]
-    make = f"create table made using coffer location '{folder / 'made'}' as select id, dept from staff"
+    make = (
+        f"create table made using coffer location '{folder / 'made'}' as select id, dept from staff"
+    )
     with pytest.raises(QueryFailed, match="denied_write"):
         ann.query(make.replace("made", "stolen"))
     assert not (folder / "stolen").exists()
@@ -170,18 +196,22 @@ def test_writes_take_a_role_that_may_write(staff: tuple[Owner, dict[str, Path], 
             bea.query("insert into made select salary, dept from staff")
         with pytest.raises(QueryFailed, match="denied_write"):
             bea.run(
-                "spark.sql('select id, name, dept, 1L salary from staff').write.format('coffer').mode('append').save(p)",
+                "spark.sql('select id, name, dept, 1L salary from "
+                "staff').write.format('coffer').mode('append').save(p)",
                 p=str(folder / "sealed" / "staff"),
             )
 
 
 def test_a_user_that_the_policy_does_not_name(staff: tuple[Owner, dict[str, Path], Path]) -> None:
-    with pytest.raises((QueryFailed, RuntimeError), match="names no user"), _driver(staff, "eve") as driver:
+    with (
+        pytest.raises((QueryFailed, RuntimeError), match="names no user"),
+        _driver(staff, "eve") as driver,
+    ):
         driver.query("select 1")
 
 
 def test_the_owner_has_everything(staff: tuple[Owner, dict[str, Path], Path]) -> None:
     with _driver(staff, None) as driver:
-        assert driver.query("select sum(salary), count(code) from staff left join badges on id = holder").rows == encoded(
-            [[40780, 10]]
-        )
+        assert driver.query(
+            "select sum(salary), count(code) from staff left join badges on id = holder"
+        ).rows == encoded([[40780, 10]])

@@ -1,4 +1,5 @@
-"""`coffer policy advise`: what it proposes shows no more than needed, is taken by `coffer encrypt`, and runs."""
+"""`coffer policy advise`: what it proposes shows no more than needed, is taken by `coffer encrypt`,
+and runs."""
 
 from __future__ import annotations
 
@@ -60,7 +61,14 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
     proposed = folder / "hosts.toml"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COFFER_PYTHON", sys.executable)
-        given = (queries, data["region"].parent, "--without-enclaves", "--write", proposed, "--json")
+        given = (
+            queries,
+            data["region"].parent,
+            "--without-enclaves",
+            "--write",
+            proposed,
+            "--json",
+        )
         said = owner.coffer("policy", "advise", *given)
     owner.sign(proposed.read_text())
     policy = proposed.read_text()
@@ -69,7 +77,9 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
     stored = sum(file.stat().st_size for file in (folder / "sealed").rglob("*.parquet"))
     home, passphrase = owner.home, owner.passphrase_file
     log = folder / "driver.log"
-    with Driver(sealed, sealed=True, log=log, home=home, passphrase_file=passphrase, conf={**CONF, **HOSTS}) as driver:
+    with Driver(
+        sealed, sealed=True, log=log, home=home, passphrase_file=passphrase, conf={**CONF, **HOSTS}
+    ) as driver:
         yield Advised(json.loads(said.stdout), owner, policy, driver, (plain, stored))
 
 
@@ -84,9 +94,14 @@ def test_enclaves_need_nothing_but_tee(advised: Advised) -> None:
 def test_hosts_see_what_some_query_needs(advised: Advised) -> None:
     hosts = advised.said["hosts"]
     assert all(plan["refusal"] is None for plan in hosts["plans"])
-    revealing = {column for column, protections in hosts["columns"].items() if {"det", "ope", "ore"} & set(protections)}
+    revealing = {
+        column
+        for column, protections in hosts["columns"].items()
+        if {"det", "ope", "ore"} & set(protections)
+    }
     assert revealing
-    # Each of them is shown for a reason, and what is only carried along or not asked for shows nothing.
+    # Each of them is shown for a reason, and what is only carried along or not asked for shows
+    # nothing.
     assert all(hosts["saves"][column] for column in revealing)
     assert hosts["columns"]["customer.c_address"] == ["std"]
     assert hosts["columns"]["lineitem.l_comment"] == ["tee"]
@@ -106,8 +121,15 @@ OPERATORS = {"Filter", "Join", "Aggregate", "Sort"}
 
 def _operators(lines: list[str]) -> set[str]:
     """Whatever Spark or an engine calls them: SortMergeJoin, Hash join, Top rows."""
-    names = {"Filter": "Filter", "[Jj]oin": "Join", "Aggregate": "Aggregate", "Sort( |$)|Top rows|TakeOrdered": "Sort"}
-    return {name for pattern, name in names.items() if any(re.search(pattern, line) for line in lines)}
+    names = {
+        "Filter": "Filter",
+        "[Jj]oin": "Join",
+        "Aggregate": "Aggregate",
+        "Sort( |$)|Top rows|TakeOrdered": "Sort",
+    }
+    return {
+        name for pattern, name in names.items() if any(re.search(pattern, line) for line in lines)
+    }
 
 
 @pytest.mark.parametrize("number", TPCH_OFFICIAL)
@@ -116,8 +138,11 @@ def test_the_proposal_plans_as_explain_does(number: int, advised: Advised) -> No
     text = text[text.index("no enclaves: fragments run in host engines") :]
     assert "UNVERIFIED" in text
     plan = next(plan for plan in advised.said["hosts"]["plans"] if plan["name"] == f"q{number}")
-    # What comes to the client, and as what, in whatever order; how much is a guess, for which the advisor looked at the data.
-    brought = re.findall(r"^brought to the client engine: (.*?)(?: \(about .*\))?$", text, re.MULTILINE)
+    # What comes to the client, and as what, in whatever order; how much is a guess, for which the
+    # advisor looked at the data.
+    brought = re.findall(
+        r"^brought to the client engine: (.*?)(?: \(about .*\))?$", text, re.MULTILINE
+    )
     parts = {tuple(sorted(line.split(", "))) for line in brought}
     assert parts == {tuple(sorted(columns)) for columns in plan["brought"]}
     # What hosts do: each fragment ends with what they learn by its operators.
@@ -150,13 +175,20 @@ def test_words_and_refusals(tmp_path: Path) -> None:
     owner = Owner.create(tmp_path / "trusted")
     written = tmp_path / "enclaves.toml"
     said = owner.coffer(
-        "policy", "advise", tmp_path / "queries.sql", tmp_path / "tables.sql", "--write", written, check=False
+        "policy",
+        "advise",
+        tmp_path / "queries.sql",
+        tmp_path / "tables.sql",
+        "--write",
+        written,
+        check=False,
     )
     assert said.returncode == 1, said.stderr
     assert "by its types alone" in said.stdout
     assert "regular expressions" in said.stdout
     assert 'age = "ore"' in said.stdout
-    # A DECIMAL(12,2) without a domain is too wide to add up a million of: groups that hosts make would then serve nothing.
+    # A DECIMAL(12,2) without a domain is too wide to add up a million of: groups that hosts make
+    # would then serve nothing.
     assert 'salary = "std"' in said.stdout
     assert 'category = "std"' in said.stdout
     assert tomllib.loads(written.read_text())["tables"]["employees"]["columns"]["age"] == "tee"
@@ -165,7 +197,10 @@ def test_words_and_refusals(tmp_path: Path) -> None:
     before = in_use.read_text()
     (tmp_path / "nested.sql").write_text("CREATE TABLE n (a ARRAY<INT>);")
     for given, why in [
-        ((tmp_path / "queries.sql", tmp_path / "tables.sql", "--write", in_use), "is there already"),
+        (
+            (tmp_path / "queries.sql", tmp_path / "tables.sql", "--write", in_use),
+            "is there already",
+        ),
         ((tmp_path / "queries.sql", tmp_path / "nested.sql"), "nested types are not supported"),
         ((tmp_path / "queries.sql", tmp_path / "nothing.parquet"), "there is nothing at"),
         ((tmp_path / "nothing.sql", tmp_path / "tables.sql"), "there is nothing at"),
@@ -178,7 +213,9 @@ def test_words_and_refusals(tmp_path: Path) -> None:
 
 def test_sealed_tables_may_be_named(tmp_path: Path) -> None:
     owner = Owner.create(tmp_path / "trusted")
-    sealed = owner.encrypt({"nation": tpch.data(TPCH_SCALE)["nation"]}, tmp_path / "sealed")["nation"]
+    sealed = owner.encrypt({"nation": tpch.data(TPCH_SCALE)["nation"]}, tmp_path / "sealed")[
+        "nation"
+    ]
     (tmp_path / "queries.sql").write_text("SELECT n_name FROM nations WHERE n_regionkey = 1")
     said = owner.coffer("policy", "advise", tmp_path / "queries.sql", f"nations={sealed}")
     assert "nations: 25 rows" in said.stdout
@@ -222,8 +259,13 @@ def test_bounds_are_of_the_whole_column(tmp_path: Path) -> None:
     assert read("five").high is None
 
     values = pa.table({"v": range(200_000)})
-    for name, statistics, bounds in (("with", True, (0, 199_999)), ("without", False, (None, None))):
-        pq.write_table(values, tmp_path / f"{name}.parquet", write_statistics=statistics, row_group_size=1_000)
+    for name, statistics, bounds in (
+        ("with", True, (0, 199_999)),
+        ("without", False, (None, None)),
+    ):
+        pq.write_table(
+            values, tmp_path / f"{name}.parquet", write_statistics=statistics, row_group_size=1_000
+        )
         assert (read(f"{name}.parquet").low, read(f"{name}.parquet").high) == bounds
     pq.write_table(values.slice(0, 1_000), tmp_path / "small.parquet", write_statistics=False)
     assert (read("small.parquet").low, read("small.parquet").high) == (0, 999)
@@ -239,7 +281,15 @@ def test_what_is_proposed_of_a_long_csv_encrypts(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text("SELECT w, sum(v) FROM t WHERE v > 5 GROUP BY w")
     owner = Owner.create(tmp_path / "trusted")
     proposed = tmp_path / "policy.toml"
-    owner.coffer("policy", "advise", tmp_path / "queries.sql", tmp_path / "t.csv", "--without-enclaves", "--write", proposed)
+    owner.coffer(
+        "policy",
+        "advise",
+        tmp_path / "queries.sql",
+        tmp_path / "t.csv",
+        "--without-enclaves",
+        "--write",
+        proposed,
+    )
     assert 'v = "ore"' in proposed.read_text()
     owner.sign(proposed.read_text())
     columns = {"v": range(count), "w": [i % 7 for i in range(count)]}
@@ -254,14 +304,21 @@ def test_columns_may_have_dots_in_their_names(tmp_path: Path) -> None:
     (tmp_path / "queries.sql").write_text("SELECT count(*) FROM a JOIN b ON a.`x.y` = b.`x.y`")
     owner = Owner.create(tmp_path / "trusted")
     said = owner.coffer(
-        "policy", "advise", tmp_path / "queries.sql", tmp_path / "a.parquet", tmp_path / "b.parquet", "--json"
+        "policy",
+        "advise",
+        tmp_path / "queries.sql",
+        tmp_path / "a.parquet",
+        tmp_path / "b.parquet",
+        "--json",
     )
     hosts = json.loads(said.stdout)["hosts"]
     assert hosts["columns"]["a.x.y"] == hosts["columns"]["b.x.y"] == ["det"]
     assert '"x.y" = { protection = "det", link = "x.y" }' in hosts["policy"]
 
 
-def test_plain_rows_of_the_check_lie_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_rows_of_the_check_lie_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pq.write_table(pa.table({"v": [1]}), tmp_path / "t.parquet")
     found = tables.read([str(tmp_path / "t.parquet")], lambda _: [], tmp_path, None)
     places = []

@@ -1,5 +1,5 @@
-"""The host that attacks, in small: every mutation at least once, and until it is detected, if it must be. The whole of it:
-`make attack`."""
+"""The host that attacks, in small: every mutation at least once, and until it is detected, if it
+must be. The whole of it: `make attack`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coffer_adversary import below, expected, fixtures, forged, hostile, judge, registry, wire, writes
+from coffer_adversary import (
+    below,
+    expected,
+    fixtures,
+    forged,
+    hostile,
+    judge,
+    registry,
+    wire,
+    writes,
+)
 from coffer_adversary.attack_cluster import CONF, AttackCluster
 from coffer_adversary.mutation import Mutation, Outcome
 from coffer_adversary.orchestrator import Campaign, kinds_of
@@ -38,19 +48,25 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]
 
 
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
-# Over columns of other protections than `tee`: all mutations that exist there alone, and some of those that apply to any query.
+# Over columns of other protections than `tee`: all mutations that exist there alone, and some of
+# those that apply to any query.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
 CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
 # What is broadcast there may be built at the client, where nobody can change it.
 SOME = [
-    mutation for mutation in registry.mutations() if "query" in mutation.needs and not mutation.name.startswith("broadcast-")
+    mutation
+    for mutation in registry.mutations()
+    if "query" in mutation.needs and not mutation.name.startswith("broadcast-")
 ][::8]
 
 
 def test_unharmed_questions_are_answered_right(cluster: AttackCluster) -> None:
     for writing in (False, True):
         question = cluster.ask(random.Random(1), writes=writing)
-        assert cluster.judge(question, lambda question=question: cluster.run(question)).verdict == "right_rows"
+        assert (
+            cluster.judge(question, lambda question=question: cluster.run(question)).verdict
+            == "right_rows"
+        )
 
 
 @pytest.mark.parametrize("mutation", LOCAL, ids=lambda mutation: mutation.name)
@@ -64,18 +80,28 @@ def test_a_mutation_is_detected_or_harmless(mutation: Mutation, cluster: AttackC
 
 
 @pytest.fixture(scope="module")
-def protected(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]:
-    with AttackCluster(tmp_path_factory.mktemp("protected"), kind="mixed", like=cluster) as protected:
+def protected(
+    cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackCluster]:
+    with AttackCluster(
+        tmp_path_factory.mktemp("protected"), kind="mixed", like=cluster
+    ) as protected:
         yield protected
 
 
 @pytest.mark.parametrize("mutation", [*PROTECTED, *SOME], ids=lambda mutation: mutation.name)
-def test_a_mutation_over_protected_columns_is_detected_or_harmless(mutation: Mutation, protected: AttackCluster) -> None:
+def test_a_mutation_over_protected_columns_is_detected_or_harmless(
+    mutation: Mutation, protected: AttackCluster
+) -> None:
     row = Campaign([mutation], lambda _: protected, seed=SEED).once(mutation, protected)
     assert not row.findings
     assert row.applied == row.protected >= 1
     # Those that any query will do for are detected above.
-    assert row.detected == 1 or "query" in mutation.needs or not expected.must_be_detected(mutation.name)
+    assert (
+        row.detected == 1
+        or "query" in mutation.needs
+        or not expected.must_be_detected(mutation.name)
+    )
 
 
 def test_the_proxy_and_the_registry_know_the_same_mutations(cluster: AttackCluster) -> None:
@@ -114,7 +140,9 @@ def test_the_judge_finds_what_is_wrong(cluster: AttackCluster) -> None:
     assert cluster.judge(question, lambda: right).check == ""
 
 
-def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(cluster: AttackCluster) -> None:
+def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(
+    cluster: AttackCluster,
+) -> None:
     question = cluster.ask(random.Random(2))
     right = cluster.run(question)
     (engine,) = cluster.proxies.health().engines
@@ -134,13 +162,19 @@ logger.info("engine: thread 'worker' panicked at a place that there is not")
 
 
 @pytest.fixture(scope="module")
-def standalone(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]:
-    with AttackCluster(tmp_path_factory.mktemp("cluster"), kind="cluster", like=cluster) as standalone:
+def standalone(
+    cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackCluster]:
+    with AttackCluster(
+        tmp_path_factory.mktemp("cluster"), kind="cluster", like=cluster
+    ) as standalone:
         yield standalone
 
 
 @pytest.mark.parametrize("mutation", CLUSTERED, ids=lambda mutation: mutation.name)
-def test_a_mutation_of_two_engines_is_detected_or_harmless(mutation: Mutation, standalone: AttackCluster) -> None:
+def test_a_mutation_of_two_engines_is_detected_or_harmless(
+    mutation: Mutation, standalone: AttackCluster
+) -> None:
     row = Campaign([mutation], lambda _: standalone, seed=SEED).once(mutation, standalone)
     assert not row.findings
     assert row.applied >= 1
@@ -156,7 +190,9 @@ def test_a_mutation_of_two_engines_is_detected_or_harmless(mutation: Mutation, s
         ("java.lang.NullPointerException", False),
     ],
 )
-def test_what_a_failed_write_left_cannot_be_read_for_any_reason(error: str, fits: bool, cluster: AttackCluster) -> None:
+def test_what_a_failed_write_left_cannot_be_read_for_any_reason(
+    error: str, fits: bool, cluster: AttackCluster
+) -> None:
     def fail() -> Answer:
         raise QueryFailed("PySparkException", error, None)
 
@@ -184,10 +220,12 @@ def test_every_mutation_is_applied_somewhere() -> None:
     }
 
 
-# A join, a sort and a limit that AQE would drop if it believed the counts of rows; in plaintext Spark it does. Nothing in it
-# is aggregated: how many groups an engine's tasks have before the shuffle depends on which rows come first.
+# A join, a sort and a limit that AQE would drop if it believed the counts of rows; in plaintext
+# Spark it does. Nothing in it is aggregated: how many groups an engine's tasks have before the
+# shuffle depends on which rows come first.
 _COUNTED = (
-    "SELECT o_orderkey, l_linenumber, o_custkey FROM orders JOIN lineitem ON o_orderkey = l_orderkey WHERE l_quantity > 30"
+    "SELECT o_orderkey, l_linenumber, o_custkey FROM orders JOIN lineitem ON o_orderkey = "
+    "l_orderkey WHERE l_quantity > 30"
     " ORDER BY o_orderkey, l_linenumber LIMIT 7"
 )
 _COUNTS = (
@@ -226,7 +264,11 @@ def _counted(driver: Driver) -> tuple[Answer, list[str]]:
 def believing(cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     """Plaintext Spark over the cluster's tables, with the same malicious executor."""
     folder = tmp_path_factory.mktemp("believing")
-    conf = {**CONF, **hostile.configuration(coffer=False), "spark.sql.warehouse.dir": str(folder / "warehouse")}
+    conf = {
+        **CONF,
+        **hostile.configuration(coffer=False),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
     with Driver(cluster.plain, sealed=False, log=folder / "driver.log", conf=conf) as driver:
         yield driver
 
@@ -263,16 +305,33 @@ def test_false_counts_deceive_plaintext_spark_and_not_coffer(
 
 
 def test_codes_are_those_of_the_reference() -> None:
-    assert {"COFFER_FRAME_TAG", "COFFER_STREAM_MISSING", "commit_opening_tag", "failed", "wrong_binding"} <= judge.codes()
+    assert {
+        "COFFER_FRAME_TAG",
+        "COFFER_STREAM_MISSING",
+        "commit_opening_tag",
+        "failed",
+        "wrong_binding",
+    } <= judge.codes()
     assert (
-        judge.named("Job aborted: [COFFER_TASK] stage 1: failed {x}; [COFFER_OPENING_TAG] altered") == "COFFER_OPENING_TAG"
+        judge.named("Job aborted: [COFFER_TASK] stage 1: failed {x}; [COFFER_OPENING_TAG] altered")
+        == "COFFER_OPENING_TAG"
     )
     alone = "[COFFER_TASK] a task failed in its engine (session, stage 1, partition 0)"
     assert judge.named(alone) == "COFFER_TASK session"
 
 
 # No check refuses anything when a disk is full or fails, or memory is short.
-NO_CHECKS = frozenset({"COFFER_DISK_FULL", "COFFER_STORAGE", "COFFER_MEMORY", "disk_full", "storage", "failed", "finish"})
+NO_CHECKS = frozenset(
+    {
+        "COFFER_DISK_FULL",
+        "COFFER_STORAGE",
+        "COFFER_MEMORY",
+        "disk_full",
+        "storage",
+        "failed",
+        "finish",
+    }
+)
 NAMES = [*(mutation.name for mutation in registry.mutations()), *below.SCENARIOS]
 
 
@@ -288,10 +347,13 @@ def test_each_mutation_is_declared(name: str) -> None:
     declared = expected.declaration(name)
     # Harmless with a reason, or to be detected by codes.
     assert bool(declared.codes) != bool(declared.reason)
-    assert declared.benign is None or (declared.codes and declared.benign.reason and 0 < declared.benign.share <= 1)
+    assert declared.benign is None or (
+        declared.codes and declared.benign.reason and 0 < declared.benign.share <= 1
+    )
     codes = {code.removeprefix("COFFER_TASK ") for code in declared.codes}
     assert codes <= judge.codes() - judge.DEFECTS
-    # Where the host's own word is all there is, or an engine is lost, the mutation is one that says why.
+    # Where the host's own word is all there is, or an engine is lost, the mutation is one that says
+    # why.
     if not name.startswith(CHOSEN_BY_THE_HOST):
         assert not {code for code in declared.codes if code.startswith("COFFER_TASK ")}
         assert not codes & (NO_CHECKS | {"COFFER_ENGINE_LOST"})
@@ -302,12 +364,18 @@ def test_a_mutation_may_end_only_in_the_codes_that_explain_it() -> None:
         return expected.held(name, Outcome(True, "detected", check, "")).verdict
 
     assert held("flip-bit-in", "COFFER_FRAME_TAG") == "detected"
-    assert held("flip-bit-in", "COFFER_MEMORY") == held("flip-bit-in", "COFFER_TASK failed") == "wrong"
+    assert (
+        held("flip-bit-in", "COFFER_MEMORY") == held("flip-bit-in", "COFFER_TASK failed") == "wrong"
+    )
     # The check that is there for it, and not another one.
     assert held("end-stream-early-in", "COFFER_FRAME_TAG") == "detected"
     assert held("end-stream-early-in", "COFFER_FRAME_LENGTH") == "wrong"
     assert held("stored-footer-zeroed", "COFFER_FILE_DIGEST") == "detected"
-    assert held("stored-footer-zeroed", "COFFER_FILE_TAG") == held("stored-footer-zeroed", "COFFER_STORAGE") == "wrong"
+    assert (
+        held("stored-footer-zeroed", "COFFER_FILE_TAG")
+        == held("stored-footer-zeroed", "COFFER_STORAGE")
+        == "wrong"
+    )
     assert held("spill-flipped", "COFFER_DISK_FULL") == "wrong"
     assert held("attest-other-owner", "COFFER_ENGINE_LOST") == "wrong"
     assert held("close-midway", "COFFER_ENGINE_LOST") == "detected"
@@ -316,12 +384,13 @@ def test_a_mutation_may_end_only_in_the_codes_that_explain_it() -> None:
         expected.codes_of("a mutation of which nothing was said")
 
 
-# ---- the harness finds fault with a product that has one ----------------------------------------------------------------
+# ---- the harness finds fault with a product that has one ---------------------------------------
 
 
 @dataclass(frozen=True)
 class Fabricated:
-    """A mutation that does nothing, under the name of one that must be detected, with an outcome that is made up."""
+    """A mutation that does nothing, under the name of one that must be detected, with an outcome
+    that is made up."""
 
     outcome: Outcome
     name: str = "flip-bit-in"
@@ -369,16 +438,20 @@ class Quietly:
         return Outcome(False, judgement.verdict, judgement.check, judgement.detail)
 
 
-def test_a_query_that_is_refused_for_nothing_that_the_harness_did_is_wrong(cluster: AttackCluster) -> None:
+def test_a_query_that_is_refused_for_nothing_that_the_harness_did_is_wrong(
+    cluster: AttackCluster,
+) -> None:
     campaign = Campaign([Quietly()], lambda _: cluster, seed=SEED)
     row = campaign.once(Quietly(), cluster)
-    assert row.wrong == 1 and row.findings[0].startswith("refused without a mutation: COFFER_FILE_LENGTH")
+    assert row.wrong == 1 and row.findings[0].startswith(
+        "refused without a mutation: COFFER_FILE_LENGTH"
+    )
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """Another mutation's harmless bytes under the name of one that must be detected: as if the check for that were
-    switched off."""
+    """Another mutation's harmless bytes under the name of one that must be detected: as if the
+    check for that were switched off."""
 
     name: str = "swap-reducers"
     needs: frozenset[str] = frozenset({"local"})
@@ -424,7 +497,9 @@ def test_a_race_is_one_code_in_one_situation() -> None:
         return expected.held(name, Outcome(race.applied, "detected", check, "")).verdict
 
     assert verdict("spill-flipped", race.code) == "race"
-    assert verdict("spill-flipped", "COFFER_STORAGE") == verdict("flip-bit-in", race.code) == "wrong"
+    assert (
+        verdict("spill-flipped", "COFFER_STORAGE") == verdict("flip-bit-in", race.code) == "wrong"
+    )
     report = Report(["spill-flipped"])
     report.row("spill-flipped").add(Outcome(False, "race", race.code, ""), 1.0)
     assert (report.row("spill-flipped").raced, report.applied, report.wrong) == (1, 0, 0)
@@ -434,13 +509,27 @@ def test_a_race_is_one_code_in_one_situation() -> None:
 
 CHOSEN_BY_THE_HOST = (
     *("failed-invented", "false-session", "false-protocol", "drop-release", "flip-bit-release"),
-    *("release-of-another-query", "release-under-another-number", "start-of-a-query", "answer-", "garbage-"),
-    *("replay-start-before-start", "hostile-length-midway", "attest-midway", "start-midway", "close-midway"),
+    *(
+        "release-of-another-query",
+        "release-under-another-number",
+        "start-of-a-query",
+        "answer-",
+        "garbage-",
+    ),
+    *(
+        "replay-start-before-start",
+        "hostile-length-midway",
+        "attest-midway",
+        "start-midway",
+        "close-midway",
+    ),
 )
 
 
 @pytest.mark.parametrize("forge", [forged.plain, forged.foreign, forged.plain_with_sealed_magic])
-def test_a_forgery_has_the_size_of_what_it_replaces(forge: Callable[[Path, int], bytes | None], tmp_path: Path) -> None:
+def test_a_forgery_has_the_size_of_what_it_replaces(
+    forge: Callable[[Path, int], bytes | None], tmp_path: Path
+) -> None:
     source = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"k": range(5000), "s": [str(k) for k in range(5000)]}), source)
     least = len(forge(source, 1 << 20) or b"")

@@ -1,4 +1,5 @@
-"""Live evidence end to end: a TPM's quotes decide whether a query gets its keys. The TPM is a process, swtpm."""
+"""Live evidence end to end: a TPM's quotes decide whether a query gets its keys. The TPM is a
+process, swtpm."""
 
 from __future__ import annotations
 
@@ -41,18 +42,24 @@ class Site:
 
     def pins(self) -> dict[str, list[str]]:
         """What the TPM is now: its attestation key under `ak`, and PCRs by their numbers."""
-        shown = tomllib.loads(self.tpm.run(find_binary("coffer-tpm-quote"), "ak").decode())["attestation"]["tpm"]
+        shown = tomllib.loads(self.tpm.run(find_binary("coffer-tpm-quote"), "ak").decode())[
+            "attestation"
+        ]["tpm"]
         return {"ak": shown["ak"], **{pcr: shown["pcrs"][pcr] for pcr in PINNED}}
 
     def accept(self, kind: str, pins: dict[str, list[str]]) -> None:
         """Writes the policy's section anew."""
         values = "".join(f"{pcr} = {json.dumps(pins[pcr])}\n" for pcr in PINNED if pcr in pins)
         section = (
-            f'[attestation]\naccept = ["{kind}"]\n\n[attestation.tpm]\nak = {json.dumps(pins["ak"])}\n\n'
+            f'[attestation]\naccept = ["{kind}"]\n\n[attestation.tpm]\nak = '
+            f"{json.dumps(pins['ak'])}\n\n"
             f"[attestation.tpm.pcrs]\n{values}\n"
         )
         text, replaced = re.subn(
-            r"\[attestation\]\n.*?(?=^\[(?!attestation))", section, self.owner.policy, flags=re.S | re.M
+            r"\[attestation\]\n.*?(?=^\[(?!attestation))",
+            section,
+            self.owner.policy,
+            flags=re.S | re.M,
         )
         assert replaced == 1
         self.owner.sign(text)
@@ -113,12 +120,15 @@ def test_a_tpms_quote_releases_keys_and_a_changed_pcr_does_not(site: Site) -> No
     site.accept("tpm", pins)
     with site.driver("released", TPM) as driver:
         answer = driver.query(SQL)
-    with Driver({"events": site.plain["events"]}, sealed=False, log=site.folder / "plain.log") as driver:
+    with Driver(
+        {"events": site.plain["events"]}, sealed=False, log=site.folder / "plain.log"
+    ) as driver:
         assert answer.rows == driver.query(SQL).rows
     shown = site.owner.coffer("audit", "show", "--json").stdout.splitlines()
     engines = [engine for line in shown for engine in json.loads(line)["event"].get("engines", [])]
     assert engines and all(
-        engine["kind"] == "tpm" and f"pcr10 {pins['10'][0]}" in engine["measurement"] for engine in engines
+        engine["kind"] == "tpm" and f"pcr10 {pins['10'][0]}" in engine["measurement"]
+        for engine in engines
     )
 
     site.tpm.extend(10, "ab" * 32)
@@ -137,7 +147,18 @@ def test_verify_shows_each_check(site: Site) -> None:
     with site.engine("tpm") as address:
         code, words = site.verify(address, "--out", site.folder / "seen")
         assert (code, failed(words)) == (0, []), words
-        for check in ("build", "accepted", "form", "key", "signature", "quote", "pcr0", "pcr7", "pcr10", "report_data"):
+        for check in (
+            "build",
+            "accepted",
+            "form",
+            "key",
+            "signature",
+            "quote",
+            "pcr0",
+            "pcr7",
+            "pcr10",
+            "report_data",
+        ):
             assert f"✓ {check} " in words, words
         # Fresh evidence each time, of the same engine.
         code, words = site.verify(address, "--json")
@@ -168,7 +189,9 @@ def test_verify_shows_each_check(site: Site) -> None:
         assert code == 0 and "it proves nothing" in words, words
 
 
-def test_the_attestation_key_is_the_same_each_time_and_another_tpms_is_another(site: Site, tmp_path: Path) -> None:
+def test_the_attestation_key_is_the_same_each_time_and_another_tpms_is_another(
+    site: Site, tmp_path: Path
+) -> None:
     assert site.pins()["ak"] == site.pins()["ak"]
     with SoftwareTpm(tmp_path / "other") as other:
         shown = other.run(find_binary("coffer-tpm-quote"), "ak").decode()
@@ -176,20 +199,57 @@ def test_the_attestation_key_is_the_same_each_time_and_another_tpms_is_another(s
 
 
 def test_the_endorsement_key_vouches_for_the_pinned_key(site: Site, tmp_path: Path) -> None:
-    """What docs/attestation/tpm.md describes: only a TPM that has both keys opens what is wrapped for the two."""
+    """What docs/attestation/tpm.md describes: only a TPM that has both keys opens what is wrapped
+    for the two."""
     ak, ek, session = tmp_path / "ak.ctx", tmp_path / "ek.ctx", tmp_path / "session"
     secret, wrapped, opened = tmp_path / "secret", tmp_path / "wrapped", tmp_path / "opened"
     secret.write_bytes(bytes(range(32)))
     run = site.tpm.run
     run("tpm2_createek", "-G", "ecc", "-c", ek, "-u", tmp_path / "ek.pub")
     run("tpm2_flushcontext", "-t")
-    run("tpm2_createprimary", "-C", "e", "-g", "sha256", "-G", "ecc_nist_p256:ecdsa-sha256:null", "-a", AK, "-c", ak)
+    run(
+        "tpm2_createprimary",
+        "-C",
+        "e",
+        "-g",
+        "sha256",
+        "-G",
+        "ecc_nist_p256:ecdsa-sha256:null",
+        "-a",
+        AK,
+        "-c",
+        ak,
+    )
     run("tpm2_flushcontext", "-t")
     name = "000b" + site.pins()["ak"][0]
-    run("tpm2_makecredential", "-T", "none", "-u", tmp_path / "ek.pub", "-s", secret, "-n", name, "-o", wrapped)
+    run(
+        "tpm2_makecredential",
+        "-T",
+        "none",
+        "-u",
+        tmp_path / "ek.pub",
+        "-s",
+        secret,
+        "-n",
+        name,
+        "-o",
+        wrapped,
+    )
     run("tpm2_startauthsession", "--policy-session", "-S", session)
     run("tpm2_policysecret", "-S", session, "-c", "e")
-    run("tpm2_activatecredential", "-c", ak, "-C", ek, "-i", wrapped, "-o", opened, "-P", f"session:{session}")
+    run(
+        "tpm2_activatecredential",
+        "-c",
+        ak,
+        "-C",
+        ek,
+        "-i",
+        wrapped,
+        "-o",
+        opened,
+        "-P",
+        f"session:{session}",
+    )
     run("tpm2_flushcontext", session)
     assert opened.read_bytes() == secret.read_bytes()
 

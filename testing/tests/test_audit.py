@@ -58,7 +58,10 @@ def ann(owner: Owner, sealed: dict[str, Path]) -> Iterator[Driver]:
 
 
 def shown(owner: Owner, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in owner.coffer("audit", "show", "--json", *arguments).stdout.splitlines()]
+    return [
+        json.loads(line)
+        for line in owner.coffer("audit", "show", "--json", *arguments).stdout.splitlines()
+    ]
 
 
 def test_a_query_is_recorded(owner: Owner, ann: Driver) -> None:
@@ -98,14 +101,23 @@ def test_a_refusal_is_recorded(owner: Owner, ann: Driver, sql: str) -> None:
     # One record, and no key left before it.
     (refused,) = shown(owner)[before:]
     event = refused["event"]
-    assert (event["action"], event["outcome"], event["code"]) == ("read", "refused", "denied_column")
+    assert (event["action"], event["outcome"], event["code"]) == (
+        "read",
+        "refused",
+        "denied_column",
+    )
     assert refused["who"]["user"] == "ann"
-    assert [(table["name"], table["columns"]) for table in event["tables"]] == [("staff", ["salary"])]
+    assert [(table["name"], table["columns"]) for table in event["tables"]] == [
+        ("staff", ["salary"])
+    ]
     assert shown(owner, "--refusals")[-1] == refused
 
 
 def test_explain_of_a_refused_query_says_why(ann: Driver) -> None:
-    told = ann.run("result = ' '.join(row[0] for row in spark.sql('explain select salary from staff').collect())")
+    told = ann.run(
+        "result = ' '.join(row[0] for row in spark.sql('explain select salary from "
+        "staff').collect())"
+    )
     assert "staff.salary" in told and "denied_column" in told
 
 
@@ -113,11 +125,24 @@ def test_a_table_that_is_none_is_recorded(owner: Owner, ann: Driver) -> None:
     with pytest.raises(QueryFailed):
         ann.run("spark.read.format('coffer').option('name', 'no_such_table').load().collect()")
     refused = shown(owner, "--refusals")[-1]
-    assert (refused["event"]["action"], refused["event"]["code"], refused["who"]["user"]) == ("open table", "table", "ann")
+    assert (refused["event"]["action"], refused["event"]["code"], refused["who"]["user"]) == (
+        "open table",
+        "table",
+        "ann",
+    )
 
 
 def test_commands_are_recorded(owner: Owner, sealed: dict[str, Path], tmp_path: Path) -> None:
-    owner.coffer("keys", "export-keks", "--table", "staff", "--columns", "name", "--output", tmp_path / "keks.json")
+    owner.coffer(
+        "keys",
+        "export-keks",
+        "--table",
+        "staff",
+        "--columns",
+        "name",
+        "--output",
+        tmp_path / "keks.json",
+    )
     owner.coffer("decrypt", sealed["staff"], tmp_path / "plain")
     encrypted, exported, decrypted = (
         [r for r in shown(owner, "--table", "staff") if r["event"]["action"] == action][-1]
@@ -157,7 +182,9 @@ def test_show_filters_and_verify_finds_what_was_done(owner: Owner) -> None:
         log.write_bytes(whole)
 
 
-def test_without_a_log_nothing_is_released(owner: Owner, sealed: dict[str, Path], ann: Driver, tmp_path: Path) -> None:
+def test_without_a_log_nothing_is_released(
+    owner: Owner, sealed: dict[str, Path], ann: Driver, tmp_path: Path
+) -> None:
     log = owner.home / "audit" / "log"
     kept = log.rename(tmp_path / "log")
     log.mkdir()

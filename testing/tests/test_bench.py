@@ -26,7 +26,11 @@ def result() -> dict[str, Any]:
         SECONDS,
         same_answer={"q1": True, "q6": True, "q9": False},
         counters={"q1": {"crossings": 2001, "bytes_sealed": 1, "bytes_opened": 1}},
-        milliseconds={"coffer": {"q1": {"planning": 100, "sealing": 5, "launch": 20, "engine": 400, "wire": 30}}},
+        milliseconds={
+            "coffer": {
+                "q1": {"planning": 100, "sealing": 5, "launch": 20, "engine": 400, "wire": 30}
+            }
+        },
         failed={("q9", "coffer"): "<no> such & thing"},
     )
     return {
@@ -38,7 +42,8 @@ def result() -> dict[str, Any]:
         "seconds": SECONDS,
         "same_answer": measured.same_answer,
         "ratios": {
-            f"coffer/{side}": report.ratios(SECONDS["coffer"], SECONDS[side]) for side in ("spark", "unsealed", "comet")
+            f"coffer/{side}": report.ratios(SECONDS["coffer"], SECONDS[side])
+            for side in ("spark", "unsealed", "comet")
         },
         "counters": measured.counters,
         "milliseconds": measured.milliseconds,
@@ -84,7 +89,9 @@ class Started:
 
 
 @pytest.mark.parametrize("memory", ["1g", "3 GiB"])
-def test_sides_have_the_same_cores_and_memory_in_all(memory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_sides_have_the_same_cores_and_memory_in_all(
+    memory: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "policy.toml").write_text("")
     owner = SimpleNamespace(
         home=tmp_path,
@@ -95,15 +102,21 @@ def test_sides_have_the_same_cores_and_memory_in_all(memory: str, monkeypatch: p
     )
     monkeypatch.setattr(sides, "Driver", Started)
     monkeypatch.setattr(sides, "Owner", SimpleNamespace(create=lambda *_: owner))
-    monkeypatch.setattr(sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n"))
+    monkeypatch.setattr(
+        sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n")
+    )
     for made in ("_comet_jar", "_comet_python"):
         monkeypatch.setattr(sides, made, lambda: tmp_path)
     resources = Resources.of(2, 4, memory)
     started = {name: start({}, tmp_path, resources) for name, start in sides.START.items()}
     assert set(started) >= {*sides.ALL, *sides.HIDING}
     whole = resources.heap + int(memory[0])
-    assert {name: side.gibibytes() for name, side in started.items()} == dict.fromkeys(started, whole)
-    assert {(side.master, side.conf["spark.sql.shuffle.partitions"]) for side in started.values()} == {("local[2]", "4")}
+    assert {name: side.gibibytes() for name, side in started.items()} == dict.fromkeys(
+        started, whole
+    )
+    assert {
+        (side.master, side.conf["spark.sql.shuffle.partitions"]) for side in started.values()
+    } == {("local[2]", "4")}
     # Not all of it in one place where a side has two.
     assert all(
         side.conf["spark.coffer.engine.memory"] == f"{memory[0]}GiB"

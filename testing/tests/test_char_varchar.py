@@ -1,4 +1,5 @@
-"""CHAR(n) and VARCHAR(n): the same statements to plaintext Spark over Parquet and to Coffer, with the same outcomes."""
+"""CHAR(n) and VARCHAR(n): the same statements to plaintext Spark over Parquet and to Coffer, with
+the same outcomes."""
 
 from __future__ import annotations
 
@@ -135,7 +136,9 @@ pytestmark = pytest.mark.full
 
 
 def statements() -> Iterator[str]:
-    for line in whole(SCRIPT.replace("READS", READS.strip()).replace("MORE", MORE.strip())).splitlines():
+    for line in whole(
+        SCRIPT.replace("READS", READS.strip()).replace("MORE", MORE.strip())
+    ).splitlines():
         yield line.replace("ROWS", " ".join(ROWS.split()))
 
 
@@ -149,10 +152,13 @@ class Outcomes:
 
     def __init__(self, driver: Driver, source: str, folder: Path) -> None:
         driver.run(
-            "spark.sql(f\"create database char_varchar location '{folder}'\"); spark.sql('use char_varchar')",
+            "spark.sql(f\"create database char_varchar location '{folder}'\"); spark.sql('use "
+            "char_varchar')",
             folder=str(folder),
         )
-        self.found: list[Any] = [outcome(driver, sql.replace("{u}", source)) for sql in statements()]
+        self.found: list[Any] = [
+            outcome(driver, sql.replace("{u}", source)) for sql in statements()
+        ]
         self.frames = frames(driver, source, folder)
         driver.run("spark.sql('use default')")
 
@@ -163,7 +169,10 @@ def outcome(driver: Driver, sql: str) -> Any:
             return driver.query(sql)
         if sql.startswith("describe"):
             names = {row[0]: row[1] for row in driver.query(sql).rows if row[0]}
-            return [names.get(name) for name in ("id", "c", "v", "s", "d", "e", "x", "y", "z", "n", "data_type")]
+            return [
+                names.get(name)
+                for name in ("id", "c", "v", "s", "d", "e", "x", "y", "z", "n", "data_type")
+            ]
         driver.run("spark.sql(sql)", sql=sql)
         return "done"
     except QueryFailed as failed:
@@ -220,7 +229,11 @@ def test_answers_and_errors_are_sparks(theirs: Outcomes, ours: Outcomes) -> None
     for sql, want, got in zip(statements(), theirs.found, ours.found, strict=True):
         if isinstance(want, QueryFailed):
             # What an engine raises comes with its condition in the message.
-            same = isinstance(got, QueryFailed) and want.condition and want.condition in f"{got.condition} {got.message}"
+            same = (
+                isinstance(got, QueryFailed)
+                and want.condition
+                and want.condition in f"{got.condition} {got.message}"
+            )
             if not same:
                 wrong.append(f"{sql}: expected {want.condition}, got {got}")
         elif isinstance(want, str | list) or isinstance(got, QueryFailed):
@@ -264,7 +277,9 @@ def written(plain: Driver, theirs: Outcomes, tmp_path_factory: pytest.TempPathFa
     """The rows of `t` as plaintext Spark writes them, CHAR and VARCHAR in the files' metadata."""
     assert theirs.found
     folder = tmp_path_factory.mktemp("written") / "t"
-    plain.run("spark.table('char_varchar.t').where('id < 40').write.parquet(folder)", folder=str(folder))
+    plain.run(
+        "spark.table('char_varchar.t').where('id < 40').write.parquet(folder)", folder=str(folder)
+    )
     return folder
 
 
@@ -275,7 +290,9 @@ def expected_of_written(plain: Driver, written: Path) -> Expected:
 
 
 @pytest.fixture(scope="module", params=["tee", "det", "hosts"])
-def encrypted(request: pytest.FixtureRequest, written: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def encrypted(
+    request: pytest.FixtureRequest, written: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
     folder = tmp_path_factory.mktemp(request.param)
     owner = Owner.create(folder / "trusted")
     text = (owner.home / "policy.toml").read_text() + (POLICY if request.param != "tee" else "")
@@ -293,7 +310,9 @@ def encrypted(request: pytest.FixtureRequest, written: Path, tmp_path_factory: p
         yield driver
 
 
-def test_what_spark_wrote_is_encrypted_as_it_is(expected_of_written: Expected, encrypted: Driver) -> None:
+def test_what_spark_wrote_is_encrypted_as_it_is(
+    expected_of_written: Expected, encrypted: Driver
+) -> None:
     wrong = []
     for sql in PROTECTED:
         try:
@@ -305,8 +324,11 @@ def test_what_spark_wrote_is_encrypted_as_it_is(expected_of_written: Expected, e
     assert not wrong, f"{len(wrong)} differ\n" + "\n".join(wrong)
 
 
-def test_char_columns_are_compared_as_ciphertexts(encrypted: Driver, request: pytest.FixtureRequest) -> None:
-    """Without the padding that Spark puts around them where they are ciphertexts, with it where they are not."""
+def test_char_columns_are_compared_as_ciphertexts(
+    encrypted: Driver, request: pytest.FixtureRequest
+) -> None:
+    """Without the padding that Spark puts around them where they are ciphertexts, with it where
+    they are not."""
     code = (
         "df = spark.sql(sql)\nresult = df._jdf.queryExecution().explainString("
         "spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('extended'))"
@@ -325,12 +347,16 @@ def test_csv_is_stored_as_spark_would_store_it(tmp_path: Path) -> None:
     owner = Owner.create(tmp_path / "trusted")
     source = tmp_path / "rows.csv"
     source.write_text("c,v\nab,ab\né😀,abc     \n,x\n")
-    owner.coffer("encrypt", "--header", "--schema", "c CHAR(4), v VARCHAR(4)", source, tmp_path / "sealed")
+    owner.coffer(
+        "encrypt", "--header", "--schema", "c CHAR(4), v VARCHAR(4)", source, tmp_path / "sealed"
+    )
     owner.coffer("decrypt", tmp_path / "sealed", tmp_path / "out.parquet")
     opened = pq.read_table(tmp_path / "out.parquet")
     assert opened.column("c").to_pylist()[:2] == ["ab  ", "é😀  "]
     assert opened.column("v").to_pylist() == ["ab", "abc ", "x"]
-    notes = pq.read_metadata(tmp_path / "out.parquet").metadata[b"org.apache.spark.sql.parquet.row.metadata"]
+    notes = pq.read_metadata(tmp_path / "out.parquet").metadata[
+        b"org.apache.spark.sql.parquet.row.metadata"
+    ]
     assert b'"__CHAR_VARCHAR_TYPE_STRING":"char(4)"' in notes and b'"varchar(4)"' in notes
     for row in ("abcde,x", "x,abcde"):
         source.write_text(f"c,v\n{row}\n")

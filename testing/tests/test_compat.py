@@ -1,4 +1,5 @@
-"""Config directories and tables that earlier builds made (compat/) are opened, read and added to by this one."""
+"""Config directories and tables that earlier builds made (compat/) are opened, read and added to by
+this one."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def copied(build: str, folder: Path) -> Owner:
 
 
 @pytest.fixture(scope="module", params=BUILDS)
-def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Kept]:
     folder = tmp_path_factory.mktemp("compat") / request.param
     owner = copied(request.param, folder)
     names = [path.stem for path in sorted((folder / "plain").iterdir())]
@@ -62,7 +65,11 @@ def kept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with (
         Driver(plain, sealed=False, log=folder / "plain.log") as vanilla,
         Driver(
-            tables, sealed=True, log=folder / "coffer.log", home=owner.home, passphrase_file=owner.passphrase_file
+            tables,
+            sealed=True,
+            log=folder / "coffer.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
         ) as coffer,
     ):
         yield Kept(folder, owner, tables, vanilla, coffer)
@@ -76,13 +83,17 @@ def test_there_are_some() -> None:
 def test_each_table_has_its_rows(kept: Kept) -> None:
     for name in kept.tables:
         sql = f"SELECT * FROM {name}"
-        assert difference(kept.plain.query(sql), kept.coffer.query(sql), ordered=False) is None, name
+        assert difference(kept.plain.query(sql), kept.coffer.query(sql), ordered=False) is None, (
+            name
+        )
 
 
 def test_protections_still_serve(kept: Kept) -> None:
     for sql in (
-        "SELECT category, count(*), sum(bonus) FROM protected WHERE age BETWEEN 25 AND 50 GROUP BY category",
-        "SELECT label, count(*), max(hired) FROM protected JOIN linked ON category = cat GROUP BY label",
+        "SELECT category, count(*), sum(bonus) FROM protected WHERE age BETWEEN 25 AND 50 GROUP "
+        "BY category",
+        "SELECT label, count(*), max(hired) FROM protected JOIN linked ON category = cat GROUP BY "
+        "label",
         "SELECT name, salary FROM protected WHERE id = 77 AND grade > 5",
         "SELECT place, count(*), max(d18) FROM parts WHERE place <> 'none' GROUP BY place",
         "SELECT k, count(*), max(dt) FROM sealed_parts GROUP BY k",
@@ -93,7 +104,9 @@ def test_protections_still_serve(kept: Kept) -> None:
 def test_keys_and_log_are_whole(kept: Kept) -> None:
     before = json.loads((kept.folder / "keys.json").read_text())
     now = json.loads(kept.owner.coffer("keys", "list", "--json").stdout)
-    assert [table["name"] for table in now["tables"]] == [table["name"] for table in before["tables"]]
+    assert [table["name"] for table in now["tables"]] == [
+        table["name"] for table in before["tables"]
+    ]
     assert [(key["name"], key["versions"]) for key in now["masters"]] == [
         (key["name"], key["versions"]) for key in before["masters"]
     ]
@@ -115,7 +128,10 @@ def test_exports_and_shares_open(kept: Kept, tmp_path: Path) -> None:
         assert {"main", "second"} <= {master["name"] for master in masters}
     keks = load_keks(kept.folder / "edge-keks.json")
     (part,) = (kept.folder / "tables" / "edge").glob("part-*.parquet")
-    assert read_file(part, keks).num_rows == pq.read_table(kept.folder / "plain" / "edge.parquet").num_rows
+    assert (
+        read_file(part, keks).num_rows
+        == pq.read_table(kept.folder / "plain" / "edge.parquet").num_rows
+    )
 
 
 def test_they_grow(kept: Kept) -> None:
@@ -125,7 +141,11 @@ def test_they_grow(kept: Kept) -> None:
         kept.coffer.query(f"INSERT INTO {name} SELECT * FROM {name} LIMIT 1")
         view = "spark.read.format('coffer').load(path).createOrReplaceTempView(name)"
         kept.coffer.run(view, path=str(kept.tables[name]), name=name)
-        assert kept.coffer.query(f"SELECT count(*) FROM {name}").rows == [[str(int(count) + 1)]], name
+        assert kept.coffer.query(f"SELECT count(*) FROM {name}").rows == [[str(int(count) + 1)]], (
+            name
+        )
         kept.owner.coffer("verify", "--deep", name)
-    kept.owner.coffer("encrypt", "--append", kept.folder / "plain" / "protected.parquet", "protected")
+    kept.owner.coffer(
+        "encrypt", "--append", kept.folder / "plain" / "protected.parquet", "protected"
+    )
     kept.owner.coffer("verify", "--deep", "protected")

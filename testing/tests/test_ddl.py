@@ -1,4 +1,5 @@
-"""Statements about sealed tables: each works whole or touches nothing, and one bad table spoils no listing."""
+"""Statements about sealed tables: each works whole or touches nothing, and one bad table spoils no
+listing."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ class Session:
         return self.run(text.removeprefix("PY: ")) if text.startswith("PY: ") else self.sql(text)
 
     def rows(self, table: str = "t") -> list[list[str]]:
-        return sorted(self.run(f"result = [list(map(str, row)) for row in spark.table('{table}').collect()]"))
+        return sorted(
+            self.run(f"result = [list(map(str, row)) for row in spark.table('{table}').collect()]")
+        )
 
     def names(self) -> list[str]:
         return sorted(row[1] for row in self.sql("SHOW TABLES IN d"))
@@ -48,9 +51,14 @@ class Session:
         return sorted(table["name"] for table in listed)
 
     def state(self) -> dict[str, Any]:
-        """All that a statement could touch: rows, entries of the catalog, files, register, policy, the working directory."""
-        entry = "str(spark._jsparkSession.sessionState().catalog().listTables('d').mkString(',')) + "
-        entry += "'\\n'.join(r[3] for r in spark.sql(\"SHOW TABLE EXTENDED IN d LIKE '*'\").collect())"
+        """All that a statement could touch: rows, entries of the catalog, files, register, policy,
+        the working directory."""
+        entry = (
+            "str(spark._jsparkSession.sessionState().catalog().listTables('d').mkString(',')) + "
+        )
+        entry += (
+            "'\\n'.join(r[3] for r in spark.sql(\"SHOW TABLE EXTENDED IN d LIKE '*'\").collect())"
+        )
         return {
             "rows": self.rows(),
             "entries": self.run(f"result = {entry}"),
@@ -76,7 +84,14 @@ def session(folder: Path, **conf: str) -> tuple[Owner, Driver]:
     owner = Owner.create(folder / "trusted")
     settings = {"spark.sql.warehouse.dir": str(folder / "warehouse"), **conf}
     log = folder / "driver.log"
-    return owner, Driver({}, sealed=True, log=log, home=owner.home, passphrase_file=owner.passphrase_file, conf=settings)
+    return owner, Driver(
+        {},
+        sealed=True,
+        log=log,
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=settings,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +111,7 @@ def refused(action: Callable[[], Any], code: str) -> str:
     return failed.value.message
 
 
-# ---- the list ----------------------------------------------------------------------------------------------------
+# ---- the list ----------------------------------------------------------------------------------
 
 
 def listed(s: Session) -> list[dict[str, Any]]:
@@ -126,10 +141,14 @@ def test_what_is_refused_touches_nothing(s: Session) -> None:
                 s.statement(example)
                 wrong.append(f"{example}: it is not refused")
             except QueryFailed as error:
-                if f"[{code}]" not in error.message or (code.startswith("COFFER_") and "hint: " not in error.message):
+                if f"[{code}]" not in error.message or (
+                    code.startswith("COFFER_") and "hint: " not in error.message
+                ):
                     wrong.append(f"{example}: {error.message[:300]}")
             if (after := s.state()) != before:
-                wrong.append(f"{example}: {[key for key in before if after[key] != before[key]]} changed")
+                wrong.append(
+                    f"{example}: {[key for key in before if after[key] != before[key]]} changed"
+                )
                 before = after
             count += 1
     assert not wrong, "\n".join(wrong)
@@ -155,7 +174,10 @@ WORKS: dict[str, tuple[list[list[str]] | None, list[list[str]] | None]] = {
     "ALTER TABLE t RENAME TO d.u": (None, ROWS),
     "TRUNCATE TABLE t": (EMPTY, None),
     "INSERT INTO t VALUES (3, 'z', 1)": ([*ROWS, ["3", "z", "1"]], None),
-    "INSERT OVERWRITE t PARTITION (p = 1) SELECT 7, 'q'": ([["2", "y", "2"], ["7", "q", "1"]], None),
+    "INSERT OVERWRITE t PARTITION (p = 1) SELECT 7, 'q'": (
+        [["2", "y", "2"], ["7", "q", "1"]],
+        None,
+    ),
     "INSERT OVERWRITE t SELECT * FROM t WHERE a = 1": ([ROWS[0]], None),
     "CREATE VIEW u AS SELECT a FROM t": (ROWS, [["1"], ["2"]]),
 }
@@ -196,7 +218,7 @@ def test_what_works_works_whole(s: Session) -> None:
     assert not (WORKS.keys() | SHOWS.keys() | OTHERWISE.keys()) - examples
 
 
-# ---- what they leave ---------------------------------------------------------------------------------------------
+# ---- what they leave ---------------------------------------------------------------------------
 
 
 def test_a_renamed_table_is_read_written_and_dropped(s: Session) -> None:
@@ -215,7 +237,12 @@ def test_a_renamed_table_is_read_written_and_dropped(s: Session) -> None:
     assert s.names() == ["u"]
     # A name of the renamed table is no other's, in the register as little as in the catalog.
     for own in ("d.u", "D.U", "D.T"):
-        refused(lambda own=own: s.sql(f"CREATE TABLE z USING coffer OPTIONS (name '{own}') AS SELECT 1 AS a"), "table")
+        refused(
+            lambda own=own: s.sql(
+                f"CREATE TABLE z USING coffer OPTIONS (name '{own}') AS SELECT 1 AS a"
+            ),
+            "table",
+        )
     assert not (s.warehouse / "z").exists()
     s.sql("CREATE TABLE v USING coffer AS SELECT 1 AS a")
     with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_ALREADY_EXISTS"):
@@ -269,13 +296,23 @@ def test_analyze_tables_writes_nothing_about_sealed_ones(s: Session) -> None:
 def test_what_a_table_cannot_keep_is_refused_when_it_is_made(s: Session) -> None:
     s.fresh()
     before = s.state()
-    for columns in ("(a INT DEFAULT 1)", "(a INT, CONSTRAINT c CHECK (a > 0))", "(a INT PRIMARY KEY)"):
+    for columns in (
+        "(a INT DEFAULT 1)",
+        "(a INT, CONSTRAINT c CHECK (a > 0))",
+        "(a INT PRIMARY KEY)",
+    ):
         with pytest.raises(QueryFailed):
             s.sql(f"CREATE TABLE u {columns} USING coffer")
         assert s.state() == before, columns
-    refused(lambda: s.sql("CREATE TABLE u (a INT) USING coffer TBLPROPERTIES ('Path' = '/x')"), "COFFER_DDL")
+    refused(
+        lambda: s.sql("CREATE TABLE u (a INT) USING coffer TBLPROPERTIES ('Path' = '/x')"),
+        "COFFER_DDL",
+    )
     refused(lambda: s.sql("CREATE TABLE u USING coffer"), "COFFER_NO_PATH")
-    refused(lambda: s.sql(f"CREATE TABLE u USING coffer LOCATION '{s.folder}/nothing'"), "COFFER_NO_TABLE")
+    refused(
+        lambda: s.sql(f"CREATE TABLE u USING coffer LOCATION '{s.folder}/nothing'"),
+        "COFFER_NO_TABLE",
+    )
     assert s.state() == before
 
 
@@ -294,7 +331,7 @@ def test_the_old_commands_know_sealed_tables_too(s: Session) -> None:
         s.sql("SET spark.sql.legacy.useV1Command=false")
 
 
-# ---- databases ---------------------------------------------------------------------------------------------------
+# ---- databases ---------------------------------------------------------------------------------
 
 
 def test_dropping_a_database(s: Session) -> None:
@@ -329,7 +366,8 @@ def test_dropping_a_database(s: Session) -> None:
 
 
 def test_an_entry_that_leads_to_another_table_drops_and_renames_none(s: Session) -> None:
-    """The catalog is the host's: it points a name at another table's folder, whether that opens or not."""
+    """The catalog is the host's: it points a name at another table's folder, whether that opens or
+    not."""
     s.fresh()
     s.sql("CREATE TABLE u USING coffer AS SELECT 7 AS a")
     point = """
@@ -363,7 +401,9 @@ catalog.invalidateCachedTable(entry.identifier())
         for statement in statements:
             with pytest.raises(QueryFailed) as failed:
                 s.sql(statement)
-            assert damaged or "[other_table]" in failed.value.message, f"{statement}: {failed.value.message}"
+            assert damaged or "[other_table]" in failed.value.message, (
+                f"{statement}: {failed.value.message}"
+            )
         if damaged:
             hidden.rename(others / "_coffer")
         s.run(point, table="t", uri=f"file:{own}")
@@ -381,7 +421,7 @@ catalog.invalidateCachedTable(entry.identifier())
     assert s.registered() == ["d.t"]
 
 
-# ---- tables that do not open -------------------------------------------------------------------------------------
+# ---- tables that do not open -------------------------------------------------------------------
 
 
 def damage(path: Path) -> None:
@@ -398,7 +438,10 @@ BAD: dict[str, Callable[[Session, Path], Any]] = {
     "damaged": lambda _, path: damage(path),
     "empty": lambda _, path: [shutil.rmtree(path), path.mkdir()],
     "a_file": lambda _, path: [shutil.rmtree(path), path.write_text("none")],
-    "a_link_to_nowhere": lambda s, path: [shutil.rmtree(path), path.symlink_to(s.folder / "nowhere")],
+    "a_link_to_nowhere": lambda s, path: [
+        shutil.rmtree(path),
+        path.symlink_to(s.folder / "nowhere"),
+    ],
 }
 
 
@@ -432,7 +475,8 @@ def test_a_bad_table_spoils_no_listing(s: Session) -> None:
             lambda name=name: s.run(f"spark.sql('SELECT 1 AS a').writeTo('{name}').append()"),
             lambda name=name: s.run(f"spark.sql('SELECT 1 AS a').write.insertInto('{name}')"),
             lambda name=name: s.run(
-                f"spark.sql('SELECT 1 AS a').write.format('coffer').mode('append').saveAsTable('{name}')"
+                f"spark.sql('SELECT 1 AS "
+                f"a').write.format('coffer').mode('append').saveAsTable('{name}')"
             ),
             lambda name=name: s.sql(f"SHOW COLUMNS IN {name}"),
             lambda name=name: s.sql(f"SHOW CREATE TABLE {name}"),
@@ -463,7 +507,7 @@ def test_a_bad_table_spoils_no_listing(s: Session) -> None:
     assert s.registered() == ["d.t"]
 
 
-# ---- other storage -----------------------------------------------------------------------------------------------
+# ---- other storage -----------------------------------------------------------------------------
 
 ELSEWHERE = [
     "s3a://b/t",
@@ -484,14 +528,17 @@ WAYS = {
     "save": "spark.sql('SELECT 1 AS a').write.format('coffer').save(at)",
     "overwrite": "spark.sql('SELECT 1 AS a').write.format('coffer').mode('overwrite').save(at)",
     "append": "spark.sql('SELECT 1 AS a').write.format('coffer').mode('append').save(at)",
-    "saveAsTable": "spark.sql('SELECT 1 AS a').write.format('coffer').option('path', at).saveAsTable('w')",
+    "saveAsTable": "spark.sql('SELECT 1 AS a').write.format('coffer').option('path', "
+    "at).saveAsTable('w')",
     "CREATE TABLE": "spark.sql(f\"CREATE TABLE w (a INT) USING coffer LOCATION '{at}'\")",
     "CREATE TABLE without columns": "spark.sql(f\"CREATE TABLE w USING coffer LOCATION '{at}'\")",
     "CTAS": "spark.sql(f\"CREATE TABLE w USING coffer LOCATION '{at}' AS SELECT 1 AS a\")",
     "LIKE": "spark.sql(f\"CREATE TABLE w LIKE t USING coffer LOCATION '{at}'\")",
-    "REPLACE": "spark.sql(f\"CREATE OR REPLACE TABLE w USING coffer LOCATION '{at}' AS SELECT 1 AS a\")",
+    "REPLACE": "spark.sql(f\"CREATE OR REPLACE TABLE w USING coffer LOCATION '{at}' AS SELECT 1 "
+    'AS a")',
     "createTable": "spark.catalog.createTable('w', path=at, source='coffer')",
-    "writeTo": "spark.sql('SELECT 1 AS a').writeTo('w').using('coffer').tableProperty('location', at).create()",
+    "writeTo": "spark.sql('SELECT 1 AS a').writeTo('w').using('coffer').tableProperty('location', "
+    "at).create()",
 }
 
 
@@ -507,11 +554,17 @@ def test_no_other_storage_is_taken_for_a_folder(s: Session) -> None:
             # Spark's own parser of paths speaks before us where it makes a URI of one.
             ours = ("COFFER_STORAGE_SCHEME", "COFFER_LOCATION", "COFFER_DDL")
             words = (*ours, "Relative path in absolute URI", "Illegal character in scheme name")
-            assert any(word in failed.value.message for word in words), (way, at, failed.value.message)
+            assert any(word in failed.value.message for word in words), (
+                way,
+                at,
+                failed.value.message,
+            )
     assert s.state() == before
     refused(lambda: s.run(WAYS["save"], at="s3a://b/t"), "COFFER_STORAGE_SCHEME")
     refused(lambda: s.run(WAYS["CTAS"], at="hdfs:///t"), "COFFER_STORAGE_SCHEME")
-    refused(lambda: s.run(WAYS["CREATE TABLE without columns"], at="s3a://b/t"), "COFFER_STORAGE_SCHEME")
+    refused(
+        lambda: s.run(WAYS["CREATE TABLE without columns"], at="s3a://b/t"), "COFFER_STORAGE_SCHEME"
+    )
 
 
 @pytest.mark.full
@@ -521,7 +574,9 @@ def test_a_path_means_the_default_file_system(s: Session) -> None:
     s.sql("SET fs.defaultFS=hdfs://nn:8020")
     try:
         for way in ("load", "save", "append"):
-            refused(lambda way=way: s.run(WAYS[way], at=str(s.folder / "new")), "COFFER_STORAGE_SCHEME")
+            refused(
+                lambda way=way: s.run(WAYS[way], at=str(s.folder / "new")), "COFFER_STORAGE_SCHEME"
+            )
     finally:
         s.sql("RESET fs.defaultFS")
     by_option = WAYS["save"].replace(".save", ".option('fs.defaultFS', 's3a://b').save")
@@ -534,7 +589,9 @@ def test_a_path_means_the_default_file_system(s: Session) -> None:
 def test_folders_with_odd_names_are_served(s: Session) -> None:
     for count, name in enumerate(("a:b", "s3a:", "per%20cent", "with blank", "größe", "q?x#y")):
         at = str(s.folder / "odd" / name)
-        s.run(WAYS["save"].replace(".save", ".option('name', name).save"), at=at, name=f"odd{count}")
+        s.run(
+            WAYS["save"].replace(".save", ".option('name', name).save"), at=at, name=f"odd{count}"
+        )
         assert Path(at).is_dir()
         assert s.run("result = spark.read.format('coffer').load('file:' + at).count()", at=at) == 1
     s.sql("CREATE TABLE d.relative (a INT) USING coffer LOCATION 'sub/relative'")
@@ -543,7 +600,7 @@ def test_folders_with_odd_names_are_served(s: Session) -> None:
     s.sql("DROP TABLE d.relative")
 
 
-# ---- Hive's catalog ----------------------------------------------------------------------------------------------
+# ---- Hive's catalog ----------------------------------------------------------------------------
 
 
 @pytest.mark.full

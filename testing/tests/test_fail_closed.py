@@ -23,7 +23,9 @@ from coffer_testing.runner import Driver, QueryFailed
 
 # What users are told to do instead.
 REWRITE = "rewrite this part of the query, or run it on the result"
-BRING = "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
+BRING = (
+    "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
+)
 TAKE = "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)"
 
 # How many jobs the scheduler was ever given.
@@ -39,13 +41,17 @@ def own(tmp_path: Path) -> tuple[Owner, dict[str, Path]]:
 
 
 def start(owner: Owner, tables: dict[str, Path], log: Path, **more: Any) -> Driver:
-    settings: dict[str, Any] = {"home": owner.home, "passphrase_file": owner.passphrase_file, **more}
+    settings: dict[str, Any] = {
+        "home": owner.home,
+        "passphrase_file": owner.passphrase_file,
+        **more,
+    }
     return Driver(tables, sealed=True, log=log / "driver.log", **settings)
 
 
 def refused(action: Callable[[], Any], code: str, hint: str, *words: str) -> str:
-    """The message of the error that `action` must end with: Coffer's of that code, with that hint (its beginning) and all of
-    `words`."""
+    """The message of the error that `action` must end with: Coffer's of that code, with that hint
+    (its beginning) and all of `words`."""
     with pytest.raises(QueryFailed) as failed:
         action()
     message = failed.value.message
@@ -57,7 +63,7 @@ def refused(action: Callable[[], Any], code: str, hint: str, *words: str) -> str
     return message
 
 
-# ---- planning ----------------------------------------------------------------------------------------------------
+# ---- planning ----------------------------------------------------------------------------------
 
 
 def test_jobs_are_counted(sealed: Driver) -> None:
@@ -90,7 +96,7 @@ def test_explain_of_an_unsupported_query_does_not_run_it(sealed: Driver) -> None
     assert sealed.run(JOBS) == before
 
 
-# ---- ways out ----------------------------------------------------------------------------------------------------
+# ---- ways out ----------------------------------------------------------------------------------
 
 WAYS_OUT = {
     "rdd": "spark.table('edge').rdd.collect()",
@@ -98,13 +104,18 @@ WAYS_OUT = {
     "write_parquet": "spark.table('edge').write.parquet(path)",
     "write_csv": "spark.table('edge').select('id', 's').write.csv(path)",
     "write_json": "spark.sql('SELECT count(*) AS c FROM edge').write.json(path)",
-    "save_as_table": "spark.table('edge').write.mode('overwrite').option('path', path).saveAsTable('leaked')",
-    "ctas_sql": "spark.sql(f\"CREATE TABLE leaked2 USING parquet LOCATION '{path}' AS SELECT id, s FROM edge\")",
-    "insert_directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT id, s FROM edge\")",
+    "save_as_table": "spark.table('edge').write.mode('overwrite').option('path', "
+    "path).saveAsTable('leaked')",
+    "ctas_sql": "spark.sql(f\"CREATE TABLE leaked2 USING parquet LOCATION '{path}' AS SELECT id, "
+    's FROM edge")',
+    "insert_directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT "
+    'id, s FROM edge")',
     "python_udf": (
-        "from pyspark.sql.functions import udf\nspark.table('edge').select(udf(lambda s: s, 'string')('s')).collect()"
+        "from pyspark.sql.functions import udf\nspark.table('edge').select(udf(lambda s: "
+        "s, 'string')('s')).collect()"
     ),
-    "map_in_arrow": "spark.table('edge').select('id').mapInArrow(lambda batches: batches, 'id bigint').collect()",
+    "map_in_arrow": "spark.table('edge').select('id').mapInArrow(lambda batches: batches, 'id "
+    "bigint').collect()",
     "checkpoint": "spark.sparkContext.setCheckpointDir(path); spark.table('edge').checkpoint()",
 }
 
@@ -130,7 +141,7 @@ def test_cached_rows_do_not_leave_the_seal(sealed: Driver) -> None:
     refused(lambda: sealed.run(code), "COFFER_UNSUPPORTED", REWRITE, "cached data")
 
 
-# ---- settings ----------------------------------------------------------------------------------------------------
+# ---- settings ----------------------------------------------------------------------------------
 
 CLUSTER_MODE = """
 from pyspark import SparkConf, SparkContext
@@ -148,7 +159,8 @@ SparkContext(conf=conf)
 
 def test_cluster_deploy_mode_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
-    # The submitter itself would refuse the mode for a Python driver: the context is made in a JVM that runs already.
+    # The submitter itself would refuse the mode for a Python driver: the context is made in a JVM
+    # that runs already.
     with start(owner, tables, tmp_path) as driver:
         names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file)}
         hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"
@@ -171,21 +183,40 @@ else:
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_jvm_without_the_filter_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path, by_hand: bool) -> None:
+def test_a_jvm_without_the_filter_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path, by_hand: bool
+) -> None:
     owner, _ = own
-    names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file), "by_hand": by_hand}
+    names = {
+        "home": str(owner.home),
+        "passphrase_file": str(owner.passphrase_file),
+        "by_hand": by_hand,
+    }
     conf = {"spark.driver.extraClassPath": str(find_jar())}
-    with Driver({}, sealed=False, log=tmp_path / "plain.log", master="local[1]", conf=conf) as driver:
+    with Driver(
+        {}, sealed=False, log=tmp_path / "plain.log", master="local[1]", conf=conf
+    ) as driver:
         line = "spark.driver.extraJavaOptions=-Djdk.serialFilterFactory="
         if by_hand:
-            refused(lambda: driver.run(RUNNING_JVM, **names), "COFFER_DESERIALIZATION_FILTER", "start", line, "start a new")
+            refused(
+                lambda: driver.run(RUNNING_JVM, **names),
+                "COFFER_DESERIALIZATION_FILTER",
+                "start",
+                line,
+                "start a new",
+            )
             return
         with pytest.raises(QueryFailed) as failed:
             driver.run(RUNNING_JVM, **names)
-        assert "hint: start a new Python process" in failed.value.message and line in failed.value.message
+        assert (
+            "hint: start a new Python process" in failed.value.message
+            and line in failed.value.message
+        )
 
 
-def test_the_filter_is_set_beside_options_of_the_users(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_the_filter_is_set_beside_options_of_the_users(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     conf = {"spark.driver.extraJavaOptions": "-Dcoffer.test.kept=yes"}
     with start(owner, tables, tmp_path, conf=conf) as driver:
@@ -204,29 +235,49 @@ def test_packages_and_dangerous_classes_are_not_added_to_the_filter(
         ("java.util.PriorityQueue", "have tasks return plain values", "holds a comparator"),
     ):
         conf = {"spark.coffer.driver.allowClasses": names}
-        refused(lambda conf=conf: start(owner, tables, tmp_path, conf=conf), "COFFER_CONF", hint, "allowClasses", part)
+        refused(
+            lambda conf=conf: start(owner, tables, tmp_path, conf=conf),
+            "COFFER_CONF",
+            hint,
+            "allowClasses",
+            part,
+        )
 
 
-def test_secret_in_spark_configuration_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_secret_in_spark_configuration_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     secret = "spark.coffer.passphrase"
     conf = {secret: "open-sesame-4711"}
-    message = refused(lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_SECRET_IN_CONF", "remove it", secret)
+    message = refused(
+        lambda: start(owner, tables, tmp_path, conf=conf),
+        "COFFER_SECRET_IN_CONF",
+        "remove it",
+        secret,
+    )
     assert "open-sesame-4711" not in message
 
 
-def test_the_passphrase_under_another_name_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_the_passphrase_under_another_name_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     passphrase = owner.passphrase_file.read_text().strip()
     encoded = base64.b64encode(f"user:{passphrase}".encode()).decode()
     conf = {"spark.executorEnv.NOTE": encoded}
     message = refused(
-        lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_SECRET_IN_CONF", "remove it", "executorEnv.NOTE"
+        lambda: start(owner, tables, tmp_path, conf=conf),
+        "COFFER_SECRET_IN_CONF",
+        "remove it",
+        "executorEnv.NOTE",
     )
     assert passphrase not in message and encoded not in message
 
 
-def test_the_passphrase_set_while_it_runs_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_the_passphrase_set_while_it_runs_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     passphrase = owner.passphrase_file.read_text().strip()
     ask = "result = spark.sql('SELECT 1').collect()[0][0]"
@@ -237,7 +288,9 @@ def test_the_passphrase_set_while_it_runs_is_refused(own: tuple[Owner, dict[str,
             ("spark.sql('SET spark.other=' + bytes(secret, 'utf8').hex())", "spark.other"),
             ("spark.sparkContext.setLocalProperty('my.note', secret)", "my.note"),
         ]:
-            undo = f"spark.conf.unset('{word}'); spark.sparkContext.setLocalProperty('{word}', None)"
+            undo = (
+                f"spark.conf.unset('{word}'); spark.sparkContext.setLocalProperty('{word}', None)"
+            )
             action = partial(driver.run, f"{sets}\n{ask}", secret=passphrase)
             message = refused(action, "COFFER_SECRET_IN_CONF", "remove it", word)
             assert passphrase not in message
@@ -245,7 +298,9 @@ def test_the_passphrase_set_while_it_runs_is_refused(own: tuple[Owner, dict[str,
         assert driver.run(ask) == 1
 
 
-def test_event_log_outside_a_trusted_folder_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_event_log_outside_a_trusted_folder_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     (tmp_path / "events").mkdir()
     conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": (tmp_path / "events").as_uri()}
@@ -253,20 +308,28 @@ def test_event_log_outside_a_trusted_folder_is_refused(own: tuple[Owner, dict[st
     refused(lambda: start(owner, tables, tmp_path, conf=conf), "COFFER_EVENT_LOG", hint, "eventLog")
 
 
-# ---- keys, tables, policy ----------------------------------------------------------------------------------------
+# ---- keys, tables, policy ----------------------------------------------------------------------
 
 
 def test_wrong_passphrase(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
     wrong = tmp_path / "wrong"
     wrong.write_text("not the passphrase\n")
-    refused(lambda: start(owner, tables, tmp_path, passphrase_file=wrong), "COFFER_ENGINE_START", "check the passphrase")
+    refused(
+        lambda: start(owner, tables, tmp_path, passphrase_file=wrong),
+        "COFFER_ENGINE_START",
+        "check the passphrase",
+    )
 
 
 def test_missing_home(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
     hint = "make one with coffer init"
-    refused(lambda: start(owner, tables, tmp_path, home=tmp_path / "nowhere"), "COFFER_ENGINE_START", hint)
+    refused(
+        lambda: start(owner, tables, tmp_path, home=tmp_path / "nowhere"),
+        "COFFER_ENGINE_START",
+        hint,
+    )
 
 
 def test_foreign_table(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
@@ -275,9 +338,15 @@ def test_foreign_table(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> No
     refused(lambda: start(stranger, tables, tmp_path), "manifest_foreign", "check the path or name")
 
 
-def test_plain_files_are_no_sealed_table(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_plain_files_are_no_sealed_table(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, _ = own
-    refused(lambda: start(owner, {"events": tmp_path / "plain" / "events"}, tmp_path), "COFFER_NO_TABLE", "look at the path")
+    refused(
+        lambda: start(owner, {"events": tmp_path / "plain" / "events"}, tmp_path),
+        "COFFER_NO_TABLE",
+        "look at the path",
+    )
 
 
 def damage_middle(file: Path) -> None:
@@ -315,7 +384,9 @@ DAMAGE: dict[Callable[[Path], None], str] = {
 
 
 @pytest.mark.parametrize("attack", DAMAGE)
-def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack: Callable[[Path], None]) -> None:
+def test_damaged_file(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack: Callable[[Path], None]
+) -> None:
     owner, tables = own
     attack(max((tables["events"]).glob("*.parquet"), key=lambda path: path.stat().st_size))
 
@@ -323,7 +394,11 @@ def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack
         with start(owner, tables, tmp_path) as driver:
             driver.query("SELECT * FROM events")
 
-    refused(read, DAMAGE[attack], "a file may be damaged, missing or changed: check the table with `coffer verify --deep`")
+    refused(
+        read,
+        DAMAGE[attack],
+        "a file may be damaged, missing or changed: check the table with `coffer verify --deep`",
+    )
     verified = owner.coffer("verify", "--deep", tables["events"], check=False)
     assert verified.returncode != 0
     assert "error:" in verified.stderr
@@ -333,7 +408,10 @@ def test_damaged_file(own: tuple[Owner, dict[str, Path]], tmp_path: Path, attack
 def test_policy_with_an_unknown_column(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, _ = own
     target = tmp_path / "sealed" / "more"
-    owner.sign(f'{owner.policy}\n[tables.more]\npath = "{target}"\n[tables.more.columns]\nno_such_column = "tee"\n')
+    owner.sign(
+        f'{owner.policy}\n[tables.more]\npath = "{target}"\n[tables.more.columns]\nno_such_column '
+        f'= "tee"\n'
+    )
     done = owner.coffer("encrypt", tmp_path / "plain" / "events", target, check=False)
     assert done.returncode != 0
     assert "no_such_column" in done.stderr
@@ -353,7 +431,9 @@ def test_policy_with_an_unknown_key(own: tuple[Owner, dict[str, Path]], tmp_path
     assert "suprise" in signing.stderr and "docs/reference/policy.md" in signing.stderr
 
 
-def test_simulated_evidence_is_refused_unless_named(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_simulated_evidence_is_refused_unless_named(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     before = owner.policy
     after = before.replace('accept = ["simulated"]', "accept = []")
@@ -367,10 +447,12 @@ def test_simulated_evidence_is_refused_unless_named(own: tuple[Owner, dict[str, 
     refused(query, "evidence_not_accepted", 'for a trial, set accept = ["simulated"]', "simulated")
 
 
-# ---- engines -----------------------------------------------------------------------------------------------------
+# ---- engines -----------------------------------------------------------------------------------
 
 
-def test_engine_that_dies_ends_the_query_with_an_error(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_engine_that_dies_ends_the_query_with_an_error(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     script = tmp_path / "engine"
     # An engine that says it is ready and then ends.
@@ -383,13 +465,17 @@ def test_engine_that_dies_ends_the_query_with_an_error(own: tuple[Owner, dict[st
     script.chmod(0o755)
 
     def query() -> None:
-        with start(owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}) as driver:
+        with start(
+            owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}
+        ) as driver:
             driver.query("SELECT count(*) FROM events WHERE n > 0")
 
     refused(query, "COFFER_ENGINE_LOST", "see the engine's messages in the executor's log")
 
 
-def test_killed_engine_never_gives_a_wrong_answer(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_killed_engine_never_gives_a_wrong_answer(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     sql = "SELECT g, count(*) FROM events GROUP BY g ORDER BY g"
     with start(owner, tables, tmp_path) as driver:
@@ -406,7 +492,9 @@ def test_killed_engine_never_gives_a_wrong_answer(own: tuple[Owner, dict[str, Pa
             assert after.rows == before.rows
 
 
-def test_engine_of_another_version_is_refused(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_engine_of_another_version_is_refused(
+    own: tuple[Owner, dict[str, Path]], tmp_path: Path
+) -> None:
     owner, tables = own
     script = tmp_path / "engine"
     script.write_text(
@@ -419,7 +507,9 @@ def test_engine_of_another_version_is_refused(own: tuple[Owner, dict[str, Path]]
     script.chmod(0o755)
 
     def query() -> None:
-        with start(owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}) as driver:
+        with start(
+            owner, tables, tmp_path, conf={"spark.coffer.engine.path": str(script)}
+        ) as driver:
             driver.query("SELECT count(*) FROM events WHERE n > 0")
 
     refused(query, "COFFER_ENGINE_VERSION", "install one build on all nodes", "9.9.9")

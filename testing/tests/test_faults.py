@@ -1,7 +1,9 @@
-"""Things that break under a running query: it ends with the right rows, or with a clear error, and never hangs.
+"""Things that break under a running query: it ends with the right rows, or with a clear error, and
+never hangs.
 
-A second `collect()` of a DataFrame runs its result stage again over the shuffle files of the first. So what is broken
-between the two is broken at a known moment: nothing here depends on timing but the tests that say so.
+A second `collect()` of a DataFrame runs its result stage again over the shuffle files of the first.
+So what is broken between the two is broken at a known moment: nothing here depends on timing but
+the tests that say so.
 """
 
 from __future__ import annotations
@@ -43,7 +45,10 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        plain = {"events": data.write(folder / "plain")["events"], "lineitem": tpch.data("0.1")["lineitem"]}
+        plain = {
+            "events": data.write(folder / "plain")["events"],
+            "lineitem": tpch.data("0.1")["lineitem"],
+        }
         self.owner = Owner.create(folder / "trusted")
         self.tables = self.owner.encrypt(plain, folder / "sealed")
 
@@ -135,13 +140,15 @@ def first_run(driver: Driver) -> list[list[str]]:
     return rows
 
 
-# ---- broken between two runs of a result stage ----------------------------------------------------------------------
+# ---- broken between two runs of a result stage -------------------------------------------------
 
 
 def test_lost_shuffle_files_are_made_again(running: tuple[Cluster, Driver]) -> None:
     cluster, driver = running
     before = first_run(driver)
-    lost = [file for worker in (0, 1) for file in cluster.local_folder(worker).rglob("shuffle_*.data")]
+    lost = [
+        file for worker in (0, 1) for file in cluster.local_folder(worker).rglob("shuffle_*.data")
+    ]
     assert lost
     for file in lost:
         file.unlink()
@@ -149,18 +156,28 @@ def test_lost_shuffle_files_are_made_again(running: tuple[Cluster, Driver]) -> N
 
 
 def test_one_lost_shuffle_file_is_made_again(running: tuple[Cluster, Driver]) -> None:
-    """The outputs of the other maps stay: reducers read a mixture of old and new attempts, and the newest list of them."""
+    """The outputs of the other maps stay: reducers read a mixture of old and new attempts, and the
+    newest list of them."""
     cluster, driver = running
     before = first_run(driver)
     next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
     right_rows(driver, before)
 
 
-def test_groups_by_an_average_of_doubles_outlive_an_executor(running: tuple[Cluster, Driver]) -> None:
-    """Which group a row is in hangs on the last bit of an average: the maps that are made again must find the same one."""
+def test_groups_by_an_average_of_doubles_outlive_an_executor(
+    running: tuple[Cluster, Driver],
+) -> None:
+    """Which group a row is in hangs on the last bit of an average: the maps that are made again
+    must find the same one."""
     cluster, driver = running
-    averages = "SELECT n % 500 AS k, avg(q / 3) AS a, stddev(q / 7) AS d FROM events GROUP BY n % 500"
-    driver.run(HOLD, sql=f"SELECT a, d, count(*) AS c, min(k), max(k) FROM ({averages}) GROUP BY a, d ORDER BY a, d")
+    averages = (
+        "SELECT n % 500 AS k, avg(q / 3) AS a, stddev(q / 7) AS d FROM events GROUP BY n % 500"
+    )
+    driver.run(
+        HOLD,
+        sql=f"SELECT a, d, count(*) AS c, min(k), max(k) FROM ({averages}) GROUP BY a, d ORDER BY "
+        f"a, d",
+    )
     before = driver.run(COLLECT)
     assert len(before) > 500
     lost = cluster.executors_of(0)
@@ -172,10 +189,15 @@ def test_groups_by_an_average_of_doubles_outlive_an_executor(running: tuple[Clus
     right_rows(driver, before)
 
 
-def test_rows_that_a_repeated_task_may_make_anew_come_whole(running: tuple[Cluster, Driver]) -> None:
-    """Which of the groups the limit takes may change when its stage runs again: then all that read them run again too."""
+def test_rows_that_a_repeated_task_may_make_anew_come_whole(
+    running: tuple[Cluster, Driver],
+) -> None:
+    """Which of the groups the limit takes may change when its stage runs again: then all that read
+    them run again too."""
     cluster, driver = running
-    groups = {row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows}
+    groups = {
+        row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows
+    }
     some = "SELECT g, count(*) AS c FROM events GROUP BY g LIMIT 40"
     driver.run(HOLD, sql=f"SELECT /*+ REPARTITION(3, g) */ g, c FROM ({some})")
     before = driver.run(COLLECT)
@@ -222,14 +244,15 @@ def test_a_worker_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
 
 
 def test_engines_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
-    """Shuffle files are the executors': a new engine, with the session's key, opens what the old one sealed."""
+    """Shuffle files are the executors': a new engine, with the session's key, opens what the old
+    one sealed."""
     cluster, driver = running
     before = first_run(driver)
     kill(cluster.engines())
     right_rows(driver, before)
 
 
-# ---- broken in the middle: when exactly, is up to the machine --------------------------------------------------------
+# ---- broken in the middle: when exactly, is up to the machine ----------------------------------
 
 
 @pytest.mark.parametrize("victim", ["engine", "executor", "worker"])
@@ -237,7 +260,8 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
     cluster, driver = running
     sql = LONG
     before = driver.query(
-        "SELECT l_returnflag, count(*) * 24 FROM lineitem GROUP BY l_returnflag ORDER BY l_returnflag"
+        "SELECT l_returnflag, count(*) * 24 FROM lineitem GROUP BY l_returnflag ORDER BY "
+        "l_returnflag"
     ).rows
     outcome: dict[str, Any] = {}
 
@@ -269,7 +293,7 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
         assert [row[:2] for row in outcome["rows"]] == before
 
 
-# ---- full disks ------------------------------------------------------------------------------------------------------
+# ---- full disks --------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -290,22 +314,30 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("sql", "memory"),
     [
-        pytest.param("SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)", "1g", id="shuffle"),
+        pytest.param(
+            "SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)", "1g", id="shuffle"
+        ),
         pytest.param("SELECT * FROM lineitem ORDER BY l_comment, l_orderkey", "40m", id="spill"),
     ],
 )
-def test_a_full_disk_ends_the_query_clearly(site: Site, small_disk: Path, tmp_path: Path, sql: str, memory: str) -> None:
+def test_a_full_disk_ends_the_query_clearly(
+    site: Site, small_disk: Path, tmp_path: Path, sql: str, memory: str
+) -> None:
     with (
         Cluster(tmp_path / "cluster", local=small_disk) as cluster,
         site.driver(
-            cluster, tmp_path.name, spark__coffer__engine__memory=memory, spark__coffer__scan__targetBytes="1073741824"
+            cluster,
+            tmp_path.name,
+            spark__coffer__engine__memory=memory,
+            spark__coffer__scan__targetBytes="1073741824",
         ) as driver,
     ):
         with pytest.raises(QueryFailed, match=r"(?i)no space left|disk") as failed:
             within(HANGS, lambda: driver.query(sql))
         assert "hint: " in failed.value.message
 
-        # Spark deletes what a failed query shuffled once its driver forgets the query; then there is room for another.
+        # Spark deletes what a failed query shuffled once its driver forgets the query; then there
+        # is room for another.
         def answers() -> bool:
             driver.run("spark._jvm.System.gc()")
             try:

@@ -1,5 +1,6 @@
-"""With padding and without pruning the answers are the same, at the scale of TPC-H; and what Spark stores of an exchange,
-and an engine counts of its reads, is as it should be. What each operator shows a host: test_sizes.py."""
+"""With padding and without pruning the answers are the same, at the scale of TPC-H; and what Spark
+stores of an exchange, and an engine counts of its reads, is as it should be. What each operator
+shows a host: test_sizes.py."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ TPCH = [3, 6, 16, 18, 21, 22]
 
 
 @pytest.mark.parametrize(("number", "mode"), in_turns(TPCH, list(MODES)))
-def test_the_answers_are_the_same(number: int, mode: str, expected: Expected, sealed: Driver) -> None:
+def test_the_answers_are_the_same(
+    number: int, mode: str, expected: Expected, sealed: Driver
+) -> None:
     sql = tpch.query(number)
     found = sealed.query(sql, MODES[mode])
     assert difference(expected.answer(sql), found, ordered="order by" in sql) is None
@@ -49,8 +52,11 @@ def test_an_unknown_setting_is_refused(setting: str, value: str, sealed: Driver)
 
 
 @pytest.fixture(scope="module")
-def watched(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[tuple[Driver, Path]]:
-    """Coffer whose shuffle files lie where the test can count their bytes, one reducer's after the other's."""
+def watched(
+    base: Path, owner: Owner, sealed_tables: dict[str, Path]
+) -> Iterator[tuple[Driver, Path]]:
+    """Coffer whose shuffle files lie where the test can count their bytes, one reducer's after the
+    other's."""
     scratch = base / "watched-scratch"
     with Driver(
         {"orders": sealed_tables["orders"], "lineitem": sealed_tables["lineitem"]},
@@ -68,13 +74,15 @@ def watched(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterato
         yield driver, scratch
 
 
-# The filter lets few, some or nearly all rows into the exchange: the groups are as many as the rows.
+# The filter lets few, some or nearly all rows into the exchange: the groups are as many as the
+# rows.
 SHUFFLE = "SELECT o_orderkey, count(*) FROM orders WHERE o_orderkey {} GROUP BY o_orderkey"
 FILTERS = ["< 100", "BETWEEN 1000 AND 90000", "> 0"]
 
 
 def stream_lengths(watched: tuple[Driver, Path], sql: str, conf: dict[str, str]) -> set[int]:
-    """Bytes of the shuffle's streams, from the index files that Spark writes beside its shuffle data."""
+    """Bytes of the shuffle's streams, from the index files that Spark writes beside its shuffle
+    data."""
     driver, scratch = watched
     before = set(scratch.rglob("*.index"))
     driver.query(sql, conf)
@@ -121,10 +129,14 @@ def test_reads_without_pruning_do_not_depend_on_the_rows(watched: tuple[Driver, 
     read = {bytes_read(driver, sql, MODES["whole"]) for sql in READS}
     assert len(read) == 1, read
     # A limit that is reached early, and one side of a join that is empty.
-    limits = [f"SELECT o_totalprice FROM orders WHERE o_orderkey > {least} LIMIT 1" for least in (0, 500_000)]
+    limits = [
+        f"SELECT o_totalprice FROM orders WHERE o_orderkey > {least} LIMIT 1"
+        for least in (0, 500_000)
+    ]
     assert len({bytes_read(driver, sql, MODES["whole"]) for sql in limits}) == 1
     joins = [
-        f"SELECT count(*) FROM lineitem JOIN (SELECT DISTINCT o_orderkey FROM orders WHERE o_totalprice > {least}) "
+        f"SELECT count(*) FROM lineitem JOIN (SELECT DISTINCT o_orderkey FROM orders WHERE "
+        f"o_totalprice > {least}) "
         "ON l_orderkey = o_orderkey"
         for least in (0, 1e12)
     ]

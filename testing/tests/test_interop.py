@@ -1,4 +1,5 @@
-"""Tables that PyArrow and Spark encrypted under our masters are adopted and queried as they are; both read ours."""
+"""Tables that PyArrow and Spark encrypted under our masters are adopted and queried as they are;
+both read ours."""
 
 from __future__ import annotations
 
@@ -22,15 +23,29 @@ from coffer_testing import data
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
-SMALL = pa.table({"id": pa.array(range(1000), pa.int64()), "s": pa.array([f"text {i % 7}" for i in range(1000)])})
+SMALL = pa.table(
+    {"id": pa.array(range(1000), pa.int64()), "s": pa.array([f"text {i % 7}" for i in range(1000)])}
+)
 
 # How PyArrow is told to encrypt `edge`; `all` stands for its columns.
 PYARROW = {
     "uniform": {"footer_key": "main", "uniform_encryption": True},
     "uniform-single": {"footer_key": "main", "uniform_encryption": True, "double_wrapping": False},
-    "uniform-clear-footer": {"footer_key": "second", "uniform_encryption": True, "plaintext_footer": True},
-    "columns": {"footer_key": "main", "column_keys": {"second": "all"}, "data_key_length_bits": 256},
-    "columns-clear-footer": {"footer_key": "main", "column_keys": {"second": "all"}, "plaintext_footer": True},
+    "uniform-clear-footer": {
+        "footer_key": "second",
+        "uniform_encryption": True,
+        "plaintext_footer": True,
+    },
+    "columns": {
+        "footer_key": "main",
+        "column_keys": {"second": "all"},
+        "data_key_length_bits": 256,
+    },
+    "columns-clear-footer": {
+        "footer_key": "main",
+        "column_keys": {"second": "all"},
+        "plaintext_footer": True,
+    },
 }
 SPARK = {
     "spark-uniform": {"parquet.encryption.uniform.key": "main"},
@@ -72,10 +87,15 @@ def vanilla_conf(owner: Owner) -> dict[str, str]:
 def write(owner: Owner, path: Path, table: pa.Table, **config: object) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if "column_keys" in config:
-        keys = {key: table.column_names if names == "all" else names for key, names in config["column_keys"].items()}
+        keys = {
+            key: table.column_names if names == "all" else names
+            for key, names in config["column_keys"].items()
+        }
         config = {**config, "column_keys": keys}
     factory = crypto_factory(owner.home, owner.passphrase_file)
-    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), pe.EncryptionConfiguration(**config))
+    properties = factory.file_encryption_properties(
+        pe.KmsConnectionConfig(), pe.EncryptionConfiguration(**config)
+    )
     with pq.ParquetWriter(path, table.schema, encryption_properties=properties) as writer:
         writer.write_table(table, row_group_size=300)
 
@@ -102,9 +122,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     owner = masters(folder / "trusted")
     sealed = owner.encrypt({"edge": plain["edge"]}, folder / "sealed")
     with (
-        Driver({"edge": plain["edge"]}, sealed=False, log=folder / "vanilla.log", conf=vanilla_conf(owner)) as vanilla,
         Driver(
-            sealed, sealed=True, log=folder / "coffer.log", home=owner.home, passphrase_file=owner.passphrase_file
+            {"edge": plain["edge"]},
+            sealed=False,
+            log=folder / "vanilla.log",
+            conf=vanilla_conf(owner),
+        ) as vanilla,
+        Driver(
+            sealed,
+            sealed=True,
+            log=folder / "coffer.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
         ) as coffer,
     ):
         yield Site(folder, owner, plain, vanilla, coffer)
@@ -118,7 +147,10 @@ def adopted_rows_are_those_of_edge(site: Site, folder: Path) -> None:
     view = "spark.read.format('coffer').load(path).createOrReplaceTempView(name)"
     site.coffer.run(view, path=str(folder), name=name)
     for query in QUERIES:
-        want, got = site.vanilla.query(query.format(table="edge")), site.coffer.query(query.format(table=name))
+        want, got = (
+            site.vanilla.query(query.format(table="edge")),
+            site.coffer.query(query.format(table=name)),
+        )
         assert want.rows and sorted(got.rows, key=repr) == sorted(want.rows, key=repr)
         assert got.schema == want.schema
 
@@ -145,9 +177,15 @@ writer.parquet(path)
 
 
 def test_spark_reads_ours(site: Site) -> None:
-    site.vanilla.run("spark.read.parquet(path).createOrReplaceTempView('ours')", path=str(site.folder / "sealed" / "edge"))
+    site.vanilla.run(
+        "spark.read.parquet(path).createOrReplaceTempView('ours')",
+        path=str(site.folder / "sealed" / "edge"),
+    )
     for query in QUERIES:
-        want, got = site.vanilla.query(query.format(table="edge")), site.vanilla.query(query.format(table="ours"))
+        want, got = (
+            site.vanilla.query(query.format(table="edge")),
+            site.vanilla.query(query.format(table="ours")),
+        )
         assert want.rows and sorted(got.rows, key=repr) == sorted(want.rows, key=repr)
 
 
@@ -156,9 +194,16 @@ def test_pyarrow_reads_ours(site: Site) -> None:
     parts = sorted((site.folder / "sealed" / "edge").glob("part-*.parquet"))
     read = pa.concat_tables([read_file(part, factory) for part in parts]).sort_by("id")
     want = pq.read_table(site.plain["edge"]).sort_by("id")
-    assert read.num_rows == want.num_rows and read.select(["id", "s"]).equals(want.select(["id", "s"]))
-    used = [json.loads(line) for line in site.owner.coffer("audit", "show", "--json").stdout.splitlines()]
-    assert any(record["event"]["action"] == "kms unwrap" and record["event"]["tables"] for record in used)
+    assert read.num_rows == want.num_rows and read.select(["id", "s"]).equals(
+        want.select(["id", "s"])
+    )
+    used = [
+        json.loads(line)
+        for line in site.owner.coffer("audit", "show", "--json").stdout.splitlines()
+    ]
+    assert any(
+        record["event"]["action"] == "kms unwrap" and record["event"]["tables"] for record in used
+    )
 
 
 def test_the_class_does_not_work_beside_the_plugin(site: Site) -> None:
@@ -183,7 +228,8 @@ spark.read.format('coffer').load(path).createOrReplaceTempView('grown')
     query = "SELECT count(*), sum(id), max(s) FROM grown"
     assert site.coffer.query(query).rows == [["1001", "500500", "text 6"]]
     site.owner.coffer("keys", "rewrap", "--data", "grown")
-    # The session still has the version before open, so cleaning leaves its file; the table does not need it any more.
+    # The session still has the version before open, so cleaning leaves its file; the table does not
+    # need it any more.
     site.owner.coffer("verify", "--deep", "--clean", "grown")
     (folder / "a.parquet").unlink(missing_ok=True)
     site.owner.coffer("verify", "--deep", "grown")
@@ -194,16 +240,29 @@ spark.read.format('coffer').load(path).createOrReplaceTempView('grown')
 def test_a_changed_file_is_refused(site: Site) -> None:
     folder = site.folder / "changed"
     for part in "ab":
-        write(site.owner, folder / f"{part}.parquet", SMALL, footer_key="main", uniform_encryption=True)
-    write(site.owner, site.folder / "other.parquet", SMALL, footer_key="main", uniform_encryption=True)
+        write(
+            site.owner,
+            folder / f"{part}.parquet",
+            SMALL,
+            footer_key="main",
+            uniform_encryption=True,
+        )
+    write(
+        site.owner, site.folder / "other.parquet", SMALL, footer_key="main", uniform_encryption=True
+    )
     site.owner.coffer("adopt", folder)
-    site.coffer.run("spark.read.format('coffer').load(path).createOrReplaceTempView('changed')", path=str(folder))
+    site.coffer.run(
+        "spark.read.format('coffer').load(path).createOrReplaceTempView('changed')",
+        path=str(folder),
+    )
     query = "SELECT sum(id) FROM changed"
     assert site.coffer.query(query).rows == [["999000"]]
     whole = (folder / "a.parquet").read_bytes()
 
     def refused() -> None:
-        with pytest.raises(QueryFailed, match=r"\[COFFER_F(ILE|OOTER)\w*\](?s:.*)hint: a file may be"):
+        with pytest.raises(
+            QueryFailed, match=r"\[COFFER_F(ILE|OOTER)\w*\](?s:.*)hint: a file may be"
+        ):
             site.coffer.query(query)
         assert site.owner.coffer("verify", "--deep", "changed", check=False).returncode == 1
 
@@ -227,12 +286,15 @@ def test_a_changed_file_is_refused(site: Site) -> None:
 
 
 def test_a_forked_process_asks_a_program_of_its_own(tmp_path: Path) -> None:
-    """As `multiprocessing` does it: a factory that was used is inherited, and both go on using it at once."""
+    """As `multiprocessing` does it: a factory that was used is inherited, and both go on using it
+    at once."""
     owner = masters(tmp_path / "trusted")
     program = KmsProgram(owner.home, owner.passphrase_file)
     client = CofferKmsClient(program)
     rounds = 200
-    wrapped = {key: client.wrap_key(key, "main") for key in (bytes([n]) * 16 for n in range(rounds))}
+    wrapped = {
+        key: client.wrap_key(key, "main") for key in (bytes([n]) * 16 for n in range(rounds))
+    }
 
     def are_right() -> bool:
         return all(client.unwrap_key(text, "main") == key for key, text in wrapped.items())
@@ -267,8 +329,14 @@ def test_what_is_not_adopted(tmp_path: Path) -> None:
         folder = tmp_path / name
         before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         done = owner.coffer("adopt", folder, *arguments, check=False)
-        assert (done.returncode, words in done.stderr, "hint: " in done.stderr) == (exit_code, True, True), done.stderr
-        assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+        assert (done.returncode, words in done.stderr, "hint: " in done.stderr) == (
+            exit_code,
+            True,
+            True,
+        ), done.stderr
+        assert {
+            path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
+        } == before
         tables = json.loads(owner.coffer("keys", "list", "--json").stdout)["tables"]
         assert name not in [table["name"] for table in tables]
 
@@ -279,7 +347,13 @@ def test_what_is_not_adopted(tmp_path: Path) -> None:
 
     pq.write_table(SMALL, folder("plain") / "b.parquet")
     refused("plain", 1, "b.parquet is plain")
-    write(owner, folder("partly") / "b.parquet", SMALL, footer_key="main", column_keys={"second": ["id"]})
+    write(
+        owner,
+        folder("partly") / "b.parquet",
+        SMALL,
+        footer_key="main",
+        column_keys={"second": ["id"]},
+    )
     refused("partly", 1, "column `s` of b.parquet is not encrypted")
     write(stranger, folder("stranger-s") / "b.parquet", SMALL, **uniform)
     refused("stranger-s", 3, "b.parquet: ")
@@ -296,7 +370,9 @@ def test_what_is_not_adopted(tmp_path: Path) -> None:
     whole = good.read_bytes()
     (folder("altered") / "b.parquet").write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
     refused("altered", 1, "b.parquet: ")
-    (folder("footer") / "b.parquet").write_bytes(whole[:-60] + bytes([whole[-60] ^ 1]) + whole[-59:])
+    (folder("footer") / "b.parquet").write_bytes(
+        whole[:-60] + bytes([whole[-60] ^ 1]) + whole[-59:]
+    )
     refused("footer", 1, "b.parquet: ")
     external = {**uniform, "internal_key_material": False}
     with pytest.raises((OSError, pa.ArrowException)):

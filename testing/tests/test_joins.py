@@ -11,8 +11,12 @@ from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.turns import in_turns
 from conftest import Expected, ansi_conf
 
-# As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small. Forced: it may not.
-SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "1000"}
+# As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small.
+# Forced: it may not.
+SHUFFLED = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "1000",
+}
 FORCED = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
@@ -20,7 +24,11 @@ FORCED = {
 }
 MODES = {"broadcast": {}, "shuffled": SHUFFLED, "forced": FORCED}
 
-CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in JOINS for ansi in query.ansi]
+CASES = [
+    pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
+    for query in JOINS
+    for ansi in query.ansi
+]
 HARD = [pytest.param(query, "on", id=query.name) for query in TYPES + SHAPES]
 
 
@@ -36,7 +44,9 @@ def test_local(query: Query, ansi: str, mode: str, expected: Expected, sealed: D
 
 
 @pytest.mark.parametrize(
-    "query", [query for query in KEYS + TYPES + SHAPES if " a " in query.sql], ids=lambda query: query.name
+    "query",
+    [query for query in KEYS + TYPES + SHAPES if " a " in query.sql],
+    ids=lambda query: query.name,
 )
 def test_merged(query: Query, expected: Expected, sealed: Driver) -> None:
     """By a hint: as engines join what they cannot hold in memory."""
@@ -59,17 +69,23 @@ SKEW = {
 }
 
 
-@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"])
+@pytest.mark.parametrize(
+    "kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+)
 def test_skewed(kind: str, expected: Expected, sealed: Driver) -> None:
-    """Few groups have most rows; AQE splits their partitions, and reads the other side's again for each part."""
-    columns = "count(*), sum(a.n), max(a.v)" + ("" if "SEMI" in kind or "ANTI" in kind else ", sum(b.n), max(b.v)")
+    """Few groups have most rows; AQE splits their partitions, and reads the other side's again for
+    each part."""
+    columns = "count(*), sum(a.n), max(a.v)" + (
+        "" if "SEMI" in kind or "ANTI" in kind else ", sum(b.n), max(b.v)"
+    )
     sql = f"SELECT {columns} FROM events a {kind} (SELECT * FROM events WHERE id % 2000 = 0) b ON a.g = b.g"
     got = sealed.query(sql, SKEW)
     assert difference(expected.answer(sql), got, ordered=True) is None
 
 
 def test_skew_is_split(sealed: Driver) -> None:
-    """With a column that does not pack to nothing: where a partition is cut follows the lengths that maps wrote, sealed."""
+    """With a column that does not pack to nothing: where a partition is cut follows the lengths
+    that maps wrote, sealed."""
     plan = sealed.run(
         "for k, v in conf.items(): spark.conf.set(k, v)\n"
         "df = spark.sql('SELECT count(*), max(a.v), sum(b.n) FROM events a JOIN "
@@ -92,12 +108,15 @@ def test_many_rows_for_a_scalar(plain: Driver, sealed: Driver) -> None:
 def test_views_and_local_rows(expected: Expected, sealed: Driver) -> None:
     rows = sealed.run(
         "spark.sql('CREATE OR REPLACE TEMP VIEW half AS SELECT * FROM edge WHERE id % 2 = 0')\n"
-        'spark.sql(\'CREATE OR REPLACE TEMP VIEW names AS SELECT * FROM VALUES (0, "zero"), (1, "one") AS v(k, name)\')\n'
+        'spark.sql(\'CREATE OR REPLACE TEMP VIEW names AS SELECT * FROM VALUES (0, "zero"), '
+        '(1, "one") AS v(k, name)\')\n'
         "result = [[str(v) for v in r] for r in spark.sql(\n"
-        "  'SELECT name, count(*) c FROM half JOIN names USING (k) GROUP BY name ORDER BY name').collect()]\n"
+        "  'SELECT name, count(*) c FROM half JOIN names USING (k) GROUP BY name ORDER BY "
+        "name').collect()]\n"
     )
     want = expected.answer(
-        "SELECT name, count(*) c FROM (SELECT * FROM edge WHERE id % 2 = 0) JOIN VALUES (0, 'zero'), (1, 'one') AS "
+        "SELECT name, count(*) c FROM (SELECT * FROM edge WHERE id % 2 = 0) JOIN VALUES "
+        "(0, 'zero'), (1, 'one') AS "
         "v(k, name) "
         "USING (k) GROUP BY name ORDER BY name"
     )
@@ -119,7 +138,14 @@ def test_merge_hint(expected: Expected, sealed: Driver) -> None:
     assert difference(expected.answer(sql), sealed.query(sql, SHUFFLED), ordered=True) is None
 
 
-def check(query: Query, ansi: str, conf: dict[str, str], expected: Expected, sealed: Driver, hint: str = "") -> None:
+def check(
+    query: Query,
+    ansi: str,
+    conf: dict[str, str],
+    expected: Expected,
+    sealed: Driver,
+    hint: str = "",
+) -> None:
     settings = {**ansi_conf(ansi), **conf}
     sql = query.sql.replace("SELECT", f"SELECT {hint}", 1)
     if query.error is not None:

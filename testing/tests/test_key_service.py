@@ -1,4 +1,5 @@
-"""Drivers of other accounts at the owner's key service: known by the kernel's word, each with its user's columns."""
+"""Drivers of other accounts at the owner's key service: known by the kernel's word, each with its
+user's columns."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from coffer_testing.processes import line_of, start
 from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF
 
-# Accounts that every Debian has: one is named in the policy by its name, one by its number, one not at all.
+# Accounts that every Debian has: one is named in the policy by its name, one by its number, one not
+# at all.
 ANN, BOB, EVE = "games", "man", "nobody"
 
 ROLES = f"""
@@ -40,8 +42,8 @@ roles = ["all"]
 account = {pwd.getpwnam(BOB).pw_uid}
 """
 
-# Runs as another account and passes bytes on: to the service, its connections are that account's. (Spark itself may lie
-# where the other account cannot read it.)
+# Runs as another account and passes bytes on: to the service, its connections are that account's.
+# (Spark itself may lie where the other account cannot read it.)
 RELAY = """
 import os, socket, sys, threading
 def pump(a, b):
@@ -65,13 +67,21 @@ while True:
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can run processes of other accounts"),
-    pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (util-linux) is not installed"),
+    pytest.mark.skipif(
+        shutil.which("setpriv") is None, reason="setpriv (util-linux) is not installed"
+    ),
 ]
 
 
 def command(account: str, *arguments: str | Path) -> list[str]:
     """A command line that another account runs."""
-    return ["setpriv", f"--reuid={account}", "--clear-groups", "--pdeathsig=TERM", *map(str, arguments)]
+    return [
+        "setpriv",
+        f"--reuid={account}",
+        "--clear-groups",
+        "--pdeathsig=TERM",
+        *map(str, arguments),
+    ]
 
 
 class Service:
@@ -94,7 +104,8 @@ class Service:
 
     @contextmanager
     def driver(self, account: str, **conf: str) -> Iterator[Driver]:
-        """A driver without config directory and passphrase, whose connections to the service are of this account."""
+        """A driver without config directory and passphrase, whose connections to the service are of
+        this account."""
         door = self.sockets / account / "door"
         door.parent.mkdir(exist_ok=True)
         door.unlink(missing_ok=True)
@@ -107,7 +118,9 @@ class Service:
         try:
             assert line_of(relay, 60) == "ready\n"
             settings = {**CONF, "spark.coffer.client.socket": str(door), **conf}
-            with Driver(self.tables, sealed=True, log=self.folder / f"{account}.log", conf=settings) as running:
+            with Driver(
+                self.tables, sealed=True, log=self.folder / f"{account}.log", conf=settings
+            ) as running:
                 yield running
         finally:
             relay.terminate()
@@ -149,13 +162,20 @@ def test_users_by_their_accounts(service: Service) -> None:
         eve.query("select 1 from staff")
     log = service.owner.coffer("audit", "show", "--json").stdout.splitlines()
     records = [json.loads(line) for line in log]
-    who = {(r["who"]["user"], r["who"]["uid"], r["event"]["action"], r["event"]["outcome"]) for r in records}
+    who = {
+        (r["who"]["user"], r["who"]["uid"], r["event"]["action"], r["event"]["outcome"])
+        for r in records
+    }
     assert {
         ("ann", pwd.getpwnam(ANN).pw_uid, "release", "granted"),
         ("bob", pwd.getpwnam(BOB).pw_uid, "release", "granted"),
         ("(nobody)", pwd.getpwnam(EVE).pw_uid, "connect", "refused"),
     } <= who
-    applications = {(r["who"]["user"], r["who"]["application"]) for r in records if r["event"]["action"] == "release"}
+    applications = {
+        (r["who"]["user"], r["who"]["application"])
+        for r in records
+        if r["event"]["action"] == "release"
+    }
     assert len(applications) == 2
 
 
@@ -163,7 +183,9 @@ def test_the_home_is_the_owners(service: Service) -> None:
     """An account that is served reads nothing of the owner's config directory."""
     for file in ("keyring.coffer", "policy.toml", "audit/log"):
         assert (service.owner.home / file).exists()
-        read = subprocess.run(command(ANN, "cat", service.owner.home / file), capture_output=True, timeout=60)
+        read = subprocess.run(
+            command(ANN, "cat", service.owner.home / file), capture_output=True, timeout=60
+        )
         assert read.returncode != 0 and not read.stdout
 
 

@@ -17,13 +17,12 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 ROWS, GROUPS, FEW = 6000, 6, 600
-LONG = (
-    f"SELECT count(*) AS n, sum(a.v + b.v - c.v) AS s FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < {FEW}"
-)
+LONG = f"SELECT count(*) AS n, sum(a.v + b.v - c.v) AS s FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < {FEW}"
 
 
 def expected() -> list[str]:
-    """What `LONG` gives, by arithmetic: in each group all of `a` meet all of `b` and the few of `c`."""
+    """What `LONG` gives, by arithmetic: in each group all of `a` meet all of `b` and the few of
+    `c`."""
     count = total = 0
     for group in range(GROUPS):
         many = range(group, ROWS, GROUPS)
@@ -54,7 +53,8 @@ class Keys:
         return (driver or self.driver).run(code, path=str(self.folder / "sealed" / table))
 
     def beside(self, change: Callable[[], None]) -> None:
-        """A query of some seconds is exact, though this happens while it runs; and `t` opens as ever then."""
+        """A query of some seconds is exact, though this happens while it runs; and `t` opens as
+        ever then."""
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(self.driver.query, LONG)
             change()
@@ -78,7 +78,13 @@ def k(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keys]:
 
 
 def session(owner: Owner, folder: Path, tables: dict[str, Path]) -> Driver:
-    return Driver(tables, sealed=True, log=folder / "driver.log", home=owner.home, passphrase_file=owner.passphrase_file)
+    return Driver(
+        tables,
+        sealed=True,
+        log=folder / "driver.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+    )
 
 
 def test_rotated_and_rewrapped_under_a_running_query(k: Keys) -> None:
@@ -96,7 +102,8 @@ def test_rotated_and_rewrapped_under_a_running_query(k: Keys) -> None:
 def test_re_encrypted_under_a_running_query(k: Keys) -> None:
     k.beside(lambda: k.coffer("rewrap", "--data", "t"))
     assert json.loads(k.owner.coffer("verify", "--deep", "--json", "t").stdout)["sound"]
-    # A query made before reads the version that it opened; its files go only when nobody has them open.
+    # A query made before reads the version that it opened; its files go only when nobody has them
+    # open.
     assert json.loads(k.owner.coffer("verify", "--clean", "--json", "t").stdout)["removed"] == []
     assert k.driver.query("SELECT count(*) FROM t").rows == [[str(ROWS)]]
 
@@ -120,7 +127,12 @@ def test_disabled_under_a_session(k: Keys) -> None:
 
 def test_destroyed_only_when_it_is_said_twice(k: Keys) -> None:
     k.owner.coffer(
-        "keys", "export", "main", "--output", k.folder / "main.coffer", env={"COFFER_EXPORT_PASSPHRASE": "battery"}
+        "keys",
+        "export",
+        "main",
+        "--output",
+        k.folder / "main.coffer",
+        env={"COFFER_EXPORT_PASSPHRASE": "battery"},
     )
     unconfirmed = k.owner.coffer("keys", "destroy", "main", check=False)
     assert unconfirmed.returncode == 2 and "--yes" in unconfirmed.stderr
@@ -136,7 +148,9 @@ def test_destroyed_only_when_it_is_said_twice(k: Keys) -> None:
     assert '"main"' in str(failed.value) and "`u`" in str(failed.value), failed.value
     assert k.count("t") == ROWS
     # An export brings it back.
-    k.owner.coffer("keys", "import", k.folder / "main.coffer", env={"COFFER_EXPORT_PASSPHRASE": "battery"})
+    k.owner.coffer(
+        "keys", "import", k.folder / "main.coffer", env={"COFFER_EXPORT_PASSPHRASE": "battery"}
+    )
     assert k.count("u") == ROWS
 
 

@@ -1,4 +1,5 @@
-"""The parts of the leak harness, without a cluster: streams put together, files kept, findings judged."""
+"""The parts of the leak harness, without a cluster: streams put together, files kept, findings
+judged."""
 
 from __future__ import annotations
 
@@ -50,7 +51,19 @@ def test_sequence_numbers_wrap(tmp_path: Path) -> None:
 
 def packet(source: str, target: str, sequence: int, payload: bytes, flags: int = 16) -> memoryview:
     tcp = struct.pack(">HHIIBBHHH", 1, 2, sequence, 0, 5 << 4, flags, 0, 0, 0)
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 0, 0, 0, 64, 6, 0, socket.inet_aton(source), socket.inet_aton(target))
+    ip = struct.pack(
+        ">BBHHHBBH4s4s",
+        0x45,
+        0,
+        0,
+        0,
+        0,
+        64,
+        6,
+        0,
+        socket.inet_aton(source),
+        socket.inet_aton(target),
+    )
     return memoryview(ip + tcp + payload)
 
 
@@ -71,7 +84,10 @@ def test_a_capture_has_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PYTHONPATH", ":".join(sys.path))
     capture = Capture("127.251.7.", tmp_path / "traffic")
     sent = bytes(range(256)) * 4000
-    with socket.create_server(("127.251.7.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+    with (
+        socket.create_server(("127.251.7.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
         server.settimeout(30)
         accepted, _ = server.accept()
         with accepted:
@@ -82,7 +98,9 @@ def test_a_capture_has_what_was_sent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     captured = capture.stop()
     if captured.missing:
         pytest.skip(captured.missing)
-    assert sorted(path.read_bytes() for path in (tmp_path / "traffic").iterdir()) == sorted([sent[:1000], b"answer"])
+    assert sorted(path.read_bytes() for path in (tmp_path / "traffic").iterdir()) == sorted(
+        [sent[:1000], b"answer"]
+    )
     assert (captured.lost, captured.gaps, captured.streams) == (0, 0, 2)
 
 
@@ -100,7 +118,9 @@ def test_files_are_kept_that_are_gone(tmp_path: Path) -> None:
     (tmp_path / "local" / "coffer-spill-1").mkdir()
     (tmp_path / "local" / "coffer-spill-1" / "s1").write_bytes(b"spilt")
     keeper.stop()
-    assert [path.read_bytes() for path in (tmp_path / "kept" / "shuffle").iterdir()] == [b"first and last"]
+    assert [path.read_bytes() for path in (tmp_path / "kept" / "shuffle").iterdir()] == [
+        b"first and last"
+    ]
     assert [path.read_bytes() for path in (tmp_path / "kept" / "spill").iterdir()] == [b"spilt"]
 
 
@@ -109,11 +129,15 @@ def seen(*places: str, captured: Captured | None = None) -> Seen:
     for place in places:
         found.searched[place] = 10
         for value in planted.wanted():
-            found.findings.append(Finding(place, "tpch", Hit(Path("f"), value.name, "utf-8", 3, (1,))))
+            found.findings.append(
+                Finding(place, "tpch", Hit(Path("f"), value.name, "utf-8", 3, (1,)))
+            )
     return found
 
 
-def both(control: Seen, sealed: Seen, protected: Seen | None = None, unsealed: Seen | None = None) -> Runs:
+def both(
+    control: Seen, sealed: Seen, protected: Seen | None = None, unsealed: Seen | None = None
+) -> Runs:
     protected = protected or clean(captured=sealed.captured)
     opened = Run(unsealed, {}, 1.0) if unsealed else None
     return Runs(Run(control, {}, 1.0), Run(sealed, {}, 1.0), 7, Run(protected, {}, 1.0), opened)
@@ -137,14 +161,21 @@ def test_a_clean_result_has_no_problems() -> None:
 
 def test_each_problem_is_named() -> None:
     leaked = clean()
-    leaked.findings.append(Finding("traffic", "the end", Hit(Path("flow"), "5", "int64-le", 1, (9,))))
+    leaked.findings.append(
+        Finding("traffic", "the end", Hit(Path("flow"), "5", "int64-le", 1, (9,)))
+    )
     assert "5 as int64-le in traffic" in report.problems(both(seen(*report.MUST_SHOW), leaked))[0]
-    assert "5 as int64-le in traffic" in report.problems(both(seen(*report.MUST_SHOW), clean(), leaked))[0]
+    assert (
+        "5 as int64-le in traffic"
+        in report.problems(both(seen(*report.MUST_SHOW), clean(), leaked))[0]
+    )
     blind = seen(*(place for place in report.MUST_SHOW if place != "spill"))
     assert "the control found nothing in spill" in report.problems(both(blind, clean()))[0]
     empty = clean()
     empty.searched["core"] = 0
-    assert report.problems(both(seen(*report.MUST_SHOW), empty)) == ["there was nothing to search in core"]
+    assert report.problems(both(seen(*report.MUST_SHOW), empty)) == [
+        "there was nothing to search in core"
+    ]
     lossy = clean(captured=Captured(packets=9, lost=2))
     assert "lost 2 packets" in report.problems(both(seen(*report.MUST_SHOW), lossy))[0]
 
@@ -158,7 +189,9 @@ def test_controls_with_coffer_running_must_show() -> None:
         assert f"the unsealed build showed nothing in {place}" in problem
     keyless = clean()
     keyless.keys = 0
-    assert report.problems(both(control, clean(), keyless)) == ["no key was searched for (protected columns)"]
+    assert report.problems(both(control, clean(), keyless)) == [
+        "no key was searched for (protected columns)"
+    ]
     forgetful = clean()
     forgetful.keys_in_engines = 0
     (problem,) = report.problems(both(control, forgetful))
@@ -167,14 +200,22 @@ def test_controls_with_coffer_running_must_show() -> None:
 
 def test_what_cannot_be_searched_here_is_said() -> None:
     without = Captured(missing="no right to capture packets")
-    control, sealed = seen(*(place for place in report.MUST_SHOW if place != "traffic")), clean(captured=without)
+    control, sealed = (
+        seen(*(place for place in report.MUST_SHOW if place != "traffic")),
+        clean(captured=without),
+    )
     control.captured = without
     sealed.searched["traffic"] = 0
     pair = both(control, sealed)
-    assert len(report.problems(pair)) == 3 and all("no right to capture" in line for line in report.problems(pair))
+    assert len(report.problems(pair)) == 3 and all(
+        "no right to capture" in line for line in report.problems(pair)
+    )
     assert len(report.problems(pair, frozenset({"core", "pages"}))) == 3
     assert report.problems(pair, frozenset({"traffic"})) == []
-    assert "traffic: no right to capture packets (tee columns)" in report.result(pair, [])["not_searched"]
+    assert (
+        "traffic: no right to capture packets (tee columns)"
+        in report.result(pair, [])["not_searched"]
+    )
 
 
 def test_pages_that_were_left_are_a_problem() -> None:
@@ -188,21 +229,26 @@ def test_pages_that_were_left_are_a_problem() -> None:
         assert any(words in line for line in report.result(pair, [])["not_searched"])
 
 
-def test_places_that_can_be_missing_are_named_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_places_that_can_be_missing_are_named_on_the_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with pytest.raises(SystemExit):
         cli.main(["--allow-missing", "traffic,heap"])
     assert "heap: no place that can be missing" in capsys.readouterr().err
 
 
 class Linked(BaseHTTPRequestHandler):
-    """A site of six pages whose first, with a relative link, is the answer to any path that it does not know: a master."""
+    """A site of six pages whose first, with a relative link, is the answer to any path that it does
+    not know: a master."""
 
     def do_GET(self) -> None:
         page = self.path.strip("/")
         self.send_response(200)
         self.end_headers()
         if page.isdigit() and int(page) < 5:
-            self.wfile.write(f'<a href="/{page}">this</a><a href="/{int(page) + 1}">next</a>'.encode())
+            self.wfile.write(
+                f'<a href="/{page}">this</a><a href="/{int(page) + 1}">next</a>'.encode()
+            )
         else:
             self.wfile.write(b'<a href="app/?id=7">an application</a><a href="/1">one</a>')
 
@@ -216,7 +262,10 @@ def test_links_that_were_not_followed_are_counted(tmp_path: Path) -> None:
         ui = [f"http://127.0.0.1:{server.server_port}/"]
         whole, part = (pages.fetch(ui, tmp_path / str(most), most) for most in (300, 9))
         server.shutdown()
-    urls = [file.read_bytes().split(b"\n", 1)[0].decode().removeprefix(ui[0]) for file in (tmp_path / "300").iterdir()]
+    urls = [
+        file.read_bytes().split(b"\n", 1)[0].decode().removeprefix(ui[0])
+        for file in (tmp_path / "300").iterdir()
+    ]
     assert whole.left == 0 and whole.saved == len(urls) < 30
     assert {"", "1", "5", "app/?id=7", "conf/app/?id=7"} <= set(urls)
     assert part.saved == 9 and part.left > 0
@@ -242,19 +291,38 @@ class Failing:
     [
         ("An error: [CAST_OVERFLOW] The value 5 …", None, 1, {}, None),
         ("[CAST_OVERFLOW.MORE] The value 5 …", "CAST_OVERFLOW.MORE", 2, {}, None),
-        ("[COFFER_SESSION] the session is gone", None, 1, {}, "should have failed with CAST_OVERFLOW"),
+        (
+            "[COFFER_SESSION] the session is gone",
+            None,
+            1,
+            {},
+            "should have failed with CAST_OVERFLOW",
+        ),
         ("the driver process ended", None, 1, {}, "should have failed with CAST_OVERFLOW"),
         ("[CAST_OVERFLOW] The value 5 …", None, 0, {}, "0 tasks"),
         ("[CAST_OVERFLOW] The value 5 …", None, 1, {"at_driver": True}, "1 tasks"),
         ("[CAST_OVERFLOW] The value 5 …", None, 0, {"at_driver": True}, None),
         ("[COFFER_UNSUPPORTED] this query cannot run sealed", None, 0, {"refused": True}, None),
-        ("[CAST_OVERFLOW] The value 5 …", None, 1, {"refused": True}, "should have failed with COFFER_UNSUPPORTED"),
+        (
+            "[CAST_OVERFLOW] The value 5 …",
+            None,
+            1,
+            {"refused": True},
+            "should have failed with COFFER_UNSUPPORTED",
+        ),
     ],
 )
 def test_a_failure_of_another_kind_is_none(
-    message: str, condition: str | None, tasks: int, options: dict[str, bool], wrong: str | None, tmp_path: Path
+    message: str,
+    condition: str | None,
+    tasks: int,
+    options: dict[str, bool],
+    wrong: str | None,
+    tmp_path: Path,
 ) -> None:
-    session = Session(cast(Driver, Failing(message, condition, tasks)), "coffer", tmp_path, lambda _: None)
+    session = Session(
+        cast(Driver, Failing(message, condition, tasks)), "coffer", tmp_path, lambda _: None
+    )
     if wrong is None:
         session.fails("SELECT 1", "CAST_OVERFLOW", **options)
         assert session.failed == 1

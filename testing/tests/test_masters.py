@@ -1,5 +1,6 @@
-"""Masters outside of the keyring, against real servers on loopback: what is sealed under each opens again, and when a server
-is away, slow, in doubt or unwilling, the command ends in time with the cause and a hint, and nothing is half done."""
+"""Masters outside of the keyring, against real servers on loopback: what is sealed under each opens
+again, and when a server is away, slow, in doubt or unwilling, the command ends in time with the
+cause and a hint, and nothing is half done."""
 
 from __future__ import annotations
 
@@ -169,7 +170,8 @@ def test_what_a_kms_refuses_is_told_apart(tmp_path: Path, rows: Path, hadoop: Ha
     hadoop.create("short", bits=128)
     site.name(hadoop.uri("short"))
     assert "has 128 bits" in site.refused("encrypt", rows, site.folder / "u")
-    # Deleted and made again under its name: the version that wrapped is another's material now, or gone.
+    # Deleted and made again under its name: the version that wrapped is another's material now, or
+    # gone.
     hadoop.create("brief")
     site.name(hadoop.uri("brief"))
     site.seal(rows, "b")
@@ -185,7 +187,8 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
     relay = Relay(hadoop.address)
     try:
         patient, hasty = (
-            hadoop.uri("payroll", timeout=timeout).replace(hadoop.address, relay.address) for timeout in (30, 2)
+            hadoop.uri("payroll", timeout=timeout).replace(hadoop.address, relay.address)
+            for timeout in (30, 2)
         )
         site = Site(tmp_path, patient)
         site.seal(rows)
@@ -210,13 +213,17 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
         relay.stop()
 
 
-def test_aws_refusals(tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aws_refusals(
+    tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = Site(tmp_path, aws.uri("alias/brief"))
     missing = site.owner.coffer("encrypt", rows, tmp_path / "t", check=False)
     assert missing.returncode == 3 and "no credentials" in missing.stderr
     # As the AWS tools have them: a file of profiles.
     profiles = tmp_path / "credentials"
-    profiles.write_text("[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = not-a-secret\n")
+    profiles.write_text(
+        "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = not-a-secret\n"
+    )
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(profiles))
     assert "has no key" in site.refused("encrypt", rows, tmp_path / "t")
     aws.create("alias/brief")
@@ -262,10 +269,13 @@ def test_a_wrong_pin_and_a_token_that_is_away(
 def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path) -> None:
     server = HadoopKms(tmp_path / "kms").start()
     relay = Relay(server.address)
-    asked = lambda: sum(DECRYPT in what for what in relay.seen)  # noqa: E731
+    asked = lambda: sum(DECRYPT in what for what in relay.seen)
     try:
         server.create("payroll")
-        site = Site(tmp_path / "home", server.uri("payroll", timeout=20).replace(server.address, relay.address))
+        site = Site(
+            tmp_path / "home",
+            server.uri("payroll", timeout=20).replace(server.address, relay.address),
+        )
         tables = {"t": site.seal(rows, "t"), "u": site.seal(rows, "u")}
         relay.seen.clear()
         with Driver(
@@ -279,7 +289,8 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             assert len(first.rows) == 7
             assert driver.query(SQL).rows == first.rows
             assert asked() == 1, relay.seen
-            # Killed under a running query: what it needs it has. In each of seven groups every pair meets each of a hundred.
+            # Killed under a running query: what it needs it has. In each of seven groups every pair
+            # meets each of a hundred.
             with ThreadPoolExecutor(1) as pool:
                 running = pool.submit(driver.query, LONG)
                 time.sleep(1)
@@ -292,7 +303,9 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             # Another table's key is not here yet: a clear end, and in time.
             start = time.monotonic()
             with pytest.raises(QueryFailed) as failed:
-                driver.run("result = spark.read.format('coffer').load(path).count()", path=str(tables["u"]))
+                driver.run(
+                    "result = spark.read.format('coffer').load(path).count()", path=str(tables["u"])
+                )
             assert "cannot be reached" in str(failed.value)
             assert time.monotonic() - start < 90
             # Comes back while a query waits for it: that goes on.

@@ -1,4 +1,5 @@
-"""Nothing in clear at executors: the leak harness on a part of its workload. `make leaks` runs all of it.
+"""Nothing in clear at executors: the leak harness on a part of its workload. `make leaks` runs all
+of it.
 
 What is planted and searched: docs/security/leaks.md.
 """
@@ -35,12 +36,25 @@ def lacking() -> list[str]:
 def test_nothing_in_clear(tmp_path: Path) -> None:
     report = tmp_path / "leaks.json"
     missing = lacking()
-    assert not (missing and os.environ.get("COFFER_TEST_STRICT")), f"this machine lets nobody search {missing}"
+    assert not (missing and os.environ.get("COFFER_TEST_STRICT")), (
+        f"this machine lets nobody search {missing}"
+    )
     if missing:
-        warnings.warn(f"not searched, as gdb or CAP_NET_RAW is missing: {', '.join(missing)}", stacklevel=1)
+        warnings.warn(
+            f"not searched, as gdb or CAP_NET_RAW is missing: {', '.join(missing)}", stacklevel=1
+        )
     allowed = ["--allow-missing", ",".join(missing)] if missing else []
     done = subprocess.run(
-        [ROOT / "testing" / "run", "leaks", "--small", "--json", report, "--folder", tmp_path, *allowed],
+        [
+            ROOT / "testing" / "run",
+            "leaks",
+            "--small",
+            "--json",
+            report,
+            "--folder",
+            tmp_path,
+            *allowed,
+        ],
         env={**os.environ, "VENV": str(Path(sys.prefix))},
         capture_output=True,
         text=True,
@@ -53,8 +67,15 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
     assert result["control_hits"] > 10_000
     assert result["searched_bytes"] > 500_000_000
     assert result["event_log_on_untrusted_storage"] == "refused"
-    assert result["keys"]["searched_for"] > 100 and (result["keys"]["in_engines"] > 0 or "core" in missing)
-    # Beside what is never searched, and is said in the document, nothing but what this machine lacks.
+    assert result["keys"]["searched_for"] > 100 and (
+        result["keys"]["in_engines"] > 0 or "core" in missing
+    )
+    # Beside what is never searched, and is said in the document, nothing but what this machine
+    # lacks.
     unsearched = {line.split(":")[0] for line in result["not_searched"]}
     assert unsearched == {"the client site", "engines' memory", *missing}
-    assert all(place["searched_bytes"] for name, place in result["places"].items() if name in ("pages", "heap", "logs"))
+    assert all(
+        place["searched_bytes"]
+        for name, place in result["places"].items()
+        if name in ("pages", "heap", "logs")
+    )

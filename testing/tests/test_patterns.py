@@ -1,4 +1,5 @@
-"""What stored columns show is what is claimed of them: all of it, and nothing more (docs/security/protections.md)."""
+"""What stored columns show is what is claimed of them: all of it, and nothing more
+(docs/security/protections.md)."""
 
 from __future__ import annotations
 
@@ -22,14 +23,18 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
 def test_each_column_shows_what_is_claimed_and_no_more(tables: Fixture) -> None:
     seen, findings = judge.columns(tables)
     assert [str(finding) for finding in findings] == []
-    # What the whole test rests on: patterns are found where they are, and not found where they are not.
+    # What the whole test rests on: patterns are found where they are, and not found where they are
+    # not.
     assert seen["people.wealth"]["upper-bits"] == seen["people.rank"]["first-bits"] == "all"
     assert set(seen["people.secret"].values()) == {"none"}
-    assert {pattern for pattern, degree in seen["people.bonus"].items() if degree != "none"} == {"nulls"}
+    assert {pattern for pattern, degree in seen["people.bonus"].items() if degree != "none"} == {
+        "nulls"
+    }
 
 
 def test_nulls_show_but_for_tee(tables: Fixture) -> None:
-    """Nothing pads them: a column that engines have in any other form shows which of its values are NULL."""
+    """Nothing pads them: a column that engines have in any other form shows which of its values are
+    NULL."""
     seen, _ = judge.columns(tables)
     met = set()
     for name, degrees in seen.items():
@@ -57,19 +62,26 @@ def test_a_link_lends_what_the_other_column_shows(tables: Fixture) -> None:
 def test_nothing_of_a_tee_column_opens(tables: Fixture) -> None:
     for name in ("secret", "twin"):
         assert [stored.column.cells for stored in tables.stored("people", name)] == [None]
-    # Two columns of the same values, row by row, have no bytes in common. The control: two that are linked.
+    # Two columns of the same values, row by row, have no bytes in common. The control: two that are
+    # linked.
     assert measures.common(tables.lying("people", "secret"), tables.lying("people", "twin")) == 0
-    assert measures.common(tables.lying("people", "person"), tables.lying("visits", "visitor")) > fixture.ROWS
+    assert (
+        measures.common(tables.lying("people", "person"), tables.lying("visits", "visitor"))
+        > fixture.ROWS
+    )
 
 
-# ---- controls: what must be noticed --------------------------------------------------------------------------------------
+# ---- controls: what must be noticed ------------------------------------------------------------
 
 
 def found(
-    tables: Fixture, cells: Sequence[Cell] | Callable[[int], Cell], of: tuple[str, str], claimed: tuple[str, str]
+    tables: Fixture,
+    cells: Sequence[Cell] | Callable[[int], Cell],
+    of: tuple[str, str],
+    claimed: tuple[str, str],
 ) -> set[str]:
-    """Patterns in which `cells`, which stand for the column `of`, differ from what is claimed of the column `claimed`.
-    A function makes a cell of an ordinal."""
+    """Patterns in which `cells`, which stand for the column `of`, differ from what is claimed of
+    the column `claimed`. A function makes a cell of an ordinal."""
     values = tables.values(*of)
     if not isinstance(cells, Sequence):
         make = cells
@@ -80,22 +92,35 @@ def found(
 
 
 def cells(tables: Fixture, table: str, name: str, encoding: str) -> list[Cell]:
-    return next(stored.column.cells or [] for stored in tables.stored(table, name) if stored.encoding == encoding)
+    return next(
+        stored.column.cells or []
+        for stored in tables.stored(table, name)
+        if stored.encoding == encoding
+    )
 
 
 def test_a_weaker_scheme_than_claimed_is_noticed(tables: Fixture) -> None:
     debt, code, rent = ("people", "debt"), ("people", "code"), ("people", "rent")
     assert found(tables, cells(tables, *code, "det"), code, ("people", "note")) == {"equality"}
     assert found(tables, cells(tables, *rent, "ope"), rent, debt) == {"order", "upper-bits"}
-    assert found(tables, cells(tables, *debt, "det"), debt, ("people", "secret")) == {"equality", "nulls"}
-    assert found(tables, cells(tables, "people", "tax", "ore"), ("people", "tax"), debt) >= {"order", "first-bits"}
+    assert found(tables, cells(tables, *debt, "det"), debt, ("people", "secret")) == {
+        "equality",
+        "nulls",
+    }
+    assert found(tables, cells(tables, "people", "tax", "ore"), ("people", "tax"), debt) >= {
+        "order",
+        "first-bits",
+    }
 
 
 def test_a_stronger_scheme_than_claimed_is_noticed(tables: Fixture) -> None:
     """So that no claim is there for show: what is claimed must be recoverable."""
     note, rent = ("people", "note"), ("people", "rent")
     assert found(tables, cells(tables, *note, "std"), note, ("people", "code")) == {"equality"}
-    assert found(tables, cells(tables, *rent, "ope"), rent, ("people", "tax")) >= {"first-bits", "upper-bits"}
+    assert found(tables, cells(tables, *rent, "ope"), rent, ("people", "tax")) >= {
+        "first-bits",
+        "upper-bits",
+    }
 
 
 def test_a_scheme_without_its_secret_is_noticed(tables: Fixture) -> None:
@@ -115,7 +140,9 @@ def test_a_scheme_without_its_secret_is_noticed(tables: Fixture) -> None:
     # One pad for all rows.
     assert {"equality", "order"} <= found(tables, lambda at: at + 0x1234567890, bonus, bonus)
     # A codebook of which the first bytes are the value's.
-    assert "order" in found(tables, lambda at: at.to_bytes(4, "big") + random.Random(at).randbytes(20), debt, debt)
+    assert "order" in found(
+        tables, lambda at: at.to_bytes(4, "big") + random.Random(at).randbytes(20), debt, debt
+    )
     # The values.
     values = tables.values("people", "secret")
     assert "values" in found(tables, values, ("people", "secret"), ("people", "secret"))

@@ -1,4 +1,5 @@
-"""Pickles from executors: what the driver's Python makes of them, and what it refuses without running any of it."""
+"""Pickles from executors: what the driver's Python makes of them, and what it refuses without
+running any of it."""
 
 from __future__ import annotations
 
@@ -60,25 +61,74 @@ def restricted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
     assert not (tmp_path / MARK).exists()
 
 
-# ---- what passes ------------------------------------------------------------------------------------------------------
+# ---- what passes -------------------------------------------------------------------------------
 
 VALUES = [
-    *(None, True, 1, 1 << 90, 1.5, 2j, "text", b"bytes", bytearray(b"x"), ..., int, [1], (1,), {"a": {1}}),
+    *(
+        None,
+        True,
+        1,
+        1 << 90,
+        1.5,
+        2j,
+        "text",
+        b"bytes",
+        bytearray(b"x"),
+        ...,
+        int,
+        [1],
+        (1,),
+        {"a": {1}},
+    ),
     *({1, 2}, frozenset([1]), range(3), slice(1, 2), array.array("i", [1, 2])),
-    *(datetime.date(2020, 1, 1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), datetime.time(1)),
+    *(
+        datetime.date(2020, 1, 1),
+        datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
+        datetime.time(1),
+    ),
     *(datetime.timedelta(1), decimal.Decimal("1.50"), fractions.Fraction(1, 3), uuid.UUID(int=7)),
-    *(collections.OrderedDict(a=1), collections.defaultdict(int, a=1), collections.Counter("aab"), collections.deque([1])),
+    *(
+        collections.OrderedDict(a=1),
+        collections.defaultdict(int, a=1),
+        collections.Counter("aab"),
+        collections.deque([1]),
+    ),
     *(Row(a=1, b=Row(c=[2])), Row(1, "x"), Row()),
-    *(Vectors.dense([1, 2]), Vectors.sparse(3, [1], [2.0]), Matrices.dense(1, 2, [1, 2]), OldVectors.dense([1])),
+    *(
+        Vectors.dense([1, 2]),
+        Vectors.sparse(3, [1], [2.0]),
+        Matrices.dense(1, 2, [1, 2]),
+        OldVectors.dense([1]),
+    ),
     *(LabeledPoint(1.0, [1.0]).features, StatCounter([1, 2, 3]), ResultIterable([1, 2])),
-    StructType().add("a", ArrayType(DecimalType(5, 2))).add("m", MapType(StringType(), DayTimeIntervalType())),
+    StructType()
+    .add("a", ArrayType(DecimalType(5, 2)))
+    .add("m", MapType(StringType(), DayTimeIntervalType())),
 ]
 
 NUMPY = [
-    *(np.float64(1.5), np.int32(3), np.bool_(True), np.str_("abc"), np.bytes_(b"ab"), np.complex64(1j)),
+    *(
+        np.float64(1.5),
+        np.int32(3),
+        np.bool_(True),
+        np.str_("abc"),
+        np.bytes_(b"ab"),
+        np.complex64(1j),
+    ),
     *(np.datetime64("2020-01-01"), np.timedelta64(3, "s"), np.dtype(">U7"), np.dtype("f8")),
-    *(np.arange(6).reshape(2, 3), np.arange(6).reshape(2, 3).T, np.arange(10)[::2], np.arange(3, dtype=">i4")),
-    *(np.array(["a", "bcd"]), np.array(["2020-01-01"], dtype="M8[D]"), np.zeros(0), np.zeros((2, 0)), np.array(5.0)),
+    *(
+        np.arange(6).reshape(2, 3),
+        np.arange(6).reshape(2, 3).T,
+        np.arange(10)[::2],
+        np.arange(3, dtype=">i4"),
+    ),
+    *(
+        np.array(["a", "bcd"]),
+        np.array(["2020-01-01"], dtype="M8[D]"),
+        np.zeros(0),
+        np.zeros((2, 0)),
+        np.array(5.0),
+    ),
     np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2),
 ]
 
@@ -105,10 +155,14 @@ def test_errors_that_tasks_return_as_values() -> None:
 
 
 def test_rows_of_the_jvm() -> None:
-    schema = StructType().add("n", IntegerType()).add("d", DateType()).add("b", ArrayType(DateType()))
+    schema = (
+        StructType().add("n", IntegerType()).add("d", DateType()).add("b", ArrayType(DateType()))
+    )
     day = datetime.date(2020, 1, 2)
     values = (1, schema["d"].dataType.toInternal(day), [18262])
-    binary = _global("__builtin__", "bytearray") + b"(" + _text("\xff\x00") + _text("latin-1") + b"tR"
+    binary = (
+        _global("__builtin__", "bytearray") + b"(" + _text("\xff\x00") + _text("latin-1") + b"tR"
+    )
     parts = [
         *(_jvm_row(schema, values), _jvm_row(schema, values)),
         _global("builtins", "bytes") + binary + b"\x85R",
@@ -118,7 +172,11 @@ def test_rows_of_the_jvm() -> None:
     data = b"\x80\x02](" + b"".join(parts) + b"e."
     row, again, raw, numbers, amount = pickles.loads(data)
     assert row == again == Row(n=1, d=day, b=[datetime.date(2020, 1, 1)])
-    assert row.__fields__ == ["n", "d", "b"] and (raw, numbers, amount) == (b"\xff\x00", {1, 2}, decimal.Decimal("1.5"))
+    assert row.__fields__ == ["n", "d", "b"] and (raw, numbers, amount) == (
+        b"\xff\x00",
+        {1, 2},
+        decimal.Decimal("1.5"),
+    )
 
 
 def _global(module: str, name: str) -> bytes:
@@ -133,7 +191,13 @@ def _jvm_row(schema: DataType, values: tuple[Any, ...]) -> bytes:
     """As Spark's RowPickler writes one."""
     types = "pyspark.sql.types"
     parsed = _global(types, "_parse_datatype_json_string") + _text(schema.json()) + b"\x85R"
-    return _global(types, "_create_row_inbound_converter") + parsed + b"\x85R" + pickle.dumps(values, 2)[2:-1] + b"R"
+    return (
+        _global(types, "_create_row_inbound_converter")
+        + parsed
+        + b"\x85R"
+        + pickle.dumps(values, 2)[2:-1]
+        + b"R"
+    )
 
 
 def test_plain_names_cannot_be_changed_by_a_pickle() -> None:
@@ -146,7 +210,7 @@ def test_plain_names_cannot_be_changed_by_a_pickle() -> None:
             assert isinstance(found, (names.Function, *constants)), name
 
 
-# ---- what does not ----------------------------------------------------------------------------------------------------
+# ---- what does not -----------------------------------------------------------------------------
 
 
 class Calls:
@@ -164,7 +228,11 @@ class InScript:
 
 
 def _stack_global(module: str, name: str) -> bytes:
-    return b"\x80\x04" + b"".join(b"\x8c" + bytes([len(part)]) + part.encode() for part in (module, name)) + b"\x93"
+    return (
+        b"\x80\x04"
+        + b"".join(b"\x8c" + bytes([len(part)]) + part.encode() for part in (module, name))
+        + b"\x93"
+    )
 
 
 TOUCH = f"import pathlib; pathlib.Path({MARK!r}).touch()"
@@ -199,7 +267,10 @@ BY_NAME: dict[str, tuple[Any, str]] = {
     "a file": (Calls(open, MARK, "w"), ".open"),
     "another class": (Path("x"), "pathlib.PosixPath"),
     "a module": (sys, "subimport"),
-    "any object by its class": (Calls(copyreg._reconstructor, uuid.UUID, dict, None), "copyreg._reconstructor"),  # type: ignore[attr-defined]
+    "any object by its class": (
+        Calls(copyreg._reconstructor, uuid.UUID, dict, None),
+        "copyreg._reconstructor",
+    ),  # type: ignore[attr-defined]
 }
 
 
@@ -219,7 +290,10 @@ def test_a_name_off_the_list_is_refused(case: str, monkeypatch: pytest.MonkeyPat
 BY_BYTES = {
     "an attribute of a module": _stack_global("datetime", "sys.modules") + b".",
     "an attribute of a class": _stack_global("builtins", "str.format_map") + b".",
-    "an attribute of a listed function": _stack_global("pyspark.sql.types", "_create_row.__globals__") + b".",
+    "an attribute of a listed function": _stack_global(
+        "pyspark.sql.types", "_create_row.__globals__"
+    )
+    + b".",
     "an attribute of a checked class": _stack_global("pyspark.sql.types", "Row.__getattr__") + b".",
     "a module of a listed package": _stack_global("pyspark.sql.types", "json") + b".",
     "os.system in the oldest protocol": b"cos\nsystem\n(S'" + SHELL.encode() + b"'\ntR.",
@@ -228,7 +302,9 @@ BY_BYTES = {
     "the name Python 2 had for eval": b"\x80\x02c__builtin__\neval\nX\x01\x00\x00\x001\x85R.",
     "a persistent id": b"\x80\x04K\x01Q.",
     "a persistent id as text": b"Pnumber one\n.",
-    "a persistent id beside a checked name": b"\x80\x04](" + _stack_global("uuid", "UUID")[2:] + b"K\x01Qe.",
+    "a persistent id beside a checked name": b"\x80\x04]("
+    + _stack_global("uuid", "UUID")[2:]
+    + b"K\x01Qe.",
     "a name of many lines": b"\x80\x04\x8c\x03a\nb\x8c\x03c\x1bd\x93.",
     "a pickle that ends early": b"\x80\x04]K\x01",
     "a pickle that ends early behind a checked name": _stack_global("uuid", "UUID"),
@@ -249,7 +325,11 @@ def test_extension_codes_are_refused(seen: bool) -> None:
     try:
         if seen:
             assert pickle.loads(b"\x80\x02\x82\xc8.")
-        for data in (b"\x80\x02\x82\xc8.", b"\x80\x02\x83\xc8\x00.", b"\x80\x02\x84\xc8\x00\x00\x00."):
+        for data in (
+            b"\x80\x02\x82\xc8.",
+            b"\x80\x02\x83\xc8\x00.",
+            b"\x80\x02\x84\xc8\x00\x00\x00.",
+        ):
             with pytest.raises(PickleRefused, match="COFFER_PICKLE"):
                 pickles.loads(data)
     finally:
@@ -257,7 +337,8 @@ def test_extension_codes_are_refused(seen: bool) -> None:
         copyreg.clear_extension_cache()
 
 
-# A pickle that gives a state to a class, or to what exists once in the process, changes what the driver does later on.
+# A pickle that gives a state to a class, or to what exists once in the process, changes what the
+# driver does later on.
 TYPES = "pyspark.sql.types"
 ONE_DATE_LATER = b"}" + _text("EPOCH_ORDINAL") + b"J\xbb\xf9\x0a\x00s"
 ON_ATTRIBUTES = b"N}" + _text("fromInternal") + _global("builtins", "str") + b"s\x86"
@@ -275,9 +356,20 @@ STATES = {
     "a class by a dict": _global("collections", "Counter") + ONE_DATE_LATER,
     "a method of a listed object": A_COUNTER + b"}" + _text("merge") + _text("x") + b"s",
     "an attribute of a listed object, by its slots": A_COUNTER + ON_ATTRIBUTES,
-    "a listed object that has no state": _global("collections", "Counter") + b")\x81}" + _text("keys") + b"Ns",
-    "NumPy's numbers": A_DTYPE + _text("f8") + b"\x89\x89tR(K\x03" + _text("<") + b"NNNK\x10K\x08K\x00t",
-    "NumPy's pointers": A_DTYPE + _text("O8") + b"\x89\x88tR(K\x03" + _text("|") + b"NNNK\x08K\x08K\x00t",
+    "a listed object that has no state": _global("collections", "Counter")
+    + b")\x81}"
+    + _text("keys")
+    + b"Ns",
+    "NumPy's numbers": A_DTYPE
+    + _text("f8")
+    + b"\x89\x89tR(K\x03"
+    + _text("<")
+    + b"NNNK\x10K\x08K\x00t",
+    "NumPy's pointers": A_DTYPE
+    + _text("O8")
+    + b"\x89\x88tR(K\x03"
+    + _text("|")
+    + b"NNNK\x08K\x08K\x00t",
 }
 
 
@@ -286,7 +378,11 @@ def _shared() -> list[Any]:
     from pyspark.sql.types import _create_row
 
     owners = (DateType(), DateType, Row, _create_row, collections.Counter, StatCounter)
-    return [DateType().EPOCH_ORDINAL, np.dtype("f8").itemsize, *(dict(vars(owner)) for owner in owners)]
+    return [
+        DateType().EPOCH_ORDINAL,
+        np.dtype("f8").itemsize,
+        *(dict(vars(owner)) for owner in owners),
+    ]
 
 
 @pytest.mark.parametrize("case", STATES)
@@ -301,7 +397,10 @@ ARRAYS = {
     "longer than its bytes": ((1, (4,), np.dtype("f8"), False, b"\0" * 8), None),
     "of a negative length": ((1, (-1, -1), np.dtype("f8"), False, b"\0" * 8), None),
     "of objects": ((1, (1,), np.dtype("O"), False, [1]), "numbers, times and texts"),
-    "of records": ((1, (1,), np.dtype([("a", "i4")]), False, b"\0" * 4), "numbers, times and texts"),
+    "of records": (
+        (1, (1,), np.dtype([("a", "i4")]), False, b"\0" * 4),
+        "numbers, times and texts",
+    ),
 }
 
 
@@ -329,7 +428,7 @@ def test_buffers_and_scalars_that_do_not_fit_are_refused() -> None:
             pickles.loads(pickle.dumps(value))
 
 
-# ---- types of the user's, and names that the user adds ----------------------------------------------------------------
+# ---- types of the user's, and names that the user adds -----------------------------------------
 
 
 class PointUDT(UserDefinedType):
@@ -356,16 +455,22 @@ def test_user_defined_types() -> None:
     assert row == Row(p=(1, 2))
     schema = StructType().add("v", VectorUDT())
     values = ((1, None, None, [1.0, 2.0]),)
-    assert pickles.loads(b"\x80\x02" + _jvm_row(schema, values) + b".") == Row(v=Vectors.dense([1, 2]))
+    assert pickles.loads(b"\x80\x02" + _jvm_row(schema, values) + b".") == Row(
+        v=Vectors.dense([1, 2])
+    )
 
 
-@pytest.mark.parametrize("name", ["antigravity.X", "subprocess.Popen", "json.tool.main", "nowhere", ""])
+@pytest.mark.parametrize(
+    "name", ["antigravity.X", "subprocess.Popen", "json.tool.main", "nowhere", ""]
+)
 def test_a_schema_has_nothing_imported_or_made(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pickles_replaced(monkeypatch)
     json = f'{{"type":"udt","pyClass":"{name}","serializedClass":"","sqlType":"integer"}}'
     before = set(sys.modules)
     with pytest.raises(PickleRefused, match="no user-defined type"):
-        pickles.loads(b"\x80\x02" + _global(TYPES, "_parse_datatype_json_string") + _text(json) + b"\x85R.")
+        pickles.loads(
+            b"\x80\x02" + _global(TYPES, "_parse_datatype_json_string") + _text(json) + b"\x85R."
+        )
     assert set(sys.modules) == before
 
 
@@ -386,20 +491,28 @@ def test_names_that_the_user_adds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["os.system", "builtins.eval", "pyspark.cloudpickle.cloudpickle._make_function", "subprocess.Popen"]
+    "name",
+    [
+        "os.system",
+        "builtins.eval",
+        "pyspark.cloudpickle.cloudpickle._make_function",
+        "subprocess.Popen",
+    ],
 )
 def test_names_that_nobody_adds(name: str) -> None:
     with pytest.raises(ValueError, match=r"^\[COFFER_CONF\] .*can run code in the driver\nhint: "):
         pickles.additions(f"my.Class,{name}")
 
 
-@pytest.mark.parametrize("name", ["Class", "my.", "my.*", "my..Class", "my.Class()", "my Class", "*"])
+@pytest.mark.parametrize(
+    "name", ["Class", "my.", "my.*", "my..Class", "my.Class()", "my Class", "*"]
+)
 def test_names_that_are_none(name: str) -> None:
     with pytest.raises(ValueError, match=r"^\[COFFER_CONF\] .*no class's full name\nhint: "):
         pickles.additions(name)
 
 
-# ---- where it is put --------------------------------------------------------------------------------------------------
+# ---- where it is put ---------------------------------------------------------------------------
 
 
 def pickles_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,7 +521,11 @@ def pickles_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for owner, name in (
         *((cloudpickle, "loads"), (cloudpickle.cloudpickle, "loads")),
-        *((serializers.PickleSerializer, "loads"), (serializers.MarshalSerializer, "loads"), (UserDefinedType, "fromJson")),
+        *(
+            (serializers.PickleSerializer, "loads"),
+            (serializers.MarshalSerializer, "loads"),
+            (UserDefinedType, "fromJson"),
+        ),
     ):
         monkeypatch.setattr(owner, name, vars(owner)[name])
     pickles._replace()
@@ -440,10 +557,13 @@ def test_pyspark_opens_pickles_so_until_a_local_session(monkeypatch: pytest.Monk
     monkeypatch.setattr(pickles, "_added", None)
     for serializer in (CPickleSerializer(), PickleSerializer(), Sub()):
         assert serializer.loads(data) == 4
-    assert MarshalSerializer().loads(MarshalSerializer().dumps([1])) == [1] and cloudpickle.loads(data) == 4
+    assert (
+        MarshalSerializer().loads(MarshalSerializer().dumps([1])) == [1]
+        and cloudpickle.loads(data) == 4
+    )
 
 
-# ---- on a cluster -----------------------------------------------------------------------------------------------------
+# ---- on a cluster ------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -549,7 +669,10 @@ for name, action in {
 def test_an_executor_s_pickle_runs_nothing_in_the_driver(driver: Driver, tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     for action, outcome in driver.run(HOSTILE, mark=str(mark)).items():
-        assert outcome.startswith("[COFFER_PICKLE] ") and "posix.system" in outcome, (action, outcome)
+        assert outcome.startswith("[COFFER_PICKLE] ") and "posix.system" in outcome, (
+            action,
+            outcome,
+        )
         assert not mark.exists(), action
 
 
@@ -573,5 +696,9 @@ def test_an_update_of_a_python_accumulator_is_refused(driver: Driver) -> None:
 
 
 def test_a_setting_that_nobody_may_make(driver: Driver) -> None:
-    with pytest.raises(QueryFailed, match=r"\[COFFER_CONF\] spark\.coffer\.driver\.allowPickles has os\.system"):
-        driver.run("import coffer\ncoffer.session(**{'spark.coffer.driver.allowPickles': 'os.system'})")
+    with pytest.raises(
+        QueryFailed, match=r"\[COFFER_CONF\] spark\.coffer\.driver\.allowPickles has os\.system"
+    ):
+        driver.run(
+            "import coffer\ncoffer.session(**{'spark.coffer.driver.allowPickles': 'os.system'})"
+        )

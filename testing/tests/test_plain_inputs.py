@@ -1,4 +1,5 @@
-"""Plain Parquet tables beside sealed ones: only where the policy lists them, read by the engines, never by Spark."""
+"""Plain Parquet tables beside sealed ones: only where the policy lists them, read by the engines,
+never by Spark."""
 
 from __future__ import annotations
 
@@ -21,24 +22,36 @@ QUERIES = [
     "SELECT id, d38 FROM edge WHERE id > (SELECT max(id) - 5 FROM listed WHERE n > 0)",
     "SELECT k, count(DISTINCT s), min(dt), max(ts) FROM (SELECT k, s, dt, ts FROM listed UNION ALL "
     "SELECT k, s, dt, ts FROM edge) GROUP BY k",
-    "SELECT old.at, count(*) FROM old GROUP BY old.at UNION ALL SELECT ts, count(*) FROM edge GROUP BY ts",
+    "SELECT old.at, count(*) FROM old GROUP BY old.at UNION ALL SELECT ts, count(*) FROM edge "
+    "GROUP BY ts",
 ]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Driver, Driver, Path]]:
-    """Plaintext Spark and Coffer over the same tables; `unlisted` is the one that the policy does not name."""
+    """Plaintext Spark and Coffer over the same tables; `unlisted` is the one that the policy does
+    not name."""
     folder = tmp_path_factory.mktemp("plain-inputs")
     plain = data.write(folder / "source")
     owner = Owner.create(folder / "trusted")
     listed = data.write(folder / "listed")
-    owner.sign(owner.policy.replace("unverified_inputs = []", f'unverified_inputs = ["{folder / "listed"}"]'))
+    owner.sign(
+        owner.policy.replace(
+            "unverified_inputs = []", f'unverified_inputs = ["{folder / "listed"}"]'
+        )
+    )
     # As Spark writes times unless told otherwise: INT96.
     table = pq.read_table(listed["edge"], columns=["id", "ts"]).rename_columns(["id", "at"])
     (folder / "listed" / "old").mkdir()
-    pq.write_table(table, folder / "listed" / "old" / "int96.parquet", use_deprecated_int96_timestamps=True)
+    pq.write_table(
+        table, folder / "listed" / "old" / "int96.parquet", use_deprecated_int96_timestamps=True
+    )
     sealed = owner.encrypt({"edge": plain["edge"]}, folder / "sealed")
-    views = {"listed": listed["edge"], "old": folder / "listed" / "old", "unlisted": plain["events"]}
+    views = {
+        "listed": listed["edge"],
+        "old": folder / "listed" / "old",
+        "unlisted": plain["events"],
+    }
     make = "for name, path in views.items(): spark.read.parquet(path).createOrReplaceTempView(name)"
     with (
         Driver({"edge": plain["edge"]}, sealed=False, log=folder / "plain.log") as vanilla,
@@ -88,7 +101,8 @@ def test_plain_tables_alone_are_sparks(site: tuple[Driver, Driver, Path]) -> Non
 def hold(coffer: Driver, folder: Path, sql: str) -> None:
     """A DataFrame over a view `swapped` of a folder, analysed and not run."""
     coffer.run(
-        "spark.read.parquet(path).createOrReplaceTempView('swapped')\nimport builtins; builtins.held = spark.sql(sql)",
+        "spark.read.parquet(path).createOrReplaceTempView('swapped')\nimport builtins; "
+        "builtins.held = spark.sql(sql)",
         path=str(folder),
         sql=sql,
     )
@@ -98,7 +112,8 @@ COLLECT = "import builtins; result = len(builtins.held.collect())"
 
 
 def test_a_file_that_changes_under_a_query_is_noticed(site: tuple[Driver, Driver, Path]) -> None:
-    """The client engine pins footers when a query is analysed; a file swapped before it runs is refused, not read."""
+    """The client engine pins footers when a query is analysed; a file swapped before it runs is
+    refused, not read."""
     _, coffer, folder = site
     swapped = folder / "listed" / "swapped"
     swapped.mkdir()
@@ -111,7 +126,9 @@ def test_a_file_that_changes_under_a_query_is_noticed(site: tuple[Driver, Driver
     assert "hint: run the query again" in failed.value.message
 
 
-def test_a_page_that_changes_under_a_query_is_noticed_in_each_of_its_runs(site: tuple[Driver, Driver, Path]) -> None:
+def test_a_page_that_changes_under_a_query_is_noticed_in_each_of_its_runs(
+    site: tuple[Driver, Driver, Path],
+) -> None:
     """Pages too: rewritten in place, under the same footer, between two runs of one query."""
     _, coffer, folder = site
     swapped = folder / "listed" / "guesses"
@@ -121,7 +138,14 @@ def test_a_page_that_changes_under_a_query_is_noticed_in_each_of_its_runs(site: 
         # Neither statistics nor a dictionary: the footer tells of lengths alone.
         table = pa.table({"id": pa.array(range(first, first + 50), pa.int64())})
         path = swapped / "a.parquet"
-        pq.write_table(table, path, use_dictionary=False, write_statistics=False, compression="none", store_schema=False)
+        pq.write_table(
+            table,
+            path,
+            use_dictionary=False,
+            write_statistics=False,
+            compression="none",
+            store_schema=False,
+        )
         return path.read_bytes()
 
     before = plant(0)
@@ -135,4 +159,7 @@ def test_a_page_that_changes_under_a_query_is_noticed_in_each_of_its_runs(site: 
         coffer.run(COLLECT)
     assert "hint: run the query again" in failed.value.message
     # Another query reads what there is now.
-    coffer.run("result = spark.sql('SELECT count(*) FROM edge JOIN swapped ON edge.id = swapped.id').collect()")
+    coffer.run(
+        "result = spark.sql('SELECT count(*) FROM edge JOIN swapped ON edge.id = "
+        "swapped.id').collect()"
+    )

@@ -1,4 +1,5 @@
-"""The program's table of protections is what is expected of each, and `policy advise` makes of it what it should."""
+"""The program's table of protections is what is expected of each, and `policy advise` makes of it
+what it should."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ def test_each_protection_allows_what_is_expected(table: Protections) -> None:
 
 def test_who_opens(table: Protections) -> None:
     numbers = {"plain": "anyone", "tee": "enclaves"}
-    assert {row.name: row.numbers.opened_by for row in table} == {name: numbers.get(name, "client") for name in NUMBERS}
+    assert {row.name: row.numbers.opened_by for row in table} == {
+        name: numbers.get(name, "client") for name in NUMBERS
+    }
     # Of a text only a prefix is in its order.
     closed = {row.name for row in table if row.texts is not None and not row.texts.opens}
     assert closed == {"ope", "ore"}
@@ -51,11 +54,17 @@ def test_candidates_come_from_what_shows_least(table: Protections) -> None:
         ("ashe", "ope"),
         ("ashe", "det", "ope"),
     ]
-    assert (table.carried, table.allowing("sum"), table.unordered()) == ("std", "ashe", ["det", "ashe", "std"])
+    assert (table.carried, table.allowing("sum"), table.unordered()) == (
+        "std",
+        "ashe",
+        ["det", "ashe", "std"],
+    )
 
 
 def test_stored_widths(table: Protections) -> None:
-    widths = {row.name: (row.cost.width(8, narrow=False), row.cost.width(8, narrow=True)) for row in table}
+    widths = {
+        row.name: (row.cost.width(8, narrow=False), row.cost.width(8, narrow=True)) for row in table
+    }
     assert widths == {
         "tee": (8, 8),
         "std": (24, 24),

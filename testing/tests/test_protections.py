@@ -60,20 +60,26 @@ label = "LABEL"
 
 QUERIES = [
     "select count(*) from employees",
-    "select category, avg(salary) from employees where age between 25 and 30 group by category order by category",
+    "select category, avg(salary) from employees where age between 25 and 30 group by category "
+    "order by category",
     "select name, salary from employees where id = 77",
-    "select count(*), count(distinct category), min(hired), max(hired), sum(bonus), avg(bonus) from employees "
+    "select count(*), count(distinct category), min(hired), max(hired), sum(bonus), avg(bonus) "
+    "from employees "
     "where hired >= date'2010-01-01'",
-    # Gaps of SafeSpark: ORDER BY over a SUM of a protected column, GROUP BY and ORDER BY on what enclaves alone may open.
+    # Gaps of SafeSpark: ORDER BY over a SUM of a protected column, GROUP BY and ORDER BY on what
+    # enclaves alone may open.
     "select category, sum(salary) s from employees group by category order by s desc",
     "select salary, count(*) from employees where id < 50 group by salary order by salary",
-    "select age, count(*) from employees where category in ('nurse', 'doctor') group by age order by age",
-    "select label, count(*), sum(bonus) from employees join categories on category = cat group by label order by label",
+    "select age, count(*) from employees where category in ('nurse', 'doctor') group by age order "
+    "by age",
+    "select label, count(*), sum(bonus) from employees join categories on category = cat group by "
+    "label order by label",
     "select id, age, salary from employees where salary > 8990 order by salary desc, id limit 10",
     "select grade, name from employees where grade < 5 order by grade, name",
     "select id from employees where note like '%77' order by id limit 5",
     "select hired, id from employees order by hired, id limit 7",
-    "select category, avg(salary) from employees where grade >= 9000 and age <> 40 group by category having count(*) > 10 "
+    "select category, avg(salary) from employees where grade >= 9000 and age <> 40 group by "
+    "category having count(*) > 10 "
     "order by 1",
     "select max(age), min(age) from employees where category = 'no such'",
     "select max(age), min(age), sum(bonus), avg(bonus), count(bonus) from employees where id < 0",
@@ -81,14 +87,20 @@ QUERIES = [
     "select count(*) from employees where not (age <= 1000)",
     "select count(*) from employees where age in (1000, 30, 31)",
     "select name from employees where category is null and age is null and id < 400 order by name",
-    "select a.id, b.label from employees a left join categories b on a.category = b.cat where a.id < 10 order by a.id",
-    "select id from employees where category not in (select cat from categories where label <> 'N') order by id limit 3",
-    "select id from employees where exists (select 1 from categories where cat = category and label = 'C') "
+    "select a.id, b.label from employees a left join categories b on a.category = b.cat where "
+    "a.id < 10 order by a.id",
+    "select id from employees where category not in (select cat from categories where label "
+    "<> 'N') order by id limit 3",
+    "select id from employees where exists (select 1 from categories where cat = category and "
+    "label = 'C') "
     "order by id limit 3",
-    "select year(hired) y, sum(salary) from employees where age > (select avg(age) from employees) group by year(hired) "
+    "select year(hired) y, sum(salary) from employees where age > (select avg(age) from "
+    "employees) group by year(hired) "
     "order by y limit 5",
-    "select id, bonus from employees where id < 5 union all select id, salary from employees where id < 3 order by 1, 2",
-    "select category from employees where hired < date'2001-06-01' union all select name from employees where hired > "
+    "select id, bonus from employees where id < 5 union all select id, salary from employees "
+    "where id < 3 order by 1, 2",
+    "select category from employees where hired < date'2001-06-01' union all select name from "
+    "employees where hired > "
     "date'2024-01-01'",
     "select distinct category from employees order by category",
     # Texts of which only three bytes are in the order: what is equal there may differ.
@@ -98,13 +110,16 @@ QUERIES = [
     "select code, count(*) from employees where code < 'abb7' group by code order by code",
     "select word, id from employees where word >= 'abe99' order by word, id limit 5",
     "select count(*) from employees where category in ('nurse', null)",
-    "select a.category, count(*) from employees a join employees b on a.age = b.age and a.id = b.id group by a.category "
+    "select a.category, count(*) from employees a join employees b on a.age = b.age and a.id = "
+    "b.id group by a.category "
     "order by 1",
 ]
 
 
 @pytest.fixture(scope="module")
-def protected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+def protected(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Driver]:
     """Coffer over TPC-H under a policy."""
     name = request.param
     folder = tmp_path_factory.mktemp(name)
@@ -116,7 +131,9 @@ def protected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
         yield driver
 
 
-@pytest.mark.parametrize(("number", "protected"), in_turns(TPCH_OFFICIAL, PROTECTED), indirect=["protected"])
+@pytest.mark.parametrize(
+    ("number", "protected"), in_turns(TPCH_OFFICIAL, PROTECTED), indirect=["protected"]
+)
 def test_tpch(number: int, expected: Expected, protected: Driver) -> None:
     sql = tpch.query(number)
     assert difference(expected.answer(sql), protected.query(sql), ordered=True) is None
@@ -137,27 +154,44 @@ def employees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "id": pa.array(range(count), pa.int64()),
         "name": pa.array([f"employee {i}" for i in range(count)]),
         "age": pa.array([draw.choice([None, *range(18, 70)]) for _ in range(count)], pa.int32()),
-        "category": pa.array([draw.choice(["nurse", "doctor", "clerk", None]) for _ in range(count)]),
+        "category": pa.array(
+            [draw.choice(["nurse", "doctor", "clerk", None]) for _ in range(count)]
+        ),
         "salary": pa.array([cents(200_000, 900_000) for _ in range(count)], pa.decimal128(12, 2)),
-        "bonus": pa.array([draw.choice([None, cents(0, 90_000)]) for _ in range(count)], pa.decimal128(12, 2)),
-        "hired": pa.array([start + datetime.timedelta(days=draw.randrange(9000)) for _ in range(count)]),
+        "bonus": pa.array(
+            [draw.choice([None, cents(0, 90_000)]) for _ in range(count)], pa.decimal128(12, 2)
+        ),
+        "hired": pa.array(
+            [start + datetime.timedelta(days=draw.randrange(9000)) for _ in range(count)]
+        ),
         "note": pa.array([f"note {draw.randrange(1000)}" for _ in range(count)]),
         "code": pa.array(
-            [draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))]) for _ in range(count)]
+            [
+                draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))])
+                for _ in range(count)
+            ]
         ),
         "word": pa.array(
-            [draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))]) for _ in range(count)]
+            [
+                draw.choice([None, "ab", *(f"ab{c}{i}" for c in "bcde" for i in range(100))])
+                for _ in range(count)
+            ]
         ),
         "grade": pa.array([draw.randrange(10_000) for _ in range(count)], pa.int32()),
     }
     files = {name: folder / f"{name}.parquet" for name in ("employees", "categories")}
     pq.write_table(pa.table(columns), files["employees"], row_group_size=5000)
-    pq.write_table(pa.table({"cat": ["nurse", "doctor", "clerk"], "label": ["N", "D", "C"]}), files["categories"])
+    pq.write_table(
+        pa.table({"cat": ["nurse", "doctor", "clerk"], "label": ["N", "D", "C"]}),
+        files["categories"],
+    )
     return files
 
 
 @pytest.fixture(scope="module")
-def plain_employees(employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expected]:
+def plain_employees(
+    employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Expected]:
     folder = tmp_path_factory.mktemp("plain")
     with Driver(employees, sealed=False, log=folder / "plain.log", conf=CONF) as driver:
         yield Expected(driver)
@@ -165,10 +199,12 @@ def plain_employees(employees: dict[str, Path], tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="module", params=["enclaves", "hosts", "home"])
 def employed(
-    request: pytest.FixtureRequest, employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    employees: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Driver]:
-    """Coffer over the employees: where enclaves may open the salary; where no engine has a key, and needs none; and where
-    none has one although the client engine alone can open the salary."""
+    """Coffer over the employees: where enclaves may open the salary; where no engine has a key, and
+    needs none; and where none has one although the client engine alone can open the salary."""
     folder = tmp_path_factory.mktemp(request.param)
     owner = _owner(folder, hosts=request.param == "hosts")
     if request.param == "home":
@@ -182,7 +218,9 @@ def employed(
 def _owner(folder: Path, hosts: bool) -> Owner:
     owner = Owner.create(folder / "trusted")
     ashe = '{ protection = "ashe", domain = ["0.00", "10000.00"], rows = 100000 }'
-    text = EMPLOYEES.replace("SALARY", ashe if hosts else '"tee"').replace("LABEL", "std" if hosts else "tee")
+    text = EMPLOYEES.replace("SALARY", ashe if hosts else '"tee"').replace(
+        "LABEL", "std" if hosts else "tee"
+    )
     text = text.replace("OPEN_OR_DET", '"det"' if hosts else '"tee"')
     owner.sign(owner.policy + text)
     if hosts:
@@ -228,7 +266,9 @@ def test_the_last_rows(employed: Driver) -> None:
 
 def test_too_much_to_bring_home_is_refused(employed: Driver) -> None:
     with pytest.raises(QueryFailed, match=r"(?s)too_much_at_client.*client\.maxBytes") as failed:
-        employed.query("select name from employees order by name", {"spark.coffer.client.maxBytes": "100k"})
+        employed.query(
+            "select name from employees order by name", {"spark.coffer.client.maxBytes": "100k"}
+        )
     assert "protection" in str(failed.value)
 
 
@@ -263,16 +303,25 @@ def test_tpch_at_home(number: int, expected: Expected, alone: Driver) -> None:
 def test_what_is_read_at_home_is_bounded_shown_and_verified(alone: Driver) -> None:
     ope = r'(?s)too_much_at_client.*`l_shipdate`.*coffer\.`lineitem`.*"ope" in the policy would do.*client\.maxBytes'
     with pytest.raises(QueryFailed, match=ope):
-        alone.query("select max(l_shipdate) from lineitem", {"spark.coffer.client.maxBytes": "100k"})
+        alone.query(
+            "select max(l_shipdate) from lineitem", {"spark.coffer.client.maxBytes": "100k"}
+        )
     # Of texts only a prefix has an order: no protection gives hosts the greatest.
     with pytest.raises(
-        QueryFailed, match=r"(?s)too_much_at_client.*coffer\.`lineitem`.*`l_comment` is compared by size"
+        QueryFailed,
+        match=r"(?s)too_much_at_client.*coffer\.`lineitem`.*`l_comment` is compared by size",
     ) as failed:
         alone.query("select max(l_comment) from lineitem", {"spark.coffer.client.maxBytes": "100k"})
     assert "would do" not in str(failed.value)
     # Only while it is read: the condition might have pruned more.
-    with pytest.raises(QueryFailed, match=r"(?s)too_much_at_client.*`l_orderkey` of table `lineitem`.*client\.maxBytes"):
-        alone.query("select count(*) from lineitem where l_orderkey > 3", {"spark.coffer.client.maxBytes": "100k"})
+    with pytest.raises(
+        QueryFailed,
+        match=r"(?s)too_much_at_client.*`l_orderkey` of table `lineitem`.*client\.maxBytes",
+    ):
+        alone.query(
+            "select count(*) from lineitem where l_orderkey > 3",
+            {"spark.coffer.client.maxBytes": "100k"},
+        )
     text = alone.run(EXPLAINED, sql="select sum(l_tax) from lineitem")
     assert "read by the client engine: coffer.`lineitem`, at most" in text
     assert "l_tax from tee, which no engine may open" in text
@@ -280,18 +329,31 @@ def test_what_is_read_at_home_is_bounded_shown_and_verified(alone: Driver) -> No
     assert alone.run(METADATA, sql="select count(*) from region") == ["true", "true", True]
 
 
-# Whether there is a proof of what a query answers, by fixture: all in enclaves; engines that hold no keys; and, where the
-# salary is `tee`, the client engine alone for it, which reads a verified table.
+# Whether there is a proof of what a query answers, by fixture: all in enclaves; engines that hold
+# no keys; and, where the salary is `tee`, the client engine alone for it, which reads a verified
+# table.
 VOUCHED = {
-    "enclaves": {"select id from employees where id = 9": True, "select salary from employees where id = 9": True},
-    "hosts": {"select id from employees where id = 9": False, "select sum(bonus) from employees": False},
+    "enclaves": {
+        "select id from employees where id = 9": True,
+        "select salary from employees where id = 9": True,
+    },
+    "hosts": {
+        "select id from employees where id = 9": False,
+        "select sum(bonus) from employees": False,
+    },
     "home": {"select id from employees where id = 9": False, "select salary from employees": True},
 }
 
 
-def test_results_say_whether_somebody_vouches_for_them(employed: Driver, request: pytest.FixtureRequest) -> None:
+def test_results_say_whether_somebody_vouches_for_them(
+    employed: Driver, request: pytest.FixtureRequest
+) -> None:
     for sql, verified in VOUCHED[request.node.callspec.params["employed"]].items():
-        assert employed.run(METADATA, sql=sql) == [str(verified).lower(), str(verified).lower(), verified], sql
+        assert employed.run(METADATA, sql=sql) == [
+            str(verified).lower(),
+            str(verified).lower(),
+            verified,
+        ], sql
         assert ("UNVERIFIED" in employed.run(EXPLAINED, sql=sql)) == (not verified), sql
 
 
@@ -301,23 +363,34 @@ def test_rows_of_stored_columns_are_written_by_enclaves(
     owner = _owner(tmp_path, hosts=False)
     sealed = owner.encrypt(employees, tmp_path / "sealed")
     with _driver(sealed, owner, tmp_path, {}) as driver:
-        select = (
-            "select age, salary, label from employees join categories on category = cat where age > 30 and salary > 8500"
+        select = "select age, salary, label from employees join categories on category = cat where age > 30 and salary > 8500"
+        driver.run(
+            f"spark.sql({select!r}).write.format('coffer').option('name', 'copy').save({str(tmp_path / 'copy')!r})"
         )
-        driver.run(f"spark.sql({select!r}).write.format('coffer').option('name', 'copy').save({str(tmp_path / 'copy')!r})")
-        driver.run(f"spark.read.format('coffer').load({str(tmp_path / 'copy')!r}).createOrReplaceTempView('copy')")
-        assert difference(plain_employees.answer(select), driver.query("select * from copy"), ordered=False) is None
+        driver.run(
+            f"spark.read.format('coffer').load({str(tmp_path / 'copy')!r}).createOrReplaceTempView('copy')"
+        )
+        assert (
+            difference(
+                plain_employees.answer(select), driver.query("select * from copy"), ordered=False
+            )
+            is None
+        )
         for refused in (
             "insert into copy select age, salary, name from employees",
             "insert into copy select age, salary, upper(name) from employees",
         ):
-            with pytest.raises(QueryFailed, match=r"(?s)enclaves cannot open.*name.*std.*coffer encrypt"):
+            with pytest.raises(
+                QueryFailed, match=r"(?s)enclaves cannot open.*name.*std.*coffer encrypt"
+            ):
                 driver.query(refused)
         with pytest.raises(QueryFailed, match=r'(?s)other protections than "tee".*coffer encrypt'):
             driver.query("insert into categories values ('x', 'y')")
 
 
-def test_explain_says_where_and_what_shows(employed: Driver, request: pytest.FixtureRequest) -> None:
+def test_explain_says_where_and_what_shows(
+    employed: Driver, request: pytest.FixtureRequest
+) -> None:
     text = employed.run(EXPLAINED, sql=QUERIES[1])
     site = request.node.callspec.params["employed"]
     assert ("UNVERIFIED" in text, "in host engines" in text) == (site == "hosts", site == "hosts")
@@ -342,36 +415,58 @@ def test_explain_says_no_less_than_policy_check(
     read = ["*", "age", "grade"]
     for columns in read:
         said = owner.coffer(
-            "explain", "--without-enclaves", "--json", f"select {columns} from employees join categories on category = cat"
+            "explain",
+            "--without-enclaves",
+            "--json",
+            f"select {columns} from employees join categories on category = cat",
         )
         lines = [line.strip() for line in json.loads(said.stdout)["plan"]]
         seen = 0
         for table in checked["tables"]:
             assert table["name"] in sealed
             for column in table["columns"]:
-                told = [line.split(": ", 1)[1] for line in lines if line.startswith(f"{column['name']} as ")]
+                told = [
+                    line.split(": ", 1)[1]
+                    for line in lines
+                    if line.startswith(f"{column['name']} as ")
+                ]
                 if not told:
                     continue
                 seen += 1
                 words = {word for line in told for word in line.split("; ")}
-                assert {re.sub(r"first \d+ bytes", "first bytes", word) for word in column["hosts"]} <= words
-                assert (column["link"] is not None) == any(word.startswith("by link ") for word in words)
+                assert {
+                    re.sub(r"first \d+ bytes", "first bytes", word) for word in column["hosts"]
+                } <= words
+                assert (column["link"] is not None) == any(
+                    word.startswith("by link ") for word in words
+                )
         assert seen == (13 if columns == "*" else 3)
 
 
-def test_coffer_explain_runs_nothing(employees: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_coffer_explain_runs_nothing(
+    employees: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COFFER_PYTHON", sys.executable)
     owner = _owner(tmp_path, hosts=True)
     owner.encrypt({"categories": employees["categories"]}, tmp_path / "sealed")
-    said = owner.coffer("explain", "--without-enclaves", "--json", "select count(*) from categories where cat = 'nurse'")
+    said = owner.coffer(
+        "explain",
+        "--without-enclaves",
+        "--json",
+        "select count(*) from categories where cat = 'nurse'",
+    )
     plan = json.loads(said.stdout)
     assert plan["runs"]
     assert any("cat as det: which values are equal; lengths" in line for line in plan["plan"])
-    refused = owner.coffer("explain", "select label from categories where label rlike 'x'", check=False)
+    refused = owner.coffer(
+        "explain", "select label from categories where label rlike 'x'", check=False
+    )
     assert refused.returncode == 1
     assert "regular expressions" in refused.stderr
     owner = _owner(tmp_path / "enclaves", hosts=False)
     owner.encrypt({"categories": employees["categories"]}, tmp_path / "enclaves" / "sealed")
-    refused = owner.coffer("explain", "--without-enclaves", "select count(*) from categories", check=False)
+    refused = owner.coffer(
+        "explain", "--without-enclaves", "select count(*) from categories", check=False
+    )
     assert refused.returncode == 1
     assert "host_results" in refused.stderr

@@ -48,10 +48,20 @@ class Site:
         (self.part,) = (folder / "sealed").glob("part-*.parquet")
 
     def coffer(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "COFFER_HOME": str(self.folder / "home"), "COFFER_PASSPHRASE": "correct horse"}
+        environment = {
+            **os.environ,
+            "COFFER_HOME": str(self.folder / "home"),
+            "COFFER_PASSPHRASE": "correct horse",
+        }
         command = [str(find_binary("coffer")), *map(str, arguments)]
         return subprocess.run(
-            command, cwd=self.folder, env=environment, text=True, capture_output=True, check=True, timeout=300
+            command,
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            capture_output=True,
+            check=True,
+            timeout=300,
         )
 
 
@@ -65,7 +75,9 @@ def test_pyarrow_reads_ours(site: Site) -> None:
 
 
 def test_pyarrow_reads_only_columns_whose_keys_it_holds(site: Site) -> None:
-    site.coffer("keys", "export-keks", "--table", "sealed", "--columns", "i,text", "--output", "some.json")
+    site.coffer(
+        "keys", "export-keks", "--table", "sealed", "--columns", "i,text", "--output", "some.json"
+    )
     some = load_keks(site.folder / "some.json")
     assert read_file(site.part, some, ["i", "text"]).equals(TABLE.select(["i", "text"]))
     with pytest.raises((OSError, KeyError, pa.ArrowException)):
@@ -81,7 +93,9 @@ def test_pyarrow_without_keys_or_with_others_reads_nothing(site: Site) -> None:
 
 
 @pytest.mark.parametrize("double", [False, True], ids=["single", "double"])
-@pytest.mark.parametrize("plaintext_footer", [False, True], ids=["encrypted-footer", "plaintext-footer"])
+@pytest.mark.parametrize(
+    "plaintext_footer", [False, True], ids=["encrypted-footer", "plaintext-footer"]
+)
 def test_we_read_pyarrows(site: Site, double: bool, plaintext_footer: bool) -> None:
     name = f"theirs-{double}-{plaintext_footer}"
     keks = {"kf": os.urandom(16), "kc": os.urandom(32)}
@@ -93,7 +107,9 @@ def test_we_read_pyarrows(site: Site, double: bool, plaintext_footer: bool) -> N
         data_key_length_bits=256,
     )
     properties = crypto_factory(keks).file_encryption_properties(pe.KmsConnectionConfig(), config)
-    with pq.ParquetWriter(site.folder / f"{name}.parquet", TABLE.schema, encryption_properties=properties) as writer:
+    with pq.ParquetWriter(
+        site.folder / f"{name}.parquet", TABLE.schema, encryption_properties=properties
+    ) as writer:
         writer.write_table(TABLE)
     coded = {kek_id: b64encode(kek).decode() for kek_id, kek in keks.items()}
     (site.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
@@ -102,7 +118,9 @@ def test_we_read_pyarrows(site: Site, double: bool, plaintext_footer: bool) -> N
     coded["kc"] = b64encode(bytes(32)).decode()
     (site.folder / f"{name}.json").write_text(json.dumps({"keks": coded}))
     with pytest.raises(subprocess.CalledProcessError):
-        site.coffer("decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json")
+        site.coffer(
+            "decrypt", f"{name}.parquet", f"{name}-wrong.parquet", "--kek-file", f"{name}.json"
+        )
     assert not (site.folder / f"{name}-wrong.parquet").exists()
 
 
@@ -130,7 +148,8 @@ PROTECTIONS = {
 
 
 def test_columns_of_many_protections(site: Site) -> None:
-    """They go round; PyArrow reads `tee` columns with keys, and the others without, as what they are."""
+    """They go round; PyArrow reads `tee` columns with keys, and the others without, as what they
+    are."""
     policy = site.folder / "home" / "policy.toml"
     columns = "\n".join(f"{name} = {json.dumps(all_of)}" for name, all_of in PROTECTIONS.items())
     policy.write_text(f"{policy.read_text()}\n[tables.mixed.columns]\n{columns}\n")
@@ -150,9 +169,13 @@ def test_columns_of_many_protections(site: Site) -> None:
     (part,) = (site.folder / "mixed").glob("part-*.parquet")
     site.coffer("keys", "export-keks", "--table", "mixed", "--output", "mixed.json")
     keks = load_keks(site.folder / "mixed.json")
-    text, clock, det, ope = (names[key] for key in [("text", "tee"), ("clock", "plain"), ("i", "det"), ("i", "ope")])
+    text, clock, det, ope = (
+        names[key] for key in [("text", "tee"), ("clock", "plain"), ("i", "det"), ("i", "ope")]
+    )
     read = read_file(part, keks, [text, clock])
-    assert read.column(text).equals(TABLE.column("text")) and read.column(clock).equals(TABLE.column("clock"))
+    assert read.column(text).equals(TABLE.column("text")) and read.column(clock).equals(
+        TABLE.column("clock")
+    )
     shown = pq.ParquetFile(part).read(columns=[clock, det, ope])
     assert shown.column(clock).equals(TABLE.column("clock"))
     ciphertexts = shown.column(det).to_pylist()

@@ -11,7 +11,11 @@ from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.turns import one_of
 from conftest import Expected, ansi_conf
 
-CASES = [pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}") for query in EDGE + TPCH for ansi in query.ansi]
+CASES = [
+    pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
+    for query in EDGE + TPCH
+    for ansi in query.ansi
+]
 
 
 def test_there_are_enough_queries() -> None:

@@ -1,6 +1,8 @@
-"""Random queries over a table with every protection, in each way of running, against plaintext Spark's rows.
+"""Random queries over a table with every protection, in each way of running, against plaintext
+Spark's rows.
 
-COFFER_RANDOM_QUERIES says how many are drawn for each way (default 12), COFFER_RANDOM_SEED from where.
+COFFER_RANDOM_QUERIES says how many are drawn for each way (default 12), COFFER_RANDOM_SEED from
+where.
 """
 
 from __future__ import annotations
@@ -70,12 +72,17 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "d": pa.array(some(list(range(-5, 6))), numbers),
         "o": pa.array(some([-100, *range(-5, 6), 100]), numbers),
         "p": pa.array(some([-100, *range(-5, 6), 100]), numbers),
-        "s": pa.array(some([Decimal(c).scaleb(-2) for c in (-5000, -1, 0, 1, 1234, 5000)]), pa.decimal128(9, 2)),
+        "s": pa.array(
+            some([Decimal(c).scaleb(-2) for c in (-5000, -1, 0, 1, 1234, 5000)]),
+            pa.decimal128(9, 2),
+        ),
         "t": pa.array(some(list(range(-5, 6))), numbers),
         "w": pa.array(some(texts), pa.string()),
         "v": pa.array(some(texts), pa.string()),
         "c": pa.array(some(texts), pa.string()),
-        "day": pa.array(some([first + datetime.timedelta(days=d) for d in (0, 1, 31, 366, 730)]), pa.date32()),
+        "day": pa.array(
+            some([first + datetime.timedelta(days=d) for d in (0, 1, 31, 366, 730)]), pa.date32()
+        ),
         "x": pa.array(some(list(range(-5, 6))), numbers),
     }
     other = {
@@ -90,14 +97,20 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def expected_rows(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expected]:
-    with Driver(tables, sealed=False, log=tmp_path_factory.mktemp("plain") / "log", conf=CONF) as driver:
+def expected_rows(
+    tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Expected]:
+    with Driver(
+        tables, sealed=False, log=tmp_path_factory.mktemp("plain") / "log", conf=CONF
+    ) as driver:
         yield Expected(driver)
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def sealed_way(
-    request: pytest.FixtureRequest, tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    tables: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, Driver]]:
     words, conf = WAYS[request.param]
     folder = tmp_path_factory.mktemp(request.param)
@@ -120,13 +133,16 @@ def sealed_way(
 
 
 class Queries:
-    """Queries of which each has one right answer, as a multiset of rows or, with ORDER BY, in order."""
+    """Queries of which each has one right answer, as a multiset of rows or, with ORDER BY, in
+    order."""
 
     def __init__(self, seed: int) -> None:
         self._draw = random.Random(seed)
 
     def query(self) -> str:
-        shape = self._draw.choice([self._rows, self._rows, self._groups, self._groups, self._totals, self._joined])
+        shape = self._draw.choice(
+            [self._rows, self._rows, self._groups, self._groups, self._totals, self._joined]
+        )
         return shape()
 
     def _rows(self) -> str:
@@ -137,21 +153,29 @@ class Queries:
             way = self._draw.choice(["", " desc", " nulls last", " desc nulls first"])
             sql += f" order by {key}{way}, id"
             if self._draw.random() < 0.7:
-                sql += f" limit {self._draw.randrange(1, 40)}" + self._draw.choice(["", " offset 3"])
+                sql += f" limit {self._draw.randrange(1, 40)}" + self._draw.choice(
+                    ["", " offset 3"]
+                )
         return sql
 
     def _groups(self) -> str:
         keys = self._some([*NUMBERS, *TEXTS, "day"])[:2]
         calls = self._calls()
         sql = f"select {', '.join([*keys, *calls])} from r where {self._condition()} group by {', '.join(keys)}"
-        return sql + self._draw.choice(["", " having count(*) > 3", f" having max({self._draw.choice(NUMBERS)}) > 0"])
+        return sql + self._draw.choice(
+            ["", " having count(*) > 3", f" having max({self._draw.choice(NUMBERS)}) > 0"]
+        )
 
     def _totals(self) -> str:
         return f"select {', '.join(self._calls())} from r where {self._condition()}"
 
     def _joined(self) -> str:
-        kind = self._draw.choice(["join", "left join", "right join", "full join", "left semi join", "left anti join"])
-        on = self._draw.choice(["d = k", "d = k and o < n", "o = n", "d = k and t = x", "d <=> k", "w = u"])
+        kind = self._draw.choice(
+            ["join", "left join", "right join", "full join", "left semi join", "left anti join"]
+        )
+        on = self._draw.choice(
+            ["d = k", "d = k and o < n", "o = n", "d = k and t = x", "d <=> k", "w = u"]
+        )
         right = "" if "semi" in kind or "anti" in kind else ", k, n, u"
         rows = "(select * from r where " + self._condition() + ")"
         return f"select id, d, o{right} from {rows} {kind} q on {on}"
@@ -160,9 +184,28 @@ class Queries:
         number = self._draw.choice(NUMBERS)
         text = self._draw.choice(TEXTS)
         calls = [
-            *("count(*)", f"count({number})", f"count(distinct {number})", f"min({number})", f"max({number})"),
-            *(f"sum({number})", "sum(s)", "avg(s)", "min(s)", f"min({text})", f"max({text})", f"count(distinct {text})"),
-            *("max(day)", f"sum(s) filter (where {self._comparison()})", "sum(s + 1)", f"avg({number})"),
+            *(
+                "count(*)",
+                f"count({number})",
+                f"count(distinct {number})",
+                f"min({number})",
+                f"max({number})",
+            ),
+            *(
+                f"sum({number})",
+                "sum(s)",
+                "avg(s)",
+                "min(s)",
+                f"min({text})",
+                f"max({text})",
+                f"count(distinct {text})",
+            ),
+            *(
+                "max(day)",
+                f"sum(s) filter (where {self._comparison()})",
+                "sum(s + 1)",
+                f"avg({number})",
+            ),
         ]
         return [f"{call} as a{i}" for i, call in enumerate(self._some(calls)[:4])]
 
@@ -178,11 +221,25 @@ class Queries:
 
     def _comparison(self) -> str:
         kind = self._draw.choice(
-            ["number", "number", "text", "in", "null", "between", "columns", "day", "sum", "like", "safe"]
+            [
+                "number",
+                "number",
+                "text",
+                "in",
+                "null",
+                "between",
+                "columns",
+                "day",
+                "sum",
+                "like",
+                "safe",
+            ]
         )
         sign = self._draw.choice(["=", "<>", "<", "<=", ">", ">="])
         number, text = self._draw.choice(NUMBERS), self._draw.choice(TEXTS)
-        value = self._draw.choice(["-1000", "-101", "-100", "-5", "-1", "0", "1", "3", "100", "101", "1000"])
+        value = self._draw.choice(
+            ["-1000", "-101", "-100", "-5", "-1", "0", "1", "3", "100", "101", "1000"]
+        )
         word = self._draw.choice(["", "a", "ab", "abc", "abcd", "b", "é", "zzz"])
         match kind:
             case "number":
@@ -206,7 +263,9 @@ class Queries:
             case "like":
                 return f"{text} like '{word}%'"
             case _:
-                return f"{number} <=> {self._draw.choice([value, 'null', self._draw.choice(NUMBERS)])}"
+                return (
+                    f"{number} <=> {self._draw.choice([value, 'null', self._draw.choice(NUMBERS)])}"
+                )
 
     def _some(self, of: list[str]) -> list[str]:
         return self._draw.sample(of, self._draw.randrange(1, 5))

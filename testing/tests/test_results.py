@@ -17,7 +17,8 @@ ACTIONS = {
         "import contextlib, io\n"
         "out = io.StringIO()\n"
         "with contextlib.redirect_stdout(out):\n"
-        "    spark.sql('SELECT id, s, d9, f64, dt, ts, b FROM edge ORDER BY id').show(30, truncate=10)\n"
+        "    spark.sql('SELECT id, s, d9, f64, dt, ts, b FROM edge ORDER BY id').show(30, "
+        "truncate=10)\n"
         "result = out.getvalue()"
     ),
     "show_vertical": (
@@ -35,11 +36,18 @@ ACTIONS = {
     ),
     "dataframe_api": (
         "from pyspark.sql import functions as f\n"
-        "df = spark.table('events').where(f.col('n') > 0).groupBy('g').agg(f.sum('q').alias('t'), f.count('*'))\n"
+        "df = spark.table('events').where(f.col('n') > 0).groupBy('g').agg(f.sum('q').alias('t'), "
+        "f.count('*'))\n"
         "result = sorted(list(r) for r in df.collect())"
     ),
-    "to_arrow": ("t = spark.sql('SELECT * FROM edge ORDER BY id').toArrow()\nresult = [str(t.schema), repr(t.to_pydict())]"),
-    "to_arrow_empty": ("t = spark.sql('SELECT * FROM edge WHERE id < 0').toArrow()\nresult = [str(t.schema), t.num_rows]"),
+    "to_arrow": (
+        "t = spark.sql('SELECT * FROM edge ORDER BY id').toArrow()\nresult = [str(t.schema), "
+        "repr(t.to_pydict())]"
+    ),
+    "to_arrow_empty": (
+        "t = spark.sql('SELECT * FROM edge WHERE id < 0').toArrow()\nresult = [str(t.schema), "
+        "t.num_rows]"
+    ),
     "to_pandas": (
         "df = spark.sql('SELECT * FROM edge ORDER BY id').where('year(ts) BETWEEN 1700 AND 2200')\n"
         "p = df.where('year(ntz) BETWEEN 1700 AND 2200').toPandas()\n"
@@ -62,7 +70,9 @@ def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
 def test_coffers_own_functions(plain: Driver, sealed: Driver) -> None:
     query = "spark.sql('SELECT id, s, d38, ntz FROM edge ORDER BY id')"
     ours = f"import coffer\nt = coffer.to_arrow({query})\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"
-    theirs = f"t = {query}.toArrow()\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"
+    theirs = (
+        f"t = {query}.toArrow()\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"
+    )
     assert sealed.run(ours) == plain.run(theirs)
     pandas = f"import coffer\nresult = coffer.to_pandas({query}.drop('ntz'))['id'].tolist()"
     assert sealed.run(pandas) == list(range(1200))
@@ -83,7 +93,8 @@ def test_queries_of_no_sealed_table_stay_sparks(sealed: Driver) -> None:
 def test_create_table_using_coffer(sealed: Driver, sealed_tables: dict) -> None:
     code = (
         "spark.sql(f\"CREATE TABLE edge_table USING coffer OPTIONS (path '{path}')\")\n"
-        "result = [spark.sql('SELECT count(*) FROM edge_table').collect()[0][0], spark.table('edge_table').columns]\n"
+        "result = [spark.sql('SELECT count(*) FROM edge_table').collect()[0][0], "
+        "spark.table('edge_table').columns]\n"
         "spark.sql('DROP TABLE edge_table')"
     )
     count, columns = sealed.run(code, path=str(sealed_tables["edge"]))

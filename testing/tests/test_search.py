@@ -28,12 +28,16 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize(("value", "form"), [(name, form) for name, value in VALUES.items() for form in value.forms])
+@pytest.mark.parametrize(
+    ("value", "form"), [(name, form) for name, value in VALUES.items() for form in value.forms]
+)
 def test_each_form_is_found(tmp_path: Path, value: str, form: str) -> None:
     planted = VALUES[value]
     (tmp_path / "file").write_bytes(b"\1\2" + planted.forms[form] + b"\3")
     hits, searched = search.search([tmp_path], [planted, search.text("absent")])
-    assert hits[0].value == planted.name and hits[0].path == tmp_path / "file" and hits[0].count == 1
+    assert (
+        hits[0].value == planted.name and hits[0].path == tmp_path / "file" and hits[0].count == 1
+    )
     assert searched == (tmp_path / "file").stat().st_size
 
 
@@ -48,7 +52,9 @@ def test_forms_are_those_of_arrow_and_java() -> None:
     assert VALUES["family"].forms["int64-be"] in struct.pack(">q", NUMBER)
     assert VALUES["family"].forms["digits-utf-8"] in str(NUMBER).encode()
     assert VALUES["int32"].forms["int32-le-twice"] in buffer(0x7A5DC3B9, pa.int32(), 2)
-    assert VALUES["decimal"].forms["decimal-le"] in buffer(Decimal("5031842617953.46"), pa.decimal128(15, 2))
+    assert VALUES["decimal"].forms["decimal-le"] in buffer(
+        Decimal("5031842617953.46"), pa.decimal128(15, 2)
+    )
     assert VALUES["wide"].forms["decimal128-le"] in buffer(WIDE, pa.decimal128(38, 10))
     assert VALUES["day"].forms["date-le-twice"] in buffer(date(7349, 4, 23), pa.date32(), 2)
     moment = datetime(6817, 9, 14, 11, 52, 37, 481516, UTC)
@@ -61,7 +67,10 @@ def test_hits_are_counted_by_file(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"wombat.wombat")
     (tmp_path / "b").write_bytes(b"womba")
     (tmp_path / "empty").touch()
-    assert search.search([tmp_path], [VALUES["text"]]) == ([Hit(tmp_path / "a", "wombat", "utf-8", 2, (0, 7))], 18)
+    assert search.search([tmp_path], [VALUES["text"]]) == (
+        [Hit(tmp_path / "a", "wombat", "utf-8", 2, (0, 7))],
+        18,
+    )
 
 
 def test_what_cannot_be_searched_is_an_error(tmp_path: Path) -> None:

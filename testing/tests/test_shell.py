@@ -13,7 +13,17 @@ from coffer_testing.owner import Owner
 
 def shell(owner: Owner, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "coffer", "sql", "--home", owner.home, "--master", "local[1]", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "coffer",
+            "sql",
+            "--home",
+            owner.home,
+            "--master",
+            "local[1]",
+            *arguments,
+        ],
         env={**owner.environment(), "SPARK_LOCAL_IP": "127.0.0.1", "TZ": "UTC"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -37,7 +47,10 @@ def test_a_file(owner: Owner, sealed_tables: dict[str, Path], tmp_path: Path) ->
         "SELECT id, k IS NULL FROM other WHERE id < 2 ORDER BY id;\n"
     )
     done = shell(owner, "-f", str(script))
-    assert [line.split("\t")[0] for line in done.stdout.splitlines() if line[:1].isdigit()] == ["0", "1"]
+    assert [line.split("\t")[0] for line in done.stdout.splitlines() if line[:1].isdigit()] == [
+        "0",
+        "1",
+    ]
 
 
 def test_an_error_is_an_exit_code(owner: Owner) -> None:

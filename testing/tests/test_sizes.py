@@ -1,7 +1,9 @@
-"""What a host learns of each operator: the rows of the tables in docs/security/sizes.md, looked at from outside the engine.
+"""What a host learns of each operator: the rows of the tables in docs/security/sizes.md, looked at
+from outside the engine.
 
-A wiretap between executor and engine (`wiretap.py`) has the length of whatever crosses, and the kernel's word on reads.
-Numbers are random over their whole range, so that a row of one column takes 8 bytes however it is packed.
+A wiretap between executor and engine (`wiretap.py`) has the length of whatever crosses, and the
+kernel's word on reads. Numbers are random over their whole range, so that a row of one column takes
+8 bytes however it is packed.
 """
 
 from __future__ import annotations
@@ -29,8 +31,16 @@ FIXED = {"spark.coffer.pad": "fixed", "spark.coffer.pad.bytes": str(UNIT)}
 WHOLE = {"spark.coffer.prune": "off"}
 
 SHORTEST_MESSAGE = 128
-# What stands around a message's plaintext: salt and tag; an execution's number before a descriptor, a kind before an object.
-MESSAGE_OVERHEAD = {"fragment": 36, "descriptor": 44, "object": 37, "commit": 36, "metrics": 36, "error": 36}
+# What stands around a message's plaintext: salt and tag; an execution's number before a descriptor,
+# a kind before an object.
+MESSAGE_OVERHEAD = {
+    "fragment": 36,
+    "descriptor": 44,
+    "object": 37,
+    "commit": 36,
+    "metrics": 36,
+    "error": 36,
+}
 SHORTEST_FRAME, FRAME_OVERHEAD = 512, 32
 NANOSECONDS = "8"  # the number of `engine_nanos` in `Counters`: how long things take is not hidden
 
@@ -43,15 +53,19 @@ class Seen:
     reads: Counter[Read]
 
     def stages(self) -> list[list[Task]]:
-        """Tasks by stage. The result's is the last; of the others those of more tasks come first, since the sides of a join
-        are begun in either order."""
+        """Tasks by stage. The result's is the last; of the others those of more tasks come first,
+        since the sides of a join are begun in either order."""
         numbers = sorted({task.stage for task in self.tasks})
         stages = [[task for task in self.tasks if task.stage == number] for number in numbers]
         return [*sorted(stages[:-1], key=lambda stage: -len(stage)), stages[-1]]
 
     def frames(self, stage: int) -> list[list[int]]:
-        """The frames of each stream of a stage, shortest stream first: which is which is another question."""
-        return sorted((list(f) for task in self.stages()[stage] for f in task.frames.values()), key=lambda f: (sum(f), f))
+        """The frames of each stream of a stage, shortest stream first: which is which is another
+        question."""
+        return sorted(
+            (list(f) for task in self.stages()[stage] for f in task.frames.values()),
+            key=lambda f: (sum(f), f),
+        )
 
     def bytes(self, stage: int) -> int:
         """Of all streams of a stage."""
@@ -59,7 +73,10 @@ class Seen:
 
     def plan(self) -> list[tuple[int, int]]:
         """Tasks of each stage, and targets of each task: the query's shape."""
-        return [(len(stage), max((len(task.frames) for task in stage), default=0)) for stage in self.stages()]
+        return [
+            (len(stage), max((len(task.frames) for task in stage), default=0))
+            for stage in self.stages()
+        ]
 
 
 @dataclass
@@ -75,7 +92,8 @@ class Host:
         self.all: list[Task] = []
 
     def sees(self, sql: str, conf: dict[str, str], *, again: bool = False) -> Seen:
-        """What it sees of a query; one that was asked before is not asked again, unless that is wanted."""
+        """What it sees of a query; one that was asked before is not asked again, unless that is
+        wanted."""
         key = (sql, str(conf))
         if again or key not in self._seen:
             self.tap.forget()
@@ -106,7 +124,12 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
     for file in range(FILES):
         ids = list(range(file * ROWS, file * ROWS + ROWS))
-        columns = {"id": ids, "k": [keys[i % KEYS] for i in ids], "v": numbers(ROWS), "u": numbers(ROWS)}
+        columns = {
+            "id": ids,
+            "k": [keys[i % KEYS] for i in ids],
+            "v": numbers(ROWS),
+            "u": numbers(ROWS),
+        }
         add("facts", columns, *(["--append"] if file else []))
     add("dims", {"d": list(range(KEYS)), "k": keys, "w": numbers(KEYS)})
     # One file of several pages.
@@ -134,10 +157,11 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the document. `text` is a query with a gap. Filled with the two of `more`, it differs in how many rows or
-    groups there are, and that must show in the `shows` stages, more rows by more bytes. With the two of `same` it differs in
-    which rows or values there are, and nothing may show. With those of `near` the number of rows differs by a few per cent,
-    which shows without padding and may not show with lengths of powers of two."""
+    """A row of the document. `text` is a query with a gap. Filled with the two of `more`, it
+    differs in how many rows or groups there are, and that must show in the `shows` stages, more
+    rows by more bytes. With the two of `same` it differs in which rows or values there are, and
+    nothing may show. With those of `near` the number of rows differs by a few per cent, which shows
+    without padding and may not show with lengths of powers of two."""
 
     operator: str
     text: str
@@ -165,7 +189,11 @@ TABLE = [
         shows=(0, 1),
         near=("400)", "430)"),
     ),
-    Row("aggregate of half the rows", "SELECT pmod(v, 20) FROM facts WHERE id GAP GROUP BY 1", same=(">= 0", "% 2 = 0")),
+    Row(
+        "aggregate of half the rows",
+        "SELECT pmod(v, 20) FROM facts WHERE id GAP GROUP BY 1",
+        same=(">= 0", "% 2 = 0"),
+    ),
     Row(
         "join of hashed sides",
         JOIN.format(hint="SHUFFLE_HASH"),
@@ -188,15 +216,35 @@ TABLE = [
         same=("< 500", ">= 500"),
         near=("< 560", "< 580"),
     ),
-    Row("sort", "SELECT v FROM facts WHERE id % 8000 < GAP", more=("500 ORDER BY v", "4000 ORDER BY v")),
+    Row(
+        "sort",
+        "SELECT v FROM facts WHERE id % 8000 < GAP",
+        more=("500 ORDER BY v", "4000 ORDER BY v"),
+    ),
     Row("sort by another key", "SELECT v FROM facts ORDER BY GAP", same=("v", "-v")),
     Row(
-        "range exchange", "SELECT /*+ REPARTITION_BY_RANGE(4, v) */ v FROM facts WHERE id % 8000 < GAP", more=("500", "4000")
+        "range exchange",
+        "SELECT /*+ REPARTITION_BY_RANGE(4, v) */ v FROM facts WHERE id % 8000 < GAP",
+        more=("500", "4000"),
     ),
-    Row("limit", "SELECT v FROM facts ORDER BY v LIMIT GAP", more=("10", "2000"), near=("550", "570")),
+    Row(
+        "limit",
+        "SELECT v FROM facts ORDER BY v LIMIT GAP",
+        more=("10", "2000"),
+        near=("550", "570"),
+    ),
     Row("union", "SELECT v FROM facts GAP", more=("", "UNION ALL SELECT u FROM facts")),
-    Row("expand", "SELECT pmod(v, 9), pmod(u, 7) FROM facts WHERE id GAP GROUP BY ROLLUP(1, 2)", same=(">= 0", "% 2 = 0")),
-    Row("exchange", "SELECT /*+ REPARTITION(5) */ v FROM facts WHERE id % 8000 < GAP", more=("500", "4000"), shows=(0, 1)),
+    Row(
+        "expand",
+        "SELECT pmod(v, 9), pmod(u, 7) FROM facts WHERE id GAP GROUP BY ROLLUP(1, 2)",
+        same=(">= 0", "% 2 = 0"),
+    ),
+    Row(
+        "exchange",
+        "SELECT /*+ REPARTITION(5) */ v FROM facts WHERE id % 8000 < GAP",
+        more=("500", "4000"),
+        shows=(0, 1),
+    ),
     Row("result", "SELECT v FROM facts WHERE id < GAP", more=("4000", "32000")),
 ]
 
@@ -207,7 +255,9 @@ def of(row: Row, gap: str) -> str:
 
 def named(wanted: Callable[[Row], object]) -> pytest.MarkDecorator:
     rows = [row for row in TABLE if wanted(row)]
-    return pytest.mark.parametrize("row", rows, ids=[row.operator.replace(" ", "-") for row in rows])
+    return pytest.mark.parametrize(
+        "row", rows, ids=[row.operator.replace(" ", "-") for row in rows]
+    )
 
 
 @named(lambda row: row.more)
@@ -220,14 +270,18 @@ def test_without_padding_lengths_tell_how_many(row: Row, host: Host) -> None:
 
 @named(lambda row: row.same)
 def test_lengths_do_not_tell_which(row: Row, host: Host) -> None:
-    """Which rows and values these were. A hash spreads them anew in each query, and a frame takes some bytes more or less by
-    how many rows it has: so what all streams of a stage take is held together, to 64 bytes for each."""
+    """Which rows and values these were. A hash spreads them anew in each query, and a frame takes
+    some bytes more or less by how many rows it has: so what all streams of a stage take is held
+    together, to 64 bytes for each."""
     assert row.same
     one, other = (host.sees(of(row, gap), NONE) for gap in row.same)
     assert one.plan() == other.plan()
     for stage, (tasks, targets) in enumerate(one.plan()):
         streams = tasks * max(1, targets)
-        assert abs(one.bytes(stage) - other.bytes(stage)) <= 64 * streams, (one.frames(stage), other.frames(stage))
+        assert abs(one.bytes(stage) - other.bytes(stage)) <= 64 * streams, (
+            one.frames(stage),
+            other.frames(stage),
+        )
 
 
 def test_a_filter_hides_which_rows_pass_to_the_byte(host: Host) -> None:
@@ -244,7 +298,8 @@ def test_a_filter_hides_which_rows_pass_to_the_byte(host: Host) -> None:
 
 @named(lambda row: row.more or row.same)
 def test_powers_of_two(row: Row, host: Host) -> None:
-    """All frames of a stream have one length, a power of two, and so has the stream: of every stage, whatever it is for."""
+    """All frames of a stream have one length, a power of two, and so has the stream: of every
+    stage, whatever it is for."""
     for gap in row.more or row.same or ():
         for task in host.sees(of(row, gap), POW2).tasks:
             for frames in task.frames.values():
@@ -262,7 +317,8 @@ def test_multiples(row: Row, host: Host) -> None:
 
 @named(lambda row: row.near)
 def test_with_powers_of_two_near_numbers_of_rows_look_alike(row: Row, host: Host) -> None:
-    """Nothing that crosses differs: neither streams nor inputs, nor sealed messages, nor what the engine counts in clear."""
+    """Nothing that crosses differs: neither streams nor inputs, nor sealed messages, nor what the
+    engine counts in clear."""
     assert row.near
     one, other = (host.sees(of(row, gap), NONE) for gap in row.near)
     assert one.bytes(-1) < other.bytes(-1), "the control: without padding it shows"
@@ -276,7 +332,9 @@ def test_with_powers_of_two_near_numbers_of_rows_look_alike(row: Row, host: Host
         # Of a stage: an engine is brought a broadcast once, by whichever of its tasks comes first.
         counters: Counter[str] = Counter()
         for task in stage:
-            counters.update({number: count for number, count in task.counters.items() if number != NANOSECONDS})
+            counters.update(
+                {number: count for number, count in task.counters.items() if number != NANOSECONDS}
+            )
         return (sorted(item for task in stage for item in task.inputs.items()), counters)
 
     # By turns, so that nothing that is done once in a session is counted for one of them.
@@ -284,11 +342,13 @@ def test_with_powers_of_two_near_numbers_of_rows_look_alike(row: Row, host: Host
         host.sees(of(row, gap), POW2)
     one, other = (host.sees(of(row, gap), POW2, again=True) for gap in row.near)
     assert [shown(task) for task in one.tasks] == [shown(task) for task in other.tasks]
-    assert [brought(stage) for stage in one.stages()] == [brought(stage) for stage in other.stages()]
+    assert [brought(stage) for stage in one.stages()] == [
+        brought(stage) for stage in other.stages()
+    ]
     assert one.reads == other.reads
 
 
-# ---- what a length does not say by itself ----------------------------------------------------------------------------
+# ---- what a length does not say by itself ------------------------------------------------------
 
 
 def test_a_broadcast_shows_its_length_and_nothing_else(host: Host) -> None:
@@ -302,7 +362,9 @@ def test_a_broadcast_shows_its_length_and_nothing_else(host: Host) -> None:
 def test_a_union_is_its_sides(host: Host) -> None:
     both = host.sees("SELECT v FROM facts UNION ALL SELECT u FROM facts", NONE)
     sides = [host.sees(f"SELECT {column} FROM facts", NONE) for column in "vu"]
-    assert both.frames(-1) == sorted(sides[0].frames(-1) + sides[1].frames(-1), key=lambda f: (sum(f), f))
+    assert both.frames(-1) == sorted(
+        sides[0].frames(-1) + sides[1].frames(-1), key=lambda f: (sum(f), f)
+    )
 
 
 def test_range_partitions_are_about_equal(host: Host) -> None:
@@ -341,7 +403,8 @@ def test_a_result_shows_its_frames(host: Host) -> None:
 
 
 def test_the_value_of_a_subquery_shows_its_class_of_length_alone(host: Host) -> None:
-    """In what is sent out. The stream that brings it to the client is a result's, and as long, unless lengths are padded."""
+    """In what is sent out. The stream that brings it to the client is a result's, and as long,
+    unless lengths are padded."""
     text = "SELECT v FROM facts WHERE CAST(v AS STRING) > (SELECT max({}) FROM facts WHERE id < 5)"
 
     def objects(seen: Seen) -> list[list[int]]:
@@ -365,19 +428,25 @@ def failures(host: Host, cause: str) -> list[Task]:
 
 def test_an_error_shows_that_there_was_one(host: Host) -> None:
     # Two causes; and values of two lengths in one text.
-    causes = ["CAST(v AS INT)", "v DIV (id - id)", "CAST(concat('x', id % 10) AS INT)", "CAST(concat('xy', v) AS INT)"]
+    causes = [
+        "CAST(v AS INT)",
+        "v DIV (id - id)",
+        "CAST(concat('x', id % 10) AS INT)",
+        "CAST(concat('xy', v) AS INT)",
+    ]
     ended = [failures(host, cause) for cause in causes]
     assert all(ended) and {task.failed for tasks in ended for task in tasks} == {"failed"}
     assert not any(task.counters or task.frames for tasks in ended for task in tasks)
 
 
-# ---- reads -------------------------------------------------------------------------------------------------------------
+# ---- reads -------------------------------------------------------------------------------------
 
 CONDITIONS = ["id < 100", "id >= 31900", "id < 0", "id % 2 = 0", "v > 0"]
 
 
 def chunks(seen: Seen, table: Path) -> dict[tuple[int, int], int]:
-    """Bytes read of a table's files, by file and offset. Footers aside: those are kept for a session or not, as may be."""
+    """Bytes read of a table's files, by file and offset. Footers aside: those are kept for a
+    session or not, as may be."""
     files = {file.stat().st_ino: file.stat().st_size for file in table.glob("part-*")}
     ranges: dict[tuple[int, int], int] = Counter()
     for read, times in seen.reads.items():
@@ -388,11 +457,16 @@ def chunks(seen: Seen, table: Path) -> dict[tuple[int, int], int]:
 
 def test_pruning_shows_which_files_and_pages_may_hold_what_passes(host: Host) -> None:
     table = host.sealed["facts"]
-    low, high = (chunks(host.sees(f"SELECT id, v FROM facts WHERE {c}", NONE), table) for c in CONDITIONS[:2])
+    low, high = (
+        chunks(host.sees(f"SELECT id, v FROM facts WHERE {c}", NONE), table) for c in CONDITIONS[:2]
+    )
     assert len({inode for inode, _ in low}) == len({inode for inode, _ in high}) == 1
     assert not low.keys() & high.keys(), "other rows lie in other files"
     # With every column's key at hand, pages too.
-    few, many = (chunks(host.sees(f"SELECT n, w FROM long WHERE n {c}", NONE), host.sealed["long"]) for c in ("< 9", ">= 0"))
+    few, many = (
+        chunks(host.sees(f"SELECT n, w FROM long WHERE n {c}", NONE), host.sealed["long"])
+        for c in ("< 9", ">= 0")
+    )
     assert 0 < sum(few.values()) < sum(many.values())
 
 
@@ -404,15 +478,19 @@ def test_without_pruning_reads_follow_from_the_columns_alone(host: Host) -> None
         "SELECT id, v FROM facts",
         "SELECT v FROM facts WHERE id > 5 ORDER BY v LIMIT 3",
         "SELECT pmod(v, 5), max(id) FROM facts GROUP BY 1",
-        "SELECT /*+ BROADCAST(x) */ v FROM facts JOIN (SELECT d FROM dims WHERE w = 12345) x ON id = d",
-        "SELECT /*+ SHUFFLE_HASH(x) */ v FROM facts JOIN (SELECT d FROM dims WHERE w = 12345) x ON id = d",
+        "SELECT /*+ BROADCAST(x) */ v FROM facts JOIN (SELECT d FROM dims WHERE w = 12345) x ON "
+        "id = d",
+        "SELECT /*+ SHUFFLE_HASH(x) */ v FROM facts JOIN (SELECT d FROM dims WHERE w = 12345) x "
+        "ON id = d",
     ]
     read = [chunks(host.sees(sql, WHOLE), table) for sql in texts]
     for sql, ranges in zip(texts, read, strict=True):
         assert sum(ranges.values()) == sum(read[0].values()), sql
         assert len({inode for inode, _ in ranges}) == FILES, sql
     # Which columns these are shows.
-    assert sum(chunks(host.sees("SELECT v FROM facts", WHOLE), table).values()) < sum(read[0].values())
+    assert sum(chunks(host.sees("SELECT v FROM facts", WHOLE), table).values()) < sum(
+        read[0].values()
+    )
 
 
 def test_a_limit_shows_whether_it_was_reached_unless_all_is_read(host: Host) -> None:
@@ -436,10 +514,12 @@ def test_a_limit_shows_whether_it_was_reached_unless_all_is_read(host: Host) -> 
     assert sum(reached.values()) < sum(never.values())
 
 
-# ---- writes ------------------------------------------------------------------------------------------------------------
+# ---- writes ------------------------------------------------------------------------------------
 
 
-def test_a_write_shows_files_their_sizes_and_how_many_partition_values_a_task_met(host: Host, tmp_path: Path) -> None:
+def test_a_write_shows_files_their_sizes_and_how_many_partition_values_a_task_met(
+    host: Host, tmp_path: Path
+) -> None:
     def written(name: str, query: str, conf: dict[str, str] = NONE, how: str = "") -> list[int]:
         folder = tmp_path / name
         host.sees(f"CREATE TABLE {name} USING coffer {how} LOCATION '{folder}' AS {query}", conf)
@@ -449,13 +529,21 @@ def test_a_write_shows_files_their_sizes_and_how_many_partition_values_a_task_me
     few, many = written("few", rows.format(500)), written("many", rows.format(4000))
     assert len(few) == len(many) == FILES
     # A value and its number in a dictionary.
-    assert all(8 * 3500 < large - small < 11 * 3500 for small, large in zip(few, many, strict=True)), (few, many)
+    assert all(
+        8 * 3500 < large - small < 11 * 3500 for small, large in zip(few, many, strict=True)
+    ), (few, many)
     # Of a file its row groups' column chunks, when they are read.
-    read = [sum(chunks(host.sees(f"SELECT v FROM {name}", NONE), tmp_path / name).values()) for name in ("few", "many")]
+    read = [
+        sum(chunks(host.sees(f"SELECT v FROM {name}", NONE), tmp_path / name).values())
+        for name in ("few", "many")
+    ]
     assert 0 < 2 * read[0] < read[1]
     # Which rows they were does not show.
     others = written("others", "SELECT u FROM facts WHERE id % 8000 >= 4000")
-    assert all(abs(one - other) < 64 for one, other in zip(many, others, strict=True)), (many, others)
+    assert all(abs(one - other) < 64 for one, other in zip(many, others, strict=True)), (
+        many,
+        others,
+    )
     # Four tasks, each of which met so many values; the values are in no path.
     for values in (2, 5):
         text = f"SELECT v, pmod(v, {values}) + 4711 AS p FROM facts WHERE id % 8000 < 100"

@@ -18,7 +18,12 @@ SHELL = ("bash", "env", "sort", "awk", "sed", "head")
 def check(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     env = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PYTHON")}
     return subprocess.run(
-        [CHECK, *arguments], env={**env, "PATH": str(folder)}, capture_output=True, text=True, check=False, timeout=60
+        [CHECK, *arguments],
+        env={**env, "PATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
 
 
@@ -67,8 +72,8 @@ def test_all_there(tools: Path) -> None:
 
 
 def apt(folder: Path) -> Path:
-    """A stand-in for Debian's installer, which notes what it is asked, and installs a package's program where it is
-    named as the package is."""
+    """A stand-in for Debian's installer, which notes what it is asked, and installs a package's
+    program where it is named as the package is."""
     log, installer = folder / "apt.log", folder / "apt-get"
     installer.write_text(f"""#!{folder / "bash"}
 echo "$@" >> {log}
@@ -103,12 +108,24 @@ def test_debians_packages_are_installed_when_told_to(tools: Path) -> None:
     for name in ("cargo", "rustc"):
         program(tools, name, f"{name} 1.100.0 (abc 2026-09-01)")
     program(tools, "java", 'openjdk version "17.0.12" 2024-07-16', "stderr")
-    for name in ("javac", "cc", "python3", "softhsm2-util", "setpriv", "pkg-config", "tpm2_pcrextend"):
+    for name in (
+        "javac",
+        "cc",
+        "python3",
+        "softhsm2-util",
+        "setpriv",
+        "pkg-config",
+        "tpm2_pcrextend",
+    ):
         program(tools, name, "fine")
     done = check(tools, "--test", "--install")
     update, install = log.read_text().splitlines()
     assert update.split()[-2:] == ["update", "-qq"]
-    assert [word for word in install.split() if word in ("maven", "swtpm", "gdb", "softhsm2")] == ["gdb", "maven", "swtpm"]
+    assert [word for word in install.split() if word in ("maven", "swtpm", "gdb", "softhsm2")] == [
+        "gdb",
+        "maven",
+        "swtpm",
+    ]
     # Looked at once more: what is still not there is named.
     assert done.returncode == 1
     assert "missing: mvn" in done.stderr

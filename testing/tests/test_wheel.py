@@ -15,7 +15,8 @@ PYTHON = Path(__file__).parents[2] / "python"
 CONTENTS = {
     "coffer": "__init__ __main__ _find explain kms pickles pme results session shell",
     "coffer/_pickles": "__init__ arrays names refusals",
-    "coffer/advise": "__init__ checks command domains planner proposal protections report search sizes tables toml workload",
+    "coffer/advise": "__init__ checks command domains planner proposal protections report search "
+    "sizes tables toml workload",
 }
 
 
@@ -38,5 +39,9 @@ def test_the_wheel_holds_the_product_alone(tmp_path: Path) -> None:
     (wheel,) = (tmp_path / "wheels").iterdir()
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
-    expected = {f"{package}/{module}.py" for package, modules in CONTENTS.items() for module in modules.split()}
+    expected = {
+        f"{package}/{module}.py"
+        for package, modules in CONTENTS.items()
+        for module in modules.split()
+    }
     assert names == expected

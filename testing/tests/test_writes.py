@@ -1,4 +1,5 @@
-"""Sealed tables written from Spark: made, appended to, overwritten, by SQL and by `df.write`; whole or not at all."""
+"""Sealed tables written from Spark: made, appended to, overwritten, by SQL and by `df.write`; whole
+or not at all."""
 
 from __future__ import annotations
 
@@ -63,7 +64,12 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writing]:
         "spark.coffer.scan.targetBytes": "65536",
     }
     with Driver(
-        sealed, sealed=True, log=folder / "driver.log", home=owner.home, passphrase_file=owner.passphrase_file, conf=conf
+        sealed,
+        sealed=True,
+        log=folder / "driver.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=conf,
     ) as driver:
         yield Writing(owner, driver, folder)
 
@@ -77,10 +83,12 @@ def refused(action: Callable[[], Any], *words: str) -> str:
 
 
 def canonical(w: Writing, sql: str) -> list[list[str]]:
-    return sorted(w.run("result = [list(map(str, row)) for row in spark.sql(sql).collect()]", sql=sql))
+    return sorted(
+        w.run("result = [list(map(str, row)) for row in spark.sql(sql).collect()]", sql=sql)
+    )
 
 
-# ---- SQL ---------------------------------------------------------------------------------------------------------
+# ---- SQL ---------------------------------------------------------------------------------------
 
 
 def test_every_type_comes_back_and_other_readers_read_it(w: Writing) -> None:
@@ -91,7 +99,9 @@ def test_every_type_comes_back_and_other_readers_read_it(w: Writing) -> None:
     w.owner.coffer("keys", "export-keks", "--table", "every", "--output", w.folder / "keks.json")
     keks = load_keks(w.folder / "keks.json")
     read = pa.concat_tables([read_file(part, keks) for part in sorted(path.glob("part-*.parquet"))])
-    wanted = pa.concat_tables([pq.read_table(part) for part in sorted((w.folder / "plain" / "edge").glob("*.parquet"))])
+    wanted = pa.concat_tables(
+        [pq.read_table(part) for part in sorted((w.folder / "plain" / "edge").glob("*.parquet"))]
+    )
     assert read.schema.equals(wanted.schema)
     # As text: NaN is not equal to itself.
     assert str(read.sort_by("id").to_pylist()) == str(wanted.sort_by("id").to_pylist())
@@ -103,10 +113,17 @@ def test_insert_appends_reorders_and_casts(w: Writing) -> None:
     w.sql("INSERT INTO inserted VALUES (1, 'x', 1.5), (2, NULL, NULL)")
     w.sql("INSERT INTO inserted (c, b, a) SELECT 7, 'y', CAST(3 AS INT)")
     w.sql("INSERT INTO inserted (a) VALUES (4)")
-    assert w.rows("inserted") == [["1", "x", "1.50"], ["2", "None", "None"], ["3", "y", "7.00"], ["4", "None", "None"]]
+    assert w.rows("inserted") == [
+        ["1", "x", "1.50"],
+        ["2", "None", "None"],
+        ["3", "y", "7.00"],
+        ["4", "None", "None"],
+    ]
     w.sql("INSERT INTO inserted SELECT a + 10, b, c FROM inserted WHERE a < 3")
     assert len(w.rows("inserted")) == 6
-    refused(lambda: w.sql("INSERT INTO inserted VALUES ('no number', 'x', 1)"), "CANNOT_SAFELY_CAST")
+    refused(
+        lambda: w.sql("INSERT INTO inserted VALUES ('no number', 'x', 1)"), "CANNOT_SAFELY_CAST"
+    )
     overflow = "INSERT INTO inserted SELECT id, s, d38 FROM edge WHERE d38 > 1000000000000"
     refused(lambda: w.sql(overflow), "NUMERIC_VALUE_OUT_OF_RANGE")
     assert len(w.rows("inserted")) == 6
@@ -117,7 +134,10 @@ def test_insert_appends_reorders_and_casts(w: Writing) -> None:
 def test_not_null_is_kept(w: Writing) -> None:
     w.sql("CREATE TABLE strict (a INT NOT NULL, b STRING) USING coffer")
     w.sql("INSERT INTO strict VALUES (1, NULL)")
-    refused(lambda: w.sql("INSERT INTO strict SELECT nullif(i32, 0), s FROM edge"), "NOT_NULL_ASSERT_VIOLATION")
+    refused(
+        lambda: w.sql("INSERT INTO strict SELECT nullif(i32, 0), s FROM edge"),
+        "NOT_NULL_ASSERT_VIOLATION",
+    )
     assert w.rows("strict") == [["1", "None"]]
 
 
@@ -129,19 +149,32 @@ def test_rows_of_joins_aggregates_orders_and_limits(w: Writing) -> None:
     w.sql(f"CREATE TABLE top USING coffer AS {sql}")
     assert w.rows("top") == canonical(w, sql)
     w.sql("CREATE TABLE ordered USING coffer AS SELECT id FROM events ORDER BY id")
-    assert w.sql("SELECT count(*), min(id), max(id) FROM ordered") == w.sql("SELECT count(*), min(id), max(id) FROM events")
+    assert w.sql("SELECT count(*), min(id), max(id) FROM ordered") == w.sql(
+        "SELECT count(*), min(id), max(id) FROM events"
+    )
     w.sql("CREATE TABLE none USING coffer AS SELECT id FROM edge WHERE id < -5")
     assert w.rows("none") == []
-    w.sql("CREATE TABLE joined USING coffer AS SELECT e.id, g.c FROM edge e JOIN grouped g ON e.k = g.k")
-    assert len(w.rows("joined")) == int(w.sql("SELECT count(*) FROM edge WHERE k IS NOT NULL")[0][0])
+    w.sql(
+        "CREATE TABLE joined USING coffer AS SELECT e.id, g.c FROM edge e JOIN grouped g ON e.k = "
+        "g.k"
+    )
+    assert len(w.rows("joined")) == int(
+        w.sql("SELECT count(*) FROM edge WHERE k IS NOT NULL")[0][0]
+    )
     with_off = {"spark.sql.adaptive.enabled": "false"}
-    w.sql("CREATE TABLE plainly USING coffer AS SELECT k, count(*) AS c FROM edge GROUP BY k", **with_off)
+    w.sql(
+        "CREATE TABLE plainly USING coffer AS SELECT k, count(*) AS c FROM edge GROUP BY k",
+        **with_off,
+    )
     assert len(w.rows("plainly")) == len(w.rows("grouped"))
 
 
 def test_existing_replaced_and_dropped(w: Writing) -> None:
     w.sql("CREATE TABLE again USING coffer AS SELECT 1 AS a")
-    refused(lambda: w.sql("CREATE TABLE again USING coffer AS SELECT 2 AS a"), "TABLE_OR_VIEW_ALREADY_EXISTS")
+    refused(
+        lambda: w.sql("CREATE TABLE again USING coffer AS SELECT 2 AS a"),
+        "TABLE_OR_VIEW_ALREADY_EXISTS",
+    )
     w.sql("CREATE TABLE IF NOT EXISTS again USING coffer AS SELECT 3 AS a")
     assert w.rows("again") == [["1"]]
     w.sql("CREATE OR REPLACE TABLE again USING coffer AS SELECT 'x' AS b, a FROM again")
@@ -169,20 +202,27 @@ def test_without_using_the_default_source_decides(w: Writing) -> None:
 def test_overflow_leaves_the_old_version(w: Writing) -> None:
     w.sql("CREATE TABLE steady USING coffer AS SELECT id, i32 FROM edge")
     before = w.rows("steady")
-    refused(lambda: w.sql("INSERT OVERWRITE steady SELECT id, i32 + 1 FROM edge"), "ARITHMETIC_OVERFLOW")
+    refused(
+        lambda: w.sql("INSERT OVERWRITE steady SELECT id, i32 + 1 FROM edge"), "ARITHMETIC_OVERFLOW"
+    )
     assert w.rows("steady") == before
     w.verified(w.folder / "warehouse" / "steady")
-    refused(lambda: w.sql("CREATE TABLE unsteady USING coffer AS SELECT i32 + 1 AS x FROM edge"), "ARITHMETIC_OVERFLOW")
+    refused(
+        lambda: w.sql("CREATE TABLE unsteady USING coffer AS SELECT i32 + 1 AS x FROM edge"),
+        "ARITHMETIC_OVERFLOW",
+    )
     assert not (w.folder / "warehouse" / "unsteady").exists()
     w.sql("CREATE TABLE unsteady USING coffer AS SELECT 1 AS x")
 
 
-# ---- partitions --------------------------------------------------------------------------------------------------
+# ---- partitions --------------------------------------------------------------------------------
 
 
 def test_partitions_show_nothing_and_are_overwritten(w: Writing) -> None:
     rows = f"VALUES (1, '{SECRET}', '{PARTITION}'), (2, 'b', 'other'), (3, 'c', NULL)"
-    w.sql(f"CREATE TABLE parted USING coffer PARTITIONED BY (p) AS SELECT * FROM {rows} AS t(a, s, p)")
+    w.sql(
+        f"CREATE TABLE parted USING coffer PARTITIONED BY (p) AS SELECT * FROM {rows} AS t(a, s, p)"
+    )
     path = w.folder / "warehouse" / "parted"
     hits, searched = search([path], [text(SECRET), text(PARTITION)])
     assert not hits
@@ -218,71 +258,106 @@ def test_columns_that_hosts_can_read_are_not_written(w: Writing) -> None:
     columns = 'shown = { protection = ["tee", "ope"], domain = [0, 9] }'
     w.owner.sign(w.owner.policy + f"\n[tables.readable.columns]\n{columns}\n")
     words = ("COFFER_HOST_READABLE_WRITE", "coffer encrypt")
-    refused(lambda: w.sql("CREATE TABLE readable USING coffer AS SELECT 1 AS a, 2 AS shown"), *words)
+    refused(
+        lambda: w.sql("CREATE TABLE readable USING coffer AS SELECT 1 AS a, 2 AS shown"), *words
+    )
     refused(lambda: w.sql("CREATE TABLE readable (a INT, shown INT) USING coffer"), *words)
     assert not (w.folder / "warehouse" / "readable").exists()
     source = w.folder / "readable.parquet"
-    pq.write_table(pa.table({"a": pa.array([1], pa.int32()), "shown": pa.array([2], pa.int32())}), source)
+    pq.write_table(
+        pa.table({"a": pa.array([1], pa.int32()), "shown": pa.array([2], pa.int32())}), source
+    )
     sealed = w.owner.encrypt({"readable": source}, w.folder / "readable-sealed")["readable"]
-    append = "spark.sql('SELECT 3 AS a, 4 AS shown').write.format('coffer').mode('append').save(path)"
+    append = (
+        "spark.sql('SELECT 3 AS a, 4 AS shown').write.format('coffer').mode('append').save(path)"
+    )
     refused(lambda: w.run(append, path=str(sealed)), *words)
     w.verified(sealed)
 
 
-# ---- df.write ----------------------------------------------------------------------------------------------------
+# ---- df.write ----------------------------------------------------------------------------------
 
 
 def test_save_in_all_modes(w: Writing) -> None:
     save = "spark.sql(sql).write.format('coffer').mode(mode).save(folder + '/saved')"
     w.run(save, sql="SELECT 1 AS a, 'x' AS b", mode="errorifexists")
     assert w.loaded("saved") == [["1", "x"]]
-    refused(lambda: w.run(save, sql="SELECT 2 AS a, 'y' AS b", mode="errorifexists"), "PATH_ALREADY_EXISTS")
+    refused(
+        lambda: w.run(save, sql="SELECT 2 AS a, 'y' AS b", mode="errorifexists"),
+        "PATH_ALREADY_EXISTS",
+    )
     w.run(save, sql="SELECT 2 AS a, 'y' AS b", mode="ignore")
     w.run(save, sql="SELECT 'y' AS b, 2 AS a", mode="append")
     assert w.loaded("saved") == [["1", "x"], ["2", "y"]]
     w.run(save, sql="SELECT 3 AS a, 'z' AS b", mode="overwrite")
     assert w.loaded("saved") == [["3", "z"]]
     refused(lambda: w.run(save, sql="SELECT 3 AS other", mode="overwrite"))
-    w.run(save.replace(".save", ".option('overwriteSchema', True).save"), sql="SELECT 3 AS other", mode="overwrite")
+    w.run(
+        save.replace(".save", ".option('overwriteSchema', True).save"),
+        sql="SELECT 3 AS other",
+        mode="overwrite",
+    )
     assert w.loaded("saved") == [["3"]]
     w.verified(w.folder / "saved")
 
 
 def test_save_by_default_partitioned_and_as_table(w: Writing) -> None:
-    w.run("spark.table('edge').select('id', 's', 'k').write.format('coffer').partitionBy('k').save(folder + '/default')")
+    w.run(
+        "spark.table('edge').select('id', 's', 'k').write.format('coffer').partitionBy('k').save(folder + '/default')"
+    )
     assert w.loaded("default") == canonical(w, "SELECT id, s, k FROM edge")
-    w.run("spark.sql('SELECT 1 AS a').write.format('coffer').mode('overwrite').save(path=folder + '/new')")
-    w.run("spark.sql('SELECT 2 AS a').write.format('coffer').mode('append').save(path=folder + '/new')")
+    w.run(
+        "spark.sql('SELECT 1 AS a').write.format('coffer').mode('overwrite').save(path=folder "
+        "+ '/new')"
+    )
+    w.run(
+        "spark.sql('SELECT 2 AS a').write.format('coffer').mode('append').save(path=folder "
+        "+ '/new')"
+    )
     assert w.loaded("new") == [["1"], ["2"]]
     w.run("spark.sql('SELECT 1 AS a').write.format('coffer').saveAsTable('as_table')")
-    w.run("spark.sql('SELECT 2 AS a').write.format('coffer').mode('append').saveAsTable('as_table')")
+    w.run(
+        "spark.sql('SELECT 2 AS a').write.format('coffer').mode('append').saveAsTable('as_table')"
+    )
     w.run("spark.sql('SELECT 3 AS a').write.insertInto('as_table')")
     assert w.rows("as_table") == [["1"], ["2"], ["3"]]
-    w.run("spark.sql('SELECT 4 AS b').write.format('coffer').mode('overwrite').saveAsTable('as_table')")
+    w.run(
+        "spark.sql('SELECT 4 AS "
+        "b').write.format('coffer').mode('overwrite').saveAsTable('as_table')"
+    )
     assert w.rows("as_table") == [["4"]]
     w.run("spark.sql('SELECT 5 AS b').writeTo('as_table').append()")
     assert w.rows("as_table") == [["4"], ["5"]]
-    refused(lambda: w.run("spark.sql('SELECT 1 AS a').write.format('coffer').save()"), "COFFER_NO_PATH")
+    refused(
+        lambda: w.run("spark.sql('SELECT 1 AS a').write.format('coffer').save()"), "COFFER_NO_PATH"
+    )
     refused(lambda: w.loaded("nothing_there"), "COFFER_NO_TABLE")
 
 
 def test_plain_rows_do_not_travel(w: Writing) -> None:
-    refused(lambda: w.run("spark.range(5).write.format('coffer').save(folder + '/range')"), "spark.range")
+    refused(
+        lambda: w.run("spark.range(5).write.format('coffer').save(folder + '/range')"),
+        "spark.range",
+    )
     code = "spark.createDataFrame([(1, 'a')], 'a INT, b STRING').write.format('coffer').save(folder + '/rows')"
     refused(lambda: w.run(code), "Arrow table")
     w.run(
-        "import pyarrow as pa\nspark.createDataFrame(pa.table({'a': [1, 2]})).write.format('coffer').save(folder + '/arrow')"
+        "import pyarrow as "
+        "pa\nspark.createDataFrame(pa.table({'a': [1, 2]})).write.format('coffer').save(folder "
+        "+ '/arrow')"
     )
     assert w.loaded("arrow") == [["1"], ["2"]]
     plain = f"CREATE TABLE from_plain USING coffer AS SELECT * FROM parquet.`{w.folder}/plain/edge`"
     refused(lambda: w.sql(plain), "unverified_inputs")
-    listed = w.owner.policy.replace("unverified_inputs = []", f'unverified_inputs = ["{w.folder}/plain"]')
+    listed = w.owner.policy.replace(
+        "unverified_inputs = []", f'unverified_inputs = ["{w.folder}/plain"]'
+    )
     w.owner.sign(listed)
     w.sql(plain)
     assert w.rows("from_plain") == canonical(w, "SELECT * FROM edge")
 
 
-# ---- in each other's way -----------------------------------------------------------------------------------------
+# ---- in each other's way -----------------------------------------------------------------------
 
 
 def test_concurrent_writers_conflict_clearly(w: Writing) -> None:
@@ -320,10 +395,17 @@ def test_a_table_is_read_while_it_is_overwritten(w: Writing) -> None:
 
 def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_path: Path) -> None:
     owner = Owner.create(tmp_path / "trusted")
-    sealed = owner.encrypt({"events": data.write(tmp_path / "plain")["events"]}, tmp_path / "sealed")
+    sealed = owner.encrypt(
+        {"events": data.write(tmp_path / "plain")["events"]}, tmp_path / "sealed"
+    )
     conf = {"spark.sql.warehouse.dir": str(tmp_path / "warehouse")}
     with Driver(
-        sealed, sealed=True, log=tmp_path / "driver.log", home=owner.home, passphrase_file=owner.passphrase_file, conf=conf
+        sealed,
+        sealed=True,
+        log=tmp_path / "driver.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=conf,
     ) as driver:
         driver.query("CREATE TABLE t USING coffer AS SELECT id, v AS s FROM events")
         before = driver.query("SELECT count(*), sum(id) FROM t").rows
@@ -333,7 +415,10 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
 
         def insert() -> None:
             try:
-                driver.query("INSERT OVERWRITE t SELECT a.id, a.v FROM events a CROSS JOIN (VALUES (1), (2), (3), (4)) b(x)")
+                driver.query(
+                    "INSERT OVERWRITE t SELECT a.id, a.v FROM events a CROSS JOIN (VALUES (1), "
+                    "(2), (3), (4)) b(x)"
+                )
             except QueryFailed as error:
                 failed.append(error)
 
@@ -345,7 +430,8 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
         for engine in named({driver.pid}, "coffer-engine"):
             os.kill(engine, signal.SIGKILL)
         thread.join(300)
-        # In local mode Spark does not repeat a task, so the command fails; had it been over, there would be nothing to test.
+        # In local mode Spark does not repeat a task, so the command fails; had it been over, there
+        # would be nothing to test.
         assert failed, "it was over before it could be interrupted"
         assert driver.query("SELECT count(*), sum(id) FROM t").rows == before
         driver.query("INSERT INTO t SELECT 1, 'after'")
@@ -355,7 +441,9 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
 
 
 @pytest.mark.cluster
-def test_engines_of_several_executors_write_one_version(clustered: Driver, owner: Owner, tmp_path: Path) -> None:
+def test_engines_of_several_executors_write_one_version(
+    clustered: Driver, owner: Owner, tmp_path: Path
+) -> None:
     on_cluster = Writing(owner, clustered, tmp_path)
     source = "SELECT id, s, dt, k FROM edge"
     made = f"CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION '{tmp_path / 'spread'}' AS {source} WHERE id < 600"
@@ -368,20 +456,24 @@ def test_engines_of_several_executors_write_one_version(clustered: Driver, owner
     on_cluster.sql("DROP TABLE spread")
 
 
-# ---- Names -------------------------------------------------------------------------------------------------------
+# ---- Names -------------------------------------------------------------------------------------
 
 
 def test_a_link_in_a_tables_place_makes_it_no_other(w: Writing) -> None:
     folder = w.folder / "names"
     for value, name in enumerate(("ledger", "ledger_v2"), 1):
-        w.sql(f"CREATE TABLE {name} USING coffer LOCATION '{folder / name}' AS SELECT CAST({value} AS BIGINT) AS a")
+        w.sql(
+            f"CREATE TABLE {name} USING coffer LOCATION '{folder / name}' AS SELECT CAST({value} "
+            f"AS BIGINT) AS a"
+        )
     (folder / "ledger_v2").rename(folder / "away")
     (folder / "ledger_v2").symlink_to(folder / "ledger")
 
     def save(mode: str, path: str = "names/ledger_v2", **options: str) -> None:
         code = (
             "df = spark.sql('SELECT CAST(9 AS BIGINT) AS a')\n"
-            "df.write.format('coffer').mode(mode).options(**options).save(folder + '/' + path)\nresult = None"
+            "df.write.format('coffer').mode(mode).options(**options).save(folder + '/' + "
+            "path)\nresult = None"
         )
         w.run(code, mode=mode, path=path, options=options)
 
@@ -420,14 +512,18 @@ def test_a_publication_that_failed_stays_failed(w: Writing) -> None:
     done = threading.Event()
 
     def watch() -> None:
-        # Keeps what it sees, half-made manifests too, and has something in the place of the next one once a file is written.
+        # Keeps what it sees, half-made manifests too, and has something in the place of the next
+        # one once a file is written.
         while not done.is_set():
             for file in [*path.glob("part-*"), *path.glob("_coffer/.tmp-*")]:
                 try:
                     seen[file] = file.read_bytes()
                 except OSError:
                     continue
-                if len([one for one in seen if one.name.startswith("part-")]) > 1 and not planted.exists():
+                if (
+                    len([one for one in seen if one.name.startswith("part-")]) > 1
+                    and not planted.exists()
+                ):
                     planted.write_bytes(b"planted")
 
     watcher = threading.Thread(target=watch)
@@ -438,7 +534,11 @@ def test_a_publication_that_failed_stays_failed(w: Writing) -> None:
         done.set()
         watcher.join(60)
     # The host puts back what it kept, whole.
-    manifests = [bytes_ for file, bytes_ in seen.items() if file.name.startswith(".tmp-") and bytes_.startswith(b"CFTM")]
+    manifests = [
+        bytes_
+        for file, bytes_ in seen.items()
+        if file.name.startswith(".tmp-") and bytes_.startswith(b"CFTM")
+    ]
     for file, bytes_ in seen.items():
         if file.name.startswith("part-"):
             file.write_bytes(bytes_)

@@ -1,5 +1,5 @@
-"""Zones in Spark's sessions: tables that are made in one take its master, and nothing plain is made there, whichever way it
-is asked for; beside a zone all is as ever."""
+"""Zones in Spark's sessions: tables that are made in one take its master, and nothing plain is made
+there, whichever way it is asked for; beside a zone all is as ever."""
 
 from __future__ import annotations
 
@@ -20,15 +20,22 @@ from coffer_testing.runner import Driver, QueryFailed
 ONE = "ONE = spark.sql('SELECT 1 AS a, 2 AS p')\n"
 WAYS = {
     "create": "spark.sql(f\"CREATE TABLE w_create (a INT) USING parquet LOCATION '{zone}/t'\")",
-    "create by option": "spark.sql(f\"CREATE TABLE w_option (a INT) USING csv OPTIONS (path '{zone}/t')\")",
-    "create in the catalog": "spark.catalog.createTable('w_catalog', f'{zone}/t', 'parquet', ONE.schema)",
-    "create as select": "spark.sql(f\"CREATE TABLE w_ctas USING parquet LOCATION '{zone}/t' AS SELECT 1 AS a\")",
-    "create as select, csv": "spark.sql(f\"CREATE TABLE w_csv USING csv LOCATION '{zone}/t' AS SELECT 1 AS a\")",
+    "create by option": 'spark.sql(f"CREATE TABLE w_option (a INT) USING csv OPTIONS '
+    "(path '{zone}/t')\")",
+    "create in the catalog": "spark.catalog.createTable('w_catalog', f'{zone}/t', 'parquet', "
+    "ONE.schema)",
+    "create as select": "spark.sql(f\"CREATE TABLE w_ctas USING parquet LOCATION '{zone}/t' AS "
+    'SELECT 1 AS a")',
+    "create as select, csv": "spark.sql(f\"CREATE TABLE w_csv USING csv LOCATION '{zone}/t' AS "
+    'SELECT 1 AS a")',
     "with, create as select": (
-        "spark.sql(f\"CREATE TABLE w_cte USING orc LOCATION '{zone}/t' AS WITH c AS (SELECT 1 AS a) SELECT * FROM c\")"
+        "spark.sql(f\"CREATE TABLE w_cte USING orc LOCATION '{zone}/t' AS WITH c AS (SELECT 1 AS "
+        'a) SELECT * FROM c")'
     ),
-    "create like": "spark.sql(f\"CREATE TABLE w_like LIKE plain USING parquet LOCATION '{zone}/t'\")",
-    "create like, with its format": "spark.sql(f\"CREATE TABLE w_alike LIKE plain LOCATION '{zone}/t'\")",
+    "create like": 'spark.sql(f"CREATE TABLE w_like LIKE plain USING parquet '
+    "LOCATION '{zone}/t'\")",
+    "create like, with its format": 'spark.sql(f"CREATE TABLE w_alike LIKE plain '
+    "LOCATION '{zone}/t'\")",
     "in a database": (
         "spark.sql(f\"CREATE DATABASE IF NOT EXISTS inside LOCATION '{zone}/db'\")\n"
         "spark.sql('CREATE TABLE inside.managed (a INT) USING parquet')"
@@ -50,14 +57,17 @@ WAYS = {
     "save, partitioned": "ONE.write.partitionBy('p').parquet(f'{zone}/t')",
     "save as the zone": "ONE.write.mode('append').parquet(zone)",
     "save as a table": "ONE.write.option('path', f'{zone}/t').saveAsTable('w_saved')",
-    "save as a bucketed table": "ONE.write.bucketBy(2, 'a').option('path', f'{zone}/t').saveAsTable('w_bucketed')",
+    "save as a bucketed table": "ONE.write.bucketBy(2, 'a').option('path', "
+    "f'{zone}/t').saveAsTable('w_bucketed')",
     "write to": "ONE.writeTo('w_to').using('parquet').option('path', f'{zone}/t').create()",
-    "insert overwrite directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{zone}/t' USING parquet SELECT 1 AS a\")",
+    "insert overwrite directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{zone}/t' USING "
+    'parquet SELECT 1 AS a")',
     "insert overwrite local directory": (
         "spark.sql(f\"INSERT OVERWRITE LOCAL DIRECTORY '{zone}/t' USING json SELECT 1 AS a\")"
     ),
     "insert overwrite directory, by option": (
-        "spark.sql(f\"INSERT OVERWRITE DIRECTORY USING parquet OPTIONS (path '{zone}/t') SELECT 1 AS a\")"
+        "spark.sql(f\"INSERT OVERWRITE DIRECTORY USING parquet OPTIONS (path '{zone}/t') SELECT 1 "
+        'AS a")'
     ),
     "several inserts": (
         "spark.sql(f\"FROM plain INSERT OVERWRITE DIRECTORY '{folder}/beside' USING csv SELECT a "
@@ -70,8 +80,10 @@ WAYS = {
     "insert into a partition there": "spark.sql('INSERT INTO partly PARTITION (p = 1) VALUES (7)')",
     "insert into partitions": "spark.sql('INSERT OVERWRITE partly SELECT 7, 1')",
     "alter, set location": "spark.sql(f\"ALTER TABLE plain SET LOCATION '{zone}/t'\")",
-    "alter, a partition's location": "spark.sql(f\"ALTER TABLE parted PARTITION (p = 1) SET LOCATION '{zone}/t'\")",
-    "alter, add partition": "spark.sql(f\"ALTER TABLE parted ADD PARTITION (p = 9) LOCATION '{zone}/t'\")",
+    "alter, a partition's location": 'spark.sql(f"ALTER TABLE parted PARTITION (p = 1) SET '
+    "LOCATION '{zone}/t'\")",
+    "alter, add partition": 'spark.sql(f"ALTER TABLE parted ADD PARTITION (p = 9) '
+    "LOCATION '{zone}/t'\")",
     "alter, rename": "spark.sql('ALTER TABLE plain RENAME TO in_zone')",
     "a stream's files": (
         "spark.readStream.schema('a INT').parquet(f'{folder}/open').writeStream.format('parquet')"
@@ -140,7 +152,8 @@ class Zoned:
         return spelling.format(folder=self.folder, zone=self.zone)
 
     def files(self) -> set[str]:
-        """What is in the zones. Folders are not looked at: a stream's sink and a database make theirs first."""
+        """What is in the zones. Folders are not looked at: a stream's sink and a database make
+        theirs first."""
         zones = (self.folder / zone for zone in ("zone", "round about", "old"))
         return {str(path) for zone in zones for path in zone.rglob("*") if path.is_file()}
 
@@ -172,7 +185,12 @@ def z(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoned]:
     owner.coffer("keys", "create", "payroll")
     conf = {"spark.sql.warehouse.dir": str(folder / "warehouse")}
     with Driver(
-        {}, sealed=True, log=folder / "driver.log", home=owner.home, passphrase_file=owner.passphrase_file, conf=conf
+        {},
+        sealed=True,
+        log=folder / "driver.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=conf,
     ) as driver:
         zoned = Zoned(owner, driver, folder)
         zoned.run(TABLES)
@@ -180,20 +198,35 @@ def z(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoned]:
             (folder / zone).mkdir()
         (folder / "link").symlink_to("zone")
         (folder / "ahead").symlink_to(folder / "zone" / "ahead")
-        zones = {"pay": "zone", "round": "round about", "old": "old", "renamed": "warehouse/in_zone"}
-        lines = [f'{name} = {{ path = "{folder / path}", master = "payroll" }}\n' for name, path in zones.items()]
+        zones = {
+            "pay": "zone",
+            "round": "round about",
+            "old": "old",
+            "renamed": "warehouse/in_zone",
+        }
+        lines = [
+            f'{name} = {{ path = "{folder / path}", master = "payroll" }}\n'
+            for name, path in zones.items()
+        ]
         owner.sign(owner.policy + "\n[zones]\n" + "".join(lines))
         yield zoned
 
 
 def test_tables_made_in_a_zone_take_its_master(z: Zoned) -> None:
-    z.run("spark.sql(f\"CREATE TABLE in_pay USING coffer LOCATION '{zone}/ctas' AS SELECT 1 AS a\")")
+    z.run(
+        "spark.sql(f\"CREATE TABLE in_pay USING coffer LOCATION '{zone}/ctas' AS SELECT 1 AS a\")"
+    )
     z.run("spark.sql(f\"CREATE TABLE later (a INT) USING coffer LOCATION '{zone}/later'\")")
     z.run("ONE.write.format('coffer').save(f'{zone}/saved')")
     z.run("ONE.write.format('coffer').save(f'{folder}/outside')")
     listed = json.loads(z.owner.coffer("keys", "list", "--json").stdout)["tables"]
     masters = {table["name"]: table["master"] for table in listed}
-    assert masters == {"in_pay": "payroll", "later": "payroll", "saved": "payroll", "outside": "main"}
+    assert masters == {
+        "in_pay": "payroll",
+        "later": "payroll",
+        "saved": "payroll",
+        "outside": "main",
+    }
     zones = json.loads(z.owner.coffer("keys", "zones", "--unlock", "--json").stdout)["zones"]
     pay = next(zone for zone in zones if zone["name"] == "pay")
     assert {table["name"] for table in pay["tables"]} == {"in_pay", "later", "saved"}
@@ -218,8 +251,12 @@ def test_nothing_plain_is_made_in_a_zone(z: Zoned, way: str) -> None:
 def test_nor_where_the_zone_is_spelled_otherwise(z: Zoned, spelling: str) -> None:
     path = z.at(spelling)
     z.refuses("ONE.write.parquet(path)", path=path)
-    z.refuses("spark.sql(f\"CREATE TABLE spelled (a INT) USING parquet LOCATION '{path}'\")", path=path)
-    z.refuses("spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT 1 AS a\")", path=path)
+    z.refuses(
+        "spark.sql(f\"CREATE TABLE spelled (a INT) USING parquet LOCATION '{path}'\")", path=path
+    )
+    z.refuses(
+        "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT 1 AS a\")", path=path
+    )
 
 
 def test_a_scheme_that_is_none_of_spark_s_is_refused_too(z: Zoned) -> None:
@@ -230,9 +267,12 @@ def test_a_scheme_that_is_none_of_spark_s_is_refused_too(z: Zoned) -> None:
 def test_beside_a_zone_plain_is_spark_s_own(z: Zoned, spelling: str) -> None:
     path, before = z.at(spelling), z.files()
     z.run("ONE.write.parquet(path)\nresult = spark.read.parquet(path).count()", path=path)
-    z.run("spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT 1 AS a\")", path=path)
     z.run(
-        "spark.sql(f\"CREATE TABLE aside (a INT) USING parquet LOCATION '{path}'\")\nspark.sql('DROP TABLE aside')",
+        "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT 1 AS a\")", path=path
+    )
+    z.run(
+        'spark.sql(f"CREATE TABLE aside (a INT) USING parquet '
+        "LOCATION '{path}'\")\nspark.sql('DROP TABLE aside')",
         path=path,
     )
     assert z.files() == before
@@ -241,18 +281,26 @@ def test_beside_a_zone_plain_is_spark_s_own(z: Zoned, spelling: str) -> None:
 def test_what_makes_nothing_is_left_alone(z: Zoned) -> None:
     z.run("spark.sql('SELECT * FROM there').collect()")
     z.run("spark.sql('EXPLAIN SELECT * FROM there').collect()")
-    z.run("spark.sql('CREATE TABLE managed (a INT) USING parquet')\nspark.sql('INSERT INTO managed VALUES (1)')")
+    z.run(
+        "spark.sql('CREATE TABLE managed (a INT) USING parquet')\nspark.sql('INSERT INTO managed "
+        "VALUES (1)')"
+    )
     z.run("spark.sql('INSERT INTO parted PARTITION (p = 2) VALUES (7)')")
     z.run("spark.sql('ALTER TABLE managed RENAME TO named')\nspark.sql('DROP TABLE named')")
 
 
 HIVE = {
-    "stored as": "spark.sql(f\"CREATE TABLE h_stored (a INT) STORED AS PARQUET LOCATION '{zone}/t'\")",
-    "external": "spark.sql(f\"CREATE EXTERNAL TABLE h_external (a INT) STORED AS TEXTFILE LOCATION '{zone}/t'\")",
-    "as select": "spark.sql(f\"CREATE TABLE h_ctas STORED AS TEXTFILE LOCATION '{zone}/t' AS SELECT 1 AS a\")",
-    "as select, converted": "spark.sql(f\"CREATE TABLE h_conv STORED AS PARQUET LOCATION '{zone}/t' AS SELECT 1 AS a\")",
+    "stored as": 'spark.sql(f"CREATE TABLE h_stored (a INT) STORED AS PARQUET '
+    "LOCATION '{zone}/t'\")",
+    "external": 'spark.sql(f"CREATE EXTERNAL TABLE h_external (a INT) STORED AS TEXTFILE '
+    "LOCATION '{zone}/t'\")",
+    "as select": "spark.sql(f\"CREATE TABLE h_ctas STORED AS TEXTFILE LOCATION '{zone}/t' AS "
+    'SELECT 1 AS a")',
+    "as select, converted": 'spark.sql(f"CREATE TABLE h_conv STORED AS PARQUET '
+    "LOCATION '{zone}/t' AS SELECT 1 AS a\")",
     "like": "spark.sql(f\"CREATE TABLE h_like LIKE h STORED AS ORC LOCATION '{zone}/t'\")",
-    "directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{zone}/t' STORED AS TEXTFILE SELECT 1 AS a\")",
+    "directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{zone}/t' STORED AS TEXTFILE SELECT 1 "
+    'AS a")',
     "local directory": (
         "spark.sql(f\"INSERT OVERWRITE LOCAL DIRECTORY '{zone}/t' "
         "ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' SELECT 1 AS a\")"
@@ -275,13 +323,25 @@ def test_hive_s_ways_and_a_client_engine_that_is_gone(z: Zoned, tmp_path: Path) 
     zoned = owner.policy
     owner.sign(zoned.split("\n[zones]\n")[0])
     with Driver(
-        {}, sealed=True, log=tmp_path / "hive.log", home=owner.home, passphrase_file=owner.passphrase_file, conf=conf
+        {},
+        sealed=True,
+        log=tmp_path / "hive.log",
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf=conf,
     ) as driver:
         hive = Zoned(owner, driver, z.folder)
         hive.run("spark.sql('CREATE TABLE h (a INT) STORED AS PARQUET')")
-        hive.run("spark.sql(f\"CREATE TABLE h_there (a INT) STORED AS TEXTFILE LOCATION '{folder}/old/h'\")")
-        hive.run("spark.sql('CREATE TABLE h_partly (a INT) PARTITIONED BY (p INT) STORED AS TEXTFILE')")
-        hive.run("spark.sql(f\"ALTER TABLE h_partly ADD PARTITION (p = 1) LOCATION '{folder}/old/h1'\")")
+        hive.run(
+            'spark.sql(f"CREATE TABLE h_there (a INT) STORED AS TEXTFILE '
+            "LOCATION '{folder}/old/h'\")"
+        )
+        hive.run(
+            "spark.sql('CREATE TABLE h_partly (a INT) PARTITIONED BY (p INT) STORED AS TEXTFILE')"
+        )
+        hive.run(
+            "spark.sql(f\"ALTER TABLE h_partly ADD PARTITION (p = 1) LOCATION '{folder}/old/h1'\")"
+        )
         owner.sign(zoned)
         for code in HIVE.values():
             hive.refuses(code)
@@ -291,7 +351,10 @@ def test_hive_s_ways_and_a_client_engine_that_is_gone(z: Zoned, tmp_path: Path) 
         # Who cannot ask writes nothing plain, wherever it is.
         for pid in processes.named({driver.pid}, "coffer-client"):
             os.kill(pid, signal.SIGKILL)
-        for code in ("ONE.write.parquet(f'{folder}/unasked')", "spark.sql('INSERT INTO h VALUES (2)')"):
+        for code in (
+            "ONE.write.parquet(f'{folder}/unasked')",
+            "spark.sql('INSERT INTO h VALUES (2)')",
+        ):
             with pytest.raises(QueryFailed, match="client engine"):
                 hive.run(code)
         assert not (z.folder / "unasked").exists()

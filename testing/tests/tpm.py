@@ -22,9 +22,13 @@ _ATTEMPTS = 10
 
 
 def neighbours() -> int:
-    """A port of loopback that the system chooses, with the next one free: libtss2 looks for the control channel there."""
+    """A port of loopback that the system chooses, with the next one free: libtss2 looks for the
+    control channel there."""
     while True:
-        with contextlib.suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", 0)) as first:
+        with (
+            contextlib.suppress(OSError, OverflowError),
+            socket.create_server(("127.0.0.1", 0)) as first,
+        ):
             port: int = first.getsockname()[1]
             with socket.create_server(("127.0.0.1", port + 1)):
                 return port
@@ -43,7 +47,8 @@ class SoftwareTpm:
             pytest.skip(f"coffer-tpm-quote is not built; {HINT}, then make build")
         folder.mkdir()
         self._folder = folder
-        # swtpm does not say which ports it got, so it is told them; where somebody was faster, others.
+        # swtpm does not say which ports it got, so it is told them; where somebody was faster,
+        # others.
         for _ in range(_ATTEMPTS):
             port = neighbours()
             self.env = {"TPM2TOOLS_TCTI": f"swtpm:host=127.0.0.1,port={port}"}
@@ -71,7 +76,11 @@ class SoftwareTpm:
     def run(self, *command: str | Path, stdin: bytes = b"") -> bytes:
         """A command that uses this TPM; its standard output."""
         done = subprocess.run(
-            list(map(str, command)), input=stdin, env={**os.environ, **self.env}, capture_output=True, timeout=60
+            list(map(str, command)),
+            input=stdin,
+            env={**os.environ, **self.env},
+            capture_output=True,
+            timeout=60,
         )
         assert done.returncode == 0, f"{command}: {done.stderr.decode()}"
         return done.stdout
@@ -85,7 +94,9 @@ class SoftwareTpm:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             environment = {**os.environ, **self.env}
-            probe = subprocess.run(["tpm2_getrandom", "1"], env=environment, capture_output=True, timeout=60)
+            probe = subprocess.run(
+                ["tpm2_getrandom", "1"], env=environment, capture_output=True, timeout=60
+            )
             if self._process.poll() is not None:
                 return False
             if probe.returncode == 0:
@@ -100,5 +111,10 @@ class SoftwareTpm:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.stop()

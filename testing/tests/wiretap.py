@@ -1,8 +1,10 @@
-"""What a host sees of an engine: every message between it and its executor, and every read of a file, from outside of it.
+"""What a host sees of an engine: every message between it and its executor, and every read of a
+file, from outside of it.
 
-Run as a program it takes coffer-engine's place and arguments, starts the real one behind itself, passes all messages on, and
-notes of each task how long everything was that crossed. A library that is loaded before the engine's own (`reads.c`) notes
-what the engine asks of the kernel. Nothing here is what an engine counts of itself, and no key is at hand.
+Run as a program it takes coffer-engine's place and arguments, starts the real one behind itself,
+passes all messages on, and notes of each task how long everything was that crossed. A library that
+is loaded before the engine's own (`reads.c`) notes what the engine asks of the kernel. Nothing here
+is what an engine counts of itself, and no key is at hand.
 """
 
 from __future__ import annotations
@@ -24,15 +26,16 @@ from coffer._find import find_binary
 
 # Messages of the task protocol and the lengths that stand before them: proto/coffer/wire.proto.
 START, IN, IN_END, OUT, DONE, FAILED = 6, 9, 10, 11, 12, 13
-# engine/crates/core/sealing (stream.rs, frame.rs): a stream's preamble; a frame's header, of which the last four
-# bytes count what follows it.
+# engine/crates/core/sealing (stream.rs, frame.rs): a stream's preamble; a frame's header, of which
+# the last four bytes count what follows it.
 PREAMBLE, HEADER = 28, 16
 
 
 @dataclass(frozen=True)
 class Task:
-    """What crossed for one task, in bytes. `frames`: of each of its streams, by target. `inputs`: by input. `sealed`:
-    messages by what they are. `counters`: the numbers that it says in clear, by their number in `Counters`."""
+    """What crossed for one task, in bytes. `frames`: of each of its streams, by target. `inputs`:
+    by input. `sealed`: messages by what they are. `counters`: the numbers that it says in clear, by
+    their number in `Counters`."""
 
     stage: int
     partition: int
@@ -67,9 +70,11 @@ class Wiretap:
         library = folder / "reads.so"
         source = Path(__file__).with_name("reads.c")
         subprocess.run(
-            ["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"], check=True, timeout=120
+            ["cc", "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl", "-lpthread"],
+            check=True,
+            timeout=120,
         )
-        #: For `spark.coffer.engine.path`.
+        # : For `spark.coffer.engine.path`.
         self.program = folder / "coffer-engine"
         self.program.write_text(
             f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__)}" "{find_binary("coffer-engine")}" "{folder}" "$@"\n'
@@ -83,7 +88,10 @@ class Wiretap:
 
     def tasks(self) -> list[Task]:
         """The tasks that ended since `forget`, by stage and partition."""
-        said = (Task(**json.loads(line)) for line in self._tasks.read_bytes()[self._seen[0] :].splitlines())
+        said = (
+            Task(**json.loads(line))
+            for line in self._tasks.read_bytes()[self._seen[0] :].splitlines()
+        )
         return sorted(said, key=lambda task: (task.stage, task.partition))
 
     def reads(self) -> Counter[Read]:
@@ -92,7 +100,7 @@ class Wiretap:
         return Counter(Read(*map(int, line.split())) for line in lines)
 
 
-# ---- the program -----------------------------------------------------------------------------------------------------
+# ---- the program -------------------------------------------------------------------------------
 
 
 @dataclass
@@ -105,7 +113,11 @@ class _Running:
 
     def ended(self, kind: int, payload: bytes) -> dict[str, Any]:
         end = _fields(payload)
-        sealed = {"fragment": (self.start, 3), "descriptor": (self.start, 4), "object": (self.start, 5)}
+        sealed = {
+            "fragment": (self.start, 3),
+            "descriptor": (self.start, 4),
+            "object": (self.start, 5),
+        }
         if kind == DONE:
             sealed |= {"commit": (end, 1), "metrics": (end, 2)}
         else:
@@ -114,7 +126,10 @@ class _Running:
         return {
             "stage": self.start.get(7, [0])[0],
             "partition": self.start.get(8, [0])[0],
-            "sealed": {name: [len(_bytes(value)) for value in of.get(at, [])] for name, (of, at) in sealed.items()},
+            "sealed": {
+                name: [len(_bytes(value)) for value in of.get(at, [])]
+                for name, (of, at) in sealed.items()
+            },
             "inputs": self.inputs,
             "frames": {target: list(_frames(stream)) for target, stream in self.streams.items()},
             "counters": {number: values[0] for number, values in counters.items()},
@@ -137,7 +152,8 @@ def _frames(stream: bytes | bytearray) -> Iterator[int]:
 
 
 def _fields(message: bytes) -> dict[int, list[bytes | int]]:
-    """A protobuf message's fields by number: numbers and byte strings, which are all that is looked at here."""
+    """A protobuf message's fields by number: numbers and byte strings, which are all that is looked
+    at here."""
     found: dict[int, list[bytes | int]] = defaultdict(list)
     at = 0
 

@@ -59,11 +59,16 @@ impl Control {
     fn take_up(&self) {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         for path in entries.map(|entry| entry.path()) {
-            if path.extension().is_some_and(|extension| extension == "evidence") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "evidence")
+            {
                 let evidence = fs::read(&path)
                     .ok()
                     .and_then(|bytes| EngineEvidence::decode(bytes.as_slice()).ok());
-                self.relay.recorder.past(|past| past.evidence.extend(evidence));
+                self.relay
+                    .recorder
+                    .past(|past| past.evidence.extend(evidence));
             }
         }
         let mine = self.folder.join(format!("{}.boot", process::id()));
@@ -113,13 +118,15 @@ impl Control {
             },
             "disarm" => {
                 let report = self.relay.recorder.disarm();
-                json!({ "what": report.what, "seen": report.seen, "served": report.served, "beside": report.beside })
+                json!({ "what": report.what, "seen": report.seen, "served": report.served,
+                    "beside": report.beside })
             }
             "probe" => self.probe(number("seed")),
             "health" => {
                 let mut panics = self.engine.panics();
                 panics.extend(self.relay.recorder.faults());
-                json!({ "engine": self.engine.id(), "alive": self.engine.is_alive(), "panics": panics })
+                json!({ "engine": self.engine.id(), "alive": self.engine.is_alive(),
+                    "panics": panics })
             }
             "list" => {
                 let mutations = mutations::all();
@@ -140,14 +147,18 @@ impl Control {
             // Without a key release of its session it would be refused for the want of one.
             past.tasks(|task| {
                 Some(&task.start.session) != newest.as_ref()
-                    && !past.releases(|session| session == task.start.session).is_empty()
+                    && !past
+                        .releases(|session| session == task.start.session)
+                        .is_empty()
             })
         });
         let Some(task) = Rng::new(seed).pick(&tasks).cloned() else {
             return json!({ "what": null, "answer": "" });
         };
         let answer = match again(&self.relay, &task.start, task.inputs.clone()) {
-            Ok(Outcome { end: End::Done(_), .. }) => "done".to_owned(),
+            Ok(Outcome {
+                end: End::Done(_), ..
+            }) => "done".to_owned(),
             Ok(Outcome {
                 end: End::Failed(failed),
                 ..
@@ -155,7 +166,10 @@ impl Control {
             Err(error) if hung(&error) => "hang".to_owned(),
             Err(error) => format!("closed: {error}"),
         };
-        let what = format!("stage {} partition {} again", task.start.stage, task.start.partition);
+        let what = format!(
+            "stage {} partition {} again",
+            task.start.stage, task.start.partition
+        );
         json!({ "what": what, "answer": answer, "session": hex(&task.start.session) })
     }
 
@@ -167,8 +181,8 @@ impl Control {
         process::exit(0)
     }
 
-    /// Once the engine has ended: so does the proxy, with its code. That an engine ended by itself is left word of, whoever
-    /// takes its place.
+    /// Once the engine has ended: so does the proxy, with its code. That an engine ended by itself
+    /// is left word of, whoever takes its place.
     pub fn follow(&self) -> ! {
         if self.ending.load(Ordering::SeqCst) {
             // What is to be left is being left.
@@ -177,7 +191,10 @@ impl Control {
             }
         }
         let how = self.engine.ended();
-        let words = how.map_or_else(|| "nobody knows how".to_owned(), |status| status.to_string());
+        let words = how.map_or_else(
+            || "nobody knows how".to_owned(),
+            |status| status.to_string(),
+        );
         self.leave("fell", words.as_bytes());
         self.leave_all();
         process::exit(how.and_then(|status| status.code()).unwrap_or(1))
@@ -186,9 +203,13 @@ impl Control {
     /// Leaves the engine's evidence for those that come, and word of what was applied.
     fn leave_all(&self) {
         let report = self.relay.recorder.disarm();
-        let report = json!({ "what": report.what, "seen": report.seen, "served": report.served }).to_string();
+        let report = json!({ "what": report.what, "seen": report.seen, "served": report.served })
+            .to_string();
         self.leave("report", report.as_bytes());
-        let evidence = self.relay.recorder.past(|past| past.evidence.last().cloned());
+        let evidence = self
+            .relay
+            .recorder
+            .past(|past| past.evidence.last().cloned());
         if let Some(evidence) = evidence {
             self.leave("evidence", &evidence.encode_to_vec());
         }

@@ -17,8 +17,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Starts `program` with these arguments. Gives the engine, and its standard output with its ready line not yet read.
-    pub fn start(program: &Path, arguments: &[OsString]) -> io::Result<(Self, BufReader<ChildStdout>)> {
+    /// Starts `program` with these arguments. Gives the engine, and its standard output with its
+    /// ready line not yet read.
+    pub fn start(
+        program: &Path,
+        arguments: &[OsString],
+    ) -> io::Result<(Self, BufReader<ChildStdout>)> {
         let mut child = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
@@ -33,7 +37,9 @@ impl Engine {
         thread::spawn(move || {
             for line in BufReader::new(stderr).lines().map_while(Result::ok) {
                 if line.contains("panicked") {
-                    seen.lock().unwrap_or_else(PoisonError::into_inner).push(line.clone());
+                    seen.lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(line.clone());
                 }
                 eprintln!("{line}");
             }

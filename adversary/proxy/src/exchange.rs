@@ -1,5 +1,5 @@
-//! Two engines' answers to tasks of one stage, exchanged: each proxy leaves its own in the common folder, and takes
-//! another's that is there, or comes soon.
+//! Two engines' answers to tasks of one stage, exchanged: each proxy leaves its own in the common
+//! folder, and takes another's that is there, or comes soon.
 
 use std::{
     fs,
@@ -27,7 +27,11 @@ pub fn through(folder: &Path) -> Arc<Exchange> {
     let folder = folder.to_owned();
     Arc::new(move |start, mine| {
         let name = |pid: u32| {
-            let session: String = start.session.iter().map(|byte| format!("{byte:02x}")).collect();
+            let session: String = start
+                .session
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect();
             format!("{session}-{}-{pid}.answer", start.stage)
         };
         let own = folder.join(name(process::id()));
@@ -36,7 +40,11 @@ pub fn through(folder: &Path) -> Arc<Exchange> {
         fs::rename(&unfinished, &own).ok()?;
         let deadline = Instant::now() + PATIENCE;
         while Instant::now() < deadline {
-            for path in fs::read_dir(&folder).ok()?.flatten().map(|entry| entry.path()) {
+            for path in fs::read_dir(&folder)
+                .ok()?
+                .flatten()
+                .map(|entry| entry.path())
+            {
                 let other = path
                     .file_name()
                     .and_then(|name| name.to_str())
@@ -73,7 +81,8 @@ fn encode(outcome: &Outcome) -> Vec<u8> {
 fn decode(mut bytes: &[u8]) -> Option<Outcome> {
     let mut take = || {
         let (length, rest) = bytes.split_first_chunk::<8>()?;
-        let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        let (part, rest) =
+            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
         bytes = rest;
         Some(part)
     };

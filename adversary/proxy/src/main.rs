@@ -1,6 +1,8 @@
-//! `coffer-proxy`: takes coffer-engine's place and arguments, runs the real one, and mutations. For tests only.
+//! `coffer-proxy`: takes coffer-engine's place and arguments, runs the real one, and mutations. For
+//! tests only.
 //!
-//! `PROXY_ENGINE` names the real engine (default: beside this program), `PROXY_CONTROL` the folder of the control sockets.
+//! `PROXY_ENGINE` names the real engine (default: beside this program), `PROXY_CONTROL` the folder
+//! of the control sockets.
 
 use std::{
     env,

@@ -66,7 +66,11 @@ impl Task {
     /// The streams that it wrote.
     #[must_use]
     pub fn streams(&self) -> Vec<Stream> {
-        let parsed = self.outcome.outs.iter().filter_map(|(_, bytes)| parse(bytes));
+        let parsed = self
+            .outcome
+            .outs
+            .iter()
+            .filter_map(|(_, bytes)| parse(bytes));
         parsed.flatten().collect()
     }
 }
@@ -88,7 +92,9 @@ impl Past {
         self.bytes += task.size();
         self.tasks.push_back(Arc::new(task));
         while self.bytes > KEPT {
-            let Some(oldest) = self.tasks.pop_front() else { return };
+            let Some(oldest) = self.tasks.pop_front() else {
+                return;
+            };
             self.bytes = self.bytes.saturating_sub(oldest.size());
         }
     }
@@ -120,7 +126,11 @@ impl Past {
 
     /// All tasks for which this holds.
     pub fn tasks(&self, wanted: impl Fn(&Task) -> bool) -> Vec<Arc<Task>> {
-        self.tasks.iter().filter(|task| wanted(task)).map(Arc::clone).collect()
+        self.tasks
+            .iter()
+            .filter(|task| wanted(task))
+            .map(Arc::clone)
+            .collect()
     }
 
     /// Releases for which this holds, by their session.

@@ -68,9 +68,12 @@ impl Recorder {
         Arc::default()
     }
 
-    /// Arms a mutation for the next place but `skip` where it can be applied; false if there is no such mutation.
+    /// Arms a mutation for the next place but `skip` where it can be applied; false if there is no
+    /// such mutation.
     pub fn arm(&self, mutation: &str, seed: u64, skip: u64) -> bool {
-        let Some(mutation) = named(mutation) else { return false };
+        let Some(mutation) = named(mutation) else {
+            return false;
+        };
         self.lock().armed = Some(Armed {
             mutation,
             rng: Rng::new(seed),
@@ -90,12 +93,19 @@ impl Recorder {
             .unwrap_or_else(PoisonError::into_inner);
         let mut state = waited.0;
         if state.beside > 0 {
-            state.faults.push("hang: a run beside a task does not end".to_owned());
+            state
+                .faults
+                .push("hang: a run beside a task does not end".to_owned());
         }
-        state.armed.take().map(|armed| armed.report).unwrap_or_default()
+        state
+            .armed
+            .take()
+            .map(|armed| armed.report)
+            .unwrap_or_default()
     }
 
-    /// What an engine did since the last call that none may do, whatever it is applied: it gave no answer in time.
+    /// What an engine did since the last call that none may do, whatever it is applied: it gave no
+    /// answer in time.
     pub fn faults(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().faults)
     }
@@ -119,28 +129,41 @@ impl Recorder {
     }
 
     pub(crate) fn attest(&self, attest: &mut Attest) {
-        self.apply("ATTEST", attest, |mutation, value, past, rng| match mutation {
-            Mutation::Attest(apply) => apply(value, past, rng),
-            _ => None,
-        });
+        self.apply(
+            "ATTEST",
+            attest,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Attest(apply) => apply(value, past, rng),
+                _ => None,
+            },
+        );
     }
 
     pub(crate) fn evidence(&self, evidence: &mut EngineEvidence) {
-        self.apply("EVIDENCE", evidence, |mutation, value, past, rng| match mutation {
-            Mutation::Evidence(apply) => apply(value, past, rng),
-            _ => None,
-        });
+        self.apply(
+            "EVIDENCE",
+            evidence,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Evidence(apply) => apply(value, past, rng),
+                _ => None,
+            },
+        );
     }
 
     /// Whether the mutation was applied.
     pub(crate) fn release(&self, release: &mut Option<Release>, session: &[u8]) -> bool {
-        self.apply("RELEASE", release, |mutation, value, past, rng| match mutation {
-            Mutation::Release(apply) => apply(value, session, past, rng),
-            _ => None,
-        })
+        self.apply(
+            "RELEASE",
+            release,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Release(apply) => apply(value, session, past, rng),
+                _ => None,
+            },
+        )
     }
 
-    /// The mutation about a task's key release once more, when the engine asks for what it did not get by the first.
+    /// The mutation about a task's key release once more, when the engine asks for what it did not
+    /// get by the first.
     pub(crate) fn release_again(&self, release: &mut Option<Release>, session: &[u8]) {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
@@ -156,10 +179,14 @@ impl Recorder {
             armed.report.served += 1;
         }
         let position = position("START", start);
-        self.apply(&position, start, |mutation, value, past, rng| match mutation {
-            Mutation::Start(apply) => apply(value, past, rng),
-            _ => None,
-        });
+        self.apply(
+            &position,
+            start,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Start(apply) => apply(value, past, rng),
+                _ => None,
+            },
+        );
     }
 
     /// Keeps another attempt of a finished task.
@@ -178,11 +205,19 @@ impl Recorder {
     pub(crate) fn wants_inputs(&self) -> bool {
         let state = self.lock();
         let armed = state.armed.as_ref();
-        armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Inputs(_) | Mutation::Duplicate(_)))
+        armed.is_some_and(|armed| {
+            matches!(armed.mutation, Mutation::Inputs(_) | Mutation::Duplicate(_))
+        })
     }
 
-    /// The inputs of a second run of this task, if there is to be one. Whoever gets it has to say how it ended.
-    pub(crate) fn duplicate(&self, inputs: &Inputs, asked: u32, start: &Start) -> Option<Duplicate> {
+    /// The inputs of a second run of this task, if there is to be one. Whoever gets it has to say
+    /// how it ended.
+    pub(crate) fn duplicate(
+        &self,
+        inputs: &Inputs,
+        asked: u32,
+        start: &Start,
+    ) -> Option<Duplicate> {
         let apply = self.due(|mutation| match mutation {
             Mutation::Duplicate(apply) => Some(apply),
             _ => None,
@@ -192,7 +227,11 @@ impl Recorder {
         let what = apply(&mut inputs, asked, &mut state.armed.as_mut()?.rng)?;
         state.beside += 1;
         let position = position("beside", start);
-        Some(Duplicate { inputs, position, what })
+        Some(Duplicate {
+            inputs,
+            position,
+            what,
+        })
     }
 
     /// How a second run ended. `read`: the engine asked for the input that was altered.
@@ -212,20 +251,28 @@ impl Recorder {
 
     pub(crate) fn input(&self, inputs: &mut Inputs, asked: u32, start: &Start) {
         let position = position(&format!("input {asked}"), start);
-        self.apply(&position, inputs, |mutation, value, past, rng| match mutation {
-            Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => {
-                apply(value, asked, &View { start, past }, rng)
-            }
-            _ => None,
-        });
+        self.apply(
+            &position,
+            inputs,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => {
+                    apply(value, asked, &View { start, past }, rng)
+                }
+                _ => None,
+            },
+        );
     }
 
     pub(crate) fn outcome(&self, outcome: &mut Outcome, start: &Start) {
         let position = position("outcome", start);
-        self.apply(&position, outcome, |mutation, value, past, rng| match mutation {
-            Mutation::Outcome(apply) => apply(value, &View { start, past }, rng),
-            _ => None,
-        });
+        self.apply(
+            &position,
+            outcome,
+            |mutation, value, past, rng| match mutation {
+                Mutation::Outcome(apply) => apply(value, &View { start, past }, rng),
+                _ => None,
+            },
+        );
     }
 
     /// Whether this task is to be run a second time.
@@ -244,11 +291,14 @@ impl Recorder {
         });
     }
 
-    /// Whether this task's answer is to be changed for another engine's, if one is at hand. Asked until it was.
+    /// Whether this task's answer is to be changed for another engine's, if one is at hand. Asked
+    /// until it was.
     pub(crate) fn exchange(&self) -> bool {
         let state = self.lock();
         let armed = state.armed.as_ref();
-        armed.is_some_and(|armed| matches!(armed.mutation, Mutation::Exchange) && armed.report.what.is_none())
+        armed.is_some_and(|armed| {
+            matches!(armed.mutation, Mutation::Exchange) && armed.report.what.is_none()
+        })
     }
 
     /// Notes that it was.
@@ -257,14 +307,18 @@ impl Recorder {
         self.report(&position, |_, _| Some(format!("the answer of {with}")));
     }
 
-    /// What is said when the engine asks for an input, and in which words it is noted when it was said.
+    /// What is said when the engine asks for an input, and in which words it is noted when it was
+    /// said.
     pub(crate) fn midway(&self, asked: u32, start: &Start) -> Option<(Sent, String)> {
         let apply = self.due(|mutation| match mutation {
             Mutation::Midway(apply) => Some(apply),
             _ => None,
         })?;
         let (sent, what) = apply(asked, &mut self.lock().armed.as_mut()?.rng);
-        Some((sent, format!("{}: {what}", position(&format!("NEED {asked}"), start))))
+        Some((
+            sent,
+            format!("{}: {what}", position(&format!("NEED {asked}"), start)),
+        ))
     }
 
     /// The same before START.
@@ -296,8 +350,8 @@ impl Recorder {
         }
     }
 
-    /// A mutation of this place is due: one is armed, nobody has set out to apply it, and as many places were spared as it was to
-    /// spare. Whoever gets it has to apply it.
+    /// A mutation of this place is due: one is armed, nobody has set out to apply it, and as many
+    /// places were spared as it was to spare. Whoever gets it has to apply it.
     fn due<T>(&self, of_this_task: impl FnOnce(Mutation) -> Option<T>) -> Option<T> {
         let mut state = self.lock();
         let armed = state.armed.as_mut()?;
@@ -313,12 +367,13 @@ impl Recorder {
         let mut state = self.lock();
         if let Some(armed) = state.armed.as_mut() {
             let mutation = armed.mutation;
-            armed.report.what = apply(mutation, &mut armed.rng).map(|what| format!("{position}: {what}"));
+            armed.report.what =
+                apply(mutation, &mut armed.rng).map(|what| format!("{position}: {what}"));
         }
     }
 
-    /// Applies the armed mutation to `value`, if it is one of this place, has something to bite on here, and was not applied before;
-    /// whether it did.
+    /// Applies the armed mutation to `value`, if it is one of this place, has something to bite on
+    /// here, and was not applied before; whether it did.
     fn apply<T: Clone + PartialEq>(
         &self,
         position: &str,
@@ -327,7 +382,9 @@ impl Recorder {
     ) -> bool {
         let mut state = self.lock();
         let State { armed, past, .. } = &mut *state;
-        let Some(armed) = armed.as_mut() else { return false };
+        let Some(armed) = armed.as_mut() else {
+            return false;
+        };
         let mut altered = value.clone();
         let mut rng = armed.rng.clone();
         let did = of_this_task(armed.mutation, &mut altered, past, &mut rng);
@@ -351,7 +408,10 @@ impl Recorder {
 }
 
 fn position(what: &str, start: &Start) -> String {
-    format!("{what} of stage {} partition {}", start.stage, start.partition)
+    format!(
+        "{what} of stage {} partition {}",
+        start.stage, start.partition
+    )
 }
 
 #[cfg(test)]

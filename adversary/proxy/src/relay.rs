@@ -1,8 +1,9 @@
 //! One connection of an executor, relayed to the engine message by message.
 //!
-//! The executor only ever answers, and the engine drives: so one thread reads the engine and acts, and a second one hands over what the
-//! executor says and notices when it closes. A task's inputs are fetched whole before the engine gets the first byte, and its streams are held
-//! until it ends: mutations are applied to whole things.
+//! The executor only ever answers, and the engine drives: so one thread reads the engine and acts,
+//! and a second one hands over what the executor says and notices when it closes. A task's inputs
+//! are fetched whole before the engine gets the first byte, and its streams are held until it ends:
+//! mutations are applied to whole things.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,9 @@ use std::{
     time::Duration,
 };
 
-use coffer_protocol::wire::{Attest, Done, EngineEvidence, Failed, Need, NeedKeys, Release, Start, TaskMessage};
+use coffer_protocol::wire::{
+    Attest, Done, EngineEvidence, Failed, Need, NeedKeys, Release, Start, TaskMessage,
+};
 use prost::Message as _;
 
 use crate::{
@@ -204,7 +207,10 @@ impl Conversation {
                 return Ok(());
             }
         };
-        let mut outcome = Outcome { outs: task.outs, end };
+        let mut outcome = Outcome {
+            outs: task.outs,
+            end,
+        };
         let true_task = Task {
             start: truth.clone(),
             inputs: task.true_inputs,
@@ -247,14 +253,17 @@ impl Conversation {
             Ok(second) => second.done().is_some().then_some(second),
             Err(error) => {
                 if hung(&error) {
-                    self.relay.recorder.fault("hang: a second run of a task does not end");
+                    self.relay
+                        .recorder
+                        .fault("hang: a second run of a task does not end");
                 }
                 None
             }
         }
     }
 
-    /// Says a message to the engine. One that has closed may have said why: that is still to be heard.
+    /// Says a message to the engine. One that has closed may have said why: that is still to be
+    /// heard.
     fn apply(&mut self, message: &Message) -> io::Result<()> {
         match write(&mut self.back, message) {
             Err(error) if closed(&error) => Ok(()),
@@ -310,7 +319,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// NEED_KEYS, and the executor's answer. Who lied about the release that came with the task goes on lying.
+    /// NEED_KEYS, and the executor's answer. Who lied about the release that came with the task
+    /// goes on lying.
     fn keys(&mut self, message: &Message, withheld: bool) -> io::Result<()> {
         let session = NeedKeys::decode(message.payload.as_slice())?.session;
         write(&mut self.front, message)?;
@@ -322,7 +332,9 @@ impl Conversation {
         } else {
             self.relay.recorder.release(&mut release, &session);
         }
-        self.relay.recorder.past(|past| past.keep_release(&session, &truth));
+        self.relay
+            .recorder
+            .past(|past| past.keep_release(&session, &truth));
         let release = release.unwrap_or_default();
         self.apply(&Message::of(TaskMessage::Release, release.encode_to_vec()))
     }
@@ -386,11 +398,17 @@ impl Running {
 /// Whether the engine gave no answer in time.
 #[must_use]
 pub fn hung(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
 }
 
 fn closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 /// A second run of a task beside the first.
@@ -435,8 +453,8 @@ fn send(front: &mut UnixStream, outcome: &Outcome) -> io::Result<()> {
     write(front, &last)
 }
 
-/// Runs a task once more, on a connection of its own, with all that is known of it: its inputs and its session's key
-/// releases.
+/// Runs a task once more, on a connection of its own, with all that is known of it: its inputs and
+/// its session's key releases.
 pub fn again(relay: &Relay, start: &Start, inputs: Inputs) -> io::Result<Outcome> {
     let mut running = Running {
         inputs,
@@ -453,7 +471,10 @@ fn rerun(relay: &Relay, start: &Start, running: &mut Running) -> io::Result<End>
     let mut back = UnixStream::connect(&relay.engine)?;
     back.set_read_timeout(Some(HANGS))?;
     back.set_write_timeout(Some(HANGS))?;
-    write(&mut back, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
+    write(
+        &mut back,
+        &Message::of(TaskMessage::Start, start.encode_to_vec()),
+    )?;
     let mut releases = relay
         .recorder
         .past(|past| past.releases(|session| session == start.session))
@@ -465,7 +486,10 @@ fn rerun(relay: &Relay, start: &Start, running: &mut Running) -> io::Result<End>
             write(&mut back, &running.piece(asked))?;
         } else if message.is(TaskMessage::NeedKeys) {
             let release = releases.next().unwrap_or_default();
-            write(&mut back, &Message::of(TaskMessage::Release, release.encode_to_vec()))?;
+            write(
+                &mut back,
+                &Message::of(TaskMessage::Release, release.encode_to_vec()),
+            )?;
         } else if message.is(TaskMessage::Out) {
             running.out(&message)?;
         } else if message.is(TaskMessage::Done) {
@@ -478,7 +502,8 @@ fn rerun(relay: &Relay, start: &Start, running: &mut Running) -> io::Result<End>
     }
 }
 
-/// Says bytes to an engine on a connection of their own, and hears out what comes, for a while. Fails if they were not said.
+/// Says bytes to an engine on a connection of their own, and hears out what comes, for a while.
+/// Fails if they were not said.
 fn beside(engine: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut back = UnixStream::connect(engine)?;
     back.set_read_timeout(Some(PATIENCE))?;
@@ -518,7 +543,10 @@ mod tests {
     #[test]
     fn a_duplicate_that_an_engine_accepts_is_reported() {
         for (to_the_end, end) in [(true, "done"), (false, "done in part")] {
-            let folder = std::env::temp_dir().join(format!("coffer-duplicate-{}-{to_the_end}", std::process::id()));
+            let folder = std::env::temp_dir().join(format!(
+                "coffer-duplicate-{}-{to_the_end}",
+                std::process::id()
+            ));
             let _ = std::fs::remove_file(&folder);
             let engine = credulous(UnixListener::bind(&folder).unwrap(), to_the_end);
             let relay = Relay {

@@ -29,7 +29,9 @@ impl Stream {
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = self.preamble.clone();
-        self.frames.iter().for_each(|frame| out.extend_from_slice(frame));
+        self.frames
+            .iter()
+            .for_each(|frame| out.extend_from_slice(frame));
         out
     }
 }

@@ -1,9 +1,11 @@
 //! `coffer-tpm-quote`: has the machine's TPM quote all PCRs of its SHA-256 bank.
 //!
-//! `quote` reads 32 bytes of report data on standard input and writes the evidence that `coffer-attest` reads (its module `tpm` says
-//! how it is laid out). `ak` prints what a policy pins: the attestation key and the PCRs. The key is a restricted P-256 key, a
-//! primary one of the endorsement hierarchy: the TPM makes the same key again each time, and nothing is stored in it. Which TPM
-//! is used, TPM2TOOLS_TCTI or TCTI says; else it is /dev/tpmrm0. A program of its own, so that no enclave links the TPM's library.
+//! `quote` reads 32 bytes of report data on standard input and writes the evidence that
+//! `coffer-attest` reads (its module `tpm` says how it is laid out). `ak` prints what a policy
+//! pins: the attestation key and the PCRs. The key is a restricted P-256 key, a primary one of the
+//! endorsement hierarchy: the TPM makes the same key again each time, and nothing is stored in it.
+//! Which TPM is used, TPM2TOOLS_TCTI or TCTI says; else it is /dev/tpmrm0. A program of its own, so
+//! that no enclave links the TPM's library.
 #![cfg_attr(
     not(test),
     deny(
@@ -32,8 +34,9 @@ use tss_esapi::{
         resource_handles::Hierarchy,
     },
     structures::{
-        Data, EccPoint, EccScheme, HashScheme, KeyDerivationFunctionScheme, PcrSelectionList, PcrSlot, Public,
-        PublicBuilder, PublicEccParametersBuilder, SignatureScheme, SymmetricDefinitionObject,
+        Data, EccPoint, EccScheme, HashScheme, KeyDerivationFunctionScheme, PcrSelectionList,
+        PcrSlot, Public, PublicBuilder, PublicEccParametersBuilder, SignatureScheme,
+        SymmetricDefinitionObject,
     },
     traits::Marshall,
 };
@@ -41,7 +44,8 @@ use tss_esapi::{
 const USAGE: &str = "\
 Has the machine's TPM quote its PCRs for coffer-engine
 
-Usage: coffer-tpm-quote quote    32 bytes of report data on standard input, evidence on standard output
+Usage: coffer-tpm-quote quote    32 bytes of report data on standard input, evidence on standard \
+output
        coffer-tpm-quote ak       print the attestation key and the PCRs, as a policy pins them
        coffer-tpm-quote public   the attestation key's public area (TPMT_PUBLIC) on standard output
 
@@ -82,7 +86,12 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+    let done = match arguments
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
         ["quote"] => quote(),
         ["ak"] => show(),
         ["public"] => public(),
@@ -99,7 +108,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: the TPM made no quote: {error}");
-            eprintln!("hint: the engine's user needs rights to /dev/tpmrm0, or TCTI must name another TPM");
+            eprintln!(
+                "hint: the engine's user needs rights to /dev/tpmrm0, or TCTI must name another TPM"
+            );
             ExitCode::FAILURE
         }
     }
@@ -138,7 +149,10 @@ impl Tpm {
         let mut pcrs = Vec::new();
         for (number, slot) in (0_u8..).zip(SLOTS) {
             let (_, _, values) = self.context.pcr_read(selection(&[slot])?)?;
-            let value = values.value().first().ok_or("the TPM has no SHA-256 bank of PCRs")?;
+            let value = values
+                .value()
+                .first()
+                .ok_or("the TPM has no SHA-256 bank of PCRs")?;
             pcrs.push((number, value.to_vec()));
         }
         Ok(pcrs)
@@ -191,20 +205,29 @@ fn quote() -> Outcome<()> {
     let mut report_data = Vec::new();
     std::io::stdin().take(64).read_to_end(&mut report_data)?;
     if report_data.len() != REPORT_DATA {
-        return Err(format!("{} bytes of report data, not {REPORT_DATA}", report_data.len()).into());
+        return Err(format!(
+            "{} bytes of report data, not {REPORT_DATA}",
+            report_data.len()
+        )
+        .into());
     }
     let mut tpm = Tpm::open()?;
     let pcrs = tpm.pcrs()?;
     let (key, data) = (tpm.key, Data::try_from(report_data)?);
-    let (quote, signature) = tpm
-        .context
-        .execute_with_nullauth_session(|context| context.quote(key, data, SignatureScheme::Null, selection(&SLOTS)?))?;
+    let (quote, signature) = tpm.context.execute_with_nullauth_session(|context| {
+        context.quote(key, data, SignatureScheme::Null, selection(&SLOTS)?)
+    })?;
     let values: Vec<u8> = pcrs
         .into_iter()
         .flat_map(|(number, value)| [vec![number], value].concat())
         .collect();
     let mut evidence = MAGIC.to_vec();
-    for part in [tpm.public.clone(), quote.marshall()?, signature.marshall()?, values] {
+    for part in [
+        tpm.public.clone(),
+        quote.marshall()?,
+        signature.marshall()?,
+        values,
+    ] {
         evidence.extend(u32::try_from(part.len())?.to_be_bytes());
         evidence.extend(part);
     }

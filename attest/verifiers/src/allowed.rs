@@ -3,7 +3,12 @@
 use coffer_custody::{Checks, policy::attestation::Hex};
 
 /// Notes whether a value is on a list. An empty list allows nothing.
-pub(crate) fn one_of<const N: usize>(checks: &mut Checks, name: &str, found: &[u8; N], allowed: &[Hex<N>]) -> bool {
+pub(crate) fn one_of<const N: usize>(
+    checks: &mut Checks,
+    name: &str,
+    found: &[u8; N],
+    allowed: &[Hex<N>],
+) -> bool {
     let passed = allowed.iter().any(|one| one.0 == *found);
     let wanted = match (passed, allowed.len()) {
         (true, _) => String::new(),
@@ -35,5 +40,9 @@ pub(crate) fn report_data(checks: &mut Checks, found: &[u8], expected: &[u8]) ->
     } else {
         ", which is not for this owner, engine key and challenge"
     };
-    checks.note("report_data", passed, format!("{}{wanted}", hex::encode(found)))
+    checks.note(
+        "report_data",
+        passed,
+        format!("{}{wanted}", hex::encode(found)),
+    )
 }

@@ -1,7 +1,9 @@
-//! What quotes of SGX and TDX have in common: Intel's signatures, the state of the platform, and the collateral for both.
+//! What quotes of SGX and TDX have in common: Intel's signatures, the state of the platform, and
+//! the collateral for both.
 //!
-//! Collateral is a file `KIND-FMSPC.json` (`sgx-00606a000000.json`) in the policy's folder, with what Intel's provisioning
-//! certification service says of that model of platform, as dcap-qvl's `QuoteCollateralV3` is written as JSON.
+//! Collateral is a file `KIND-FMSPC.json` (`sgx-00606a000000.json`) in the policy's folder, with
+//! what Intel's provisioning certification service says of that model of platform, as dcap-qvl's
+//! `QuoteCollateralV3` is written as JSON.
 
 use std::{fmt::Write, fs::File, io::Read, path::Path};
 
@@ -29,7 +31,11 @@ pub(crate) fn parse(kind: EvidenceKind, report: &[u8], checks: &mut Checks) -> O
         checks.note("form", false, "something follows the quote");
         return None;
     }
-    checks.note("form", true, format!("quote of version {}", quote.header.version));
+    checks.note(
+        "form",
+        true,
+        format!("quote of version {}", quote.header.version),
+    );
     Some(quote)
 }
 
@@ -66,15 +72,30 @@ pub(crate) fn platform(
             let mut causes = String::new();
             for cause in error.chain() {
                 // Writing to a String cannot fail.
-                let _ = write!(causes, "{}{cause}", if causes.is_empty() { "" } else { ": " });
+                let _ = write!(
+                    causes,
+                    "{}{cause}",
+                    if causes.is_empty() { "" } else { ": " }
+                );
             }
-            checks.note("signature", false, causes.chars().take(300).collect::<String>());
+            checks.note(
+                "signature",
+                false,
+                causes.chars().take(300).collect::<String>(),
+            );
             return;
         }
     };
-    checks.note("signature", true, "by the processor, under Intel's root certificate");
+    checks.note(
+        "signature",
+        true,
+        "by the processor, under Intel's root certificate",
+    );
     collateral_age(policy, &collateral, now, checks);
-    let accepted = tcb.states.iter().any(|state| format!("{state:?}") == verified.status);
+    let accepted = tcb
+        .states
+        .iter()
+        .any(|state| format!("{state:?}") == verified.status);
     let more = if accepted {
         ""
     } else {
@@ -98,8 +119,13 @@ pub(crate) fn platform(
 }
 
 /// The collateral for a quote, and its file's name.
-fn collateral(kind: EvidenceKind, policy: &Attestation, quote: &Quote) -> Result<(QuoteCollateralV3, String), String> {
-    let fmspc = quote_fmspc(quote).map_err(|_| "the quote does not name its platform".to_owned())?;
+fn collateral(
+    kind: EvidenceKind,
+    policy: &Attestation,
+    quote: &Quote,
+) -> Result<(QuoteCollateralV3, String), String> {
+    let fmspc =
+        quote_fmspc(quote).map_err(|_| "the quote does not name its platform".to_owned())?;
     let name = format!("{kind}-{}.json", hex::encode(fmspc));
     let folder = policy
         .collateral
@@ -113,7 +139,9 @@ fn collateral(kind: EvidenceKind, policy: &Attestation, quote: &Quote) -> Result
 /// Reads a file of bounded length.
 pub(crate) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_COLLATERAL).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(MAX_COLLATERAL)
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -124,7 +152,12 @@ struct Issued {
 }
 
 /// Both signed parts must be young enough. That they have not expired is part of `signature`.
-fn collateral_age(policy: &Attestation, collateral: &QuoteCollateralV3, now: u64, checks: &mut Checks) {
+fn collateral_age(
+    policy: &Attestation,
+    collateral: &QuoteCollateralV3,
+    now: u64,
+    checks: &mut Checks,
+) {
     let issued = |text: &str| {
         let issued: Issued = serde_json::from_str(text).ok()?;
         u64::try_from(issued.issue_date.timestamp()).ok()
@@ -143,5 +176,9 @@ fn collateral_age(policy: &Attestation, collateral: &QuoteCollateralV3, now: u64
     let age = now.saturating_sub(oldest) / DAY;
     let most = u64::from(policy.max_collateral_age_days);
     let passed = age <= most && oldest <= now.saturating_add(DAY);
-    checks.note("collateral_age", passed, format!("{age} days, {most} are allowed"));
+    checks.note(
+        "collateral_age",
+        passed,
+        format!("{age} days, {most} are allowed"),
+    );
 }

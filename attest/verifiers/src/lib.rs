@@ -1,9 +1,12 @@
-//! The verifiers of TEEs' evidence: one module per kind, each from a report that a host may have made up to a list of named checks.
+//! The verifiers of TEEs' evidence: one module per kind, each from a report that a host may have
+//! made up to a list of named checks.
 //!
-//! Quotes of SGX and TDX are checked by `dcap-qvl`, reports of SEV-SNP by `sev`, a TPM's quotes here, with `ring`'s signatures.
-//! Nothing is fetched: certificates, lists of revoked ones and TCB levels come from the policy's folder of collateral, the time from who asks.
-//! Each module checks all that it can, so that a person sees the whole picture; what was not checked is missing from the
-//! list, and `Checks::verdict` refuses a list that misses anything. Not here: whether a kind is accepted, and whether a challenge is fresh.
+//! Quotes of SGX and TDX are checked by `dcap-qvl`, reports of SEV-SNP by `sev`, a TPM's quotes
+//! here, with `ring`'s signatures. Nothing is fetched: certificates, lists of revoked ones and TCB
+//! levels come from the policy's folder of collateral, the time from who asks. Each module checks
+//! all that it can, so that a person sees the whole picture; what was not checked is missing from
+//! the list, and `Checks::verdict` refuses a list that misses anything. Not here: whether a kind is
+//! accepted, and whether a challenge is fresh.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -35,7 +38,8 @@ const MAX_REPORT: usize = 128 << 10;
 /// Answers a question.
 pub fn answer(question: &Question) -> Result<Answer, &'static str> {
     let kind = question.kind().ok_or("there is no such kind of evidence")?;
-    let report = hex::decode(&question.report).map_err(|_| "the report is not in hexadecimal digits")?;
+    let report =
+        hex::decode(&question.report).map_err(|_| "the report is not in hexadecimal digits")?;
     let mut expected = [0; 64];
     for (to, from) in expected.iter_mut().zip(question.expected.0) {
         *to = from;
@@ -46,12 +50,22 @@ pub fn answer(question: &Question) -> Result<Answer, &'static str> {
     })
 }
 
-/// Checks a report. `expected` is the whole field of report data, as the TEE has it; a TPM signs its first 32 bytes. `now` is
-/// in seconds since 1970.
-pub fn check(kind: EvidenceKind, policy: &Attestation, report: &[u8], expected: &[u8; 64], now: u64) -> Checks {
+/// Checks a report. `expected` is the whole field of report data, as the TEE has it; a TPM signs
+/// its first 32 bytes. `now` is in seconds since 1970.
+pub fn check(
+    kind: EvidenceKind,
+    policy: &Attestation,
+    report: &[u8],
+    expected: &[u8; 64],
+    now: u64,
+) -> Checks {
     let mut checks = Checks::new();
     if report.len() > MAX_REPORT {
-        checks.note("form", false, format!("{} bytes are no report", report.len()));
+        checks.note(
+            "form",
+            false,
+            format!("{} bytes are no report", report.len()),
+        );
         return checks;
     }
     match kind {

@@ -1,4 +1,5 @@
-//! `coffer-attest`: reads a question on standard input, answers it on standard output. See the crate coffer-attest.
+//! `coffer-attest`: reads a question on standard input, answers it on standard output. See the
+//! crate coffer-attest.
 
 use std::{
     io::{Read, Write},
@@ -20,7 +21,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     let mut question = Vec::new();
-    std::io::stdin().take(MAX_QUESTION).read_to_end(&mut question)?;
+    std::io::stdin()
+        .take(MAX_QUESTION)
+        .read_to_end(&mut question)?;
     let answer = coffer_verifiers::answer(&serde_json::from_slice(&question)?)?;
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
     Ok(())

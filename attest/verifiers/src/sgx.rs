@@ -10,7 +10,13 @@ use crate::{allowed, dcap};
 const INIT: u8 = 1;
 const DEBUG: u8 = 2;
 
-pub(crate) fn check(policy: &Attestation, report: &[u8], expected: &[u8; 64], now: u64, checks: &mut Checks) {
+pub(crate) fn check(
+    policy: &Attestation,
+    report: &[u8],
+    expected: &[u8; 64],
+    now: u64,
+    checks: &mut Checks,
+) {
     let Some(quote) = dcap::parse(EvidenceKind::Sgx, report, checks) else {
         return;
     };

@@ -1,9 +1,12 @@
-//! SEV-SNP: an attestation report of 1,184 bytes, and behind it, if the host gave them, the chip's certificates.
+//! SEV-SNP: an attestation report of 1,184 bytes, and behind it, if the host gave them, the chip's
+//! certificates.
 //!
-//! The report is signed by a key of the chip, the VCEK, whose certificate AMD signed for this chip and these versions of firmware.
-//! It comes with the report, or is in the policy's folder as `vcek-CHIP-TCB.der`, both in hexadecimal digits as they are in the
-//! report. Roots for Milan, Genoa and Turin are built in. A report under a VLEK, a cloud's own key, is refused. AMD's names and
-//! layouts: SEV Secure Nested Paging Firmware ABI (56860), VCEK Certificate and KDS Interface (57230).
+//! The report is signed by a key of the chip, the VCEK, whose certificate AMD signed for this chip
+//! and these versions of firmware. It comes with the report, or is in the policy's folder as
+//! `vcek-CHIP-TCB.der`, both in hexadecimal digits as they are in the report. Roots for Milan,
+//! Genoa and Turin are built in. A report under a VLEK, a cloud's own key, is refused. AMD's names
+//! and layouts: SEV Secure Nested Paging Firmware ABI (56860), VCEK Certificate and KDS Interface
+//! (57230).
 
 mod certificate;
 
@@ -23,7 +26,13 @@ const LENGTH: usize = 1184;
 /// Both numbers of the signature have 72 bytes, least significant first, of which P-384 needs 48.
 const SIGNATURE_ENDS: [std::ops::Range<usize>; 2] = [0x2d0..0x2e8, 0x318..0x330];
 
-pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], now: u64, checks: &mut Checks) {
+pub(crate) fn check(
+    policy: &Attestation,
+    evidence: &[u8],
+    expected: &[u8; 64],
+    now: u64,
+    checks: &mut Checks,
+) {
     let Some((raw, table)) = evidence.split_at_checked(LENGTH) else {
         checks.note("form", false, "too short for a report");
         return;
@@ -36,22 +45,39 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
             return;
         }
     };
-    // What is signed is what was parsed, written again: a byte that parsing drops would else be nobody's.
+    // What is signed is what was parsed, written again: a byte that parsing drops would else be
+    // nobody's.
     let written_again = report.to_bytes().is_ok_and(|again| again.as_slice() == raw);
-    let zeros = |range: std::ops::Range<usize>| raw.get(range).is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
+    let zeros = |range: std::ops::Range<usize>| {
+        raw.get(range)
+            .is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+    };
     if !written_again || !SIGNATURE_ENDS.into_iter().all(zeros) {
         checks.note("form", false, "a report with bytes in reserved places");
         return;
     }
-    checks.note("form", true, format!("report of version {}", report.version));
+    checks.note(
+        "form",
+        true,
+        format!("report of version {}", report.version),
+    );
     match certificate::find(policy, raw, table, &report, now) {
         Ok(found) => {
-            checks.note("certificate", true, format!("of this chip, {}", found.product));
-            let signed = report.key_info.signing_key() == 0 && (&found.vcek, &report).verify().is_ok();
+            checks.note(
+                "certificate",
+                true,
+                format!("of this chip, {}", found.product),
+            );
+            let signed =
+                report.key_info.signing_key() == 0 && (&found.vcek, &report).verify().is_ok();
             checks.note(
                 "signature",
                 signed,
-                if signed { "by the chip" } else { "not by the chip" },
+                if signed {
+                    "by the chip"
+                } else {
+                    "not by the chip"
+                },
             );
         }
         Err(why) => {
@@ -76,7 +102,12 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
         report.vmpl <= pins.max_vmpl,
         format!("{}, at most {}", report.vmpl, pins.max_vmpl),
     );
-    allowed::one_of(checks, "measurement", &report.measurement, &pins.measurement);
+    allowed::one_of(
+        checks,
+        "measurement",
+        &report.measurement,
+        &pins.measurement,
+    );
     let zeros = vec![Hex([0; 32])];
     allowed::one_of(
         checks,
@@ -87,10 +118,15 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
     allowed::report_data(checks, &report.report_data, expected);
 }
 
-/// The versions under which the report was signed, those that firmware cannot go below, and those at launch.
+/// The versions under which the report was signed, those that firmware cannot go below, and those
+/// at launch.
 fn tcb(least: Option<&SnpTcb>, report: &AttestationReport, checks: &mut Checks) {
     let Some(least) = least else {
-        checks.note("tcb", false, "the policy has no min_tcb, so none is accepted");
+        checks.note(
+            "tcb",
+            false,
+            "the policy has no min_tcb, so none is accepted",
+        );
         return;
     };
     let enough = |found: &TcbVersion| {

@@ -6,7 +6,13 @@ use dcap_qvl::quote::TDAttributes;
 
 use crate::{allowed, dcap};
 
-pub(crate) fn check(policy: &Attestation, report: &[u8], expected: &[u8; 64], now: u64, checks: &mut Checks) {
+pub(crate) fn check(
+    policy: &Attestation,
+    report: &[u8],
+    expected: &[u8; 64],
+    now: u64,
+    checks: &mut Checks,
+) {
     let Some(quote) = dcap::parse(EvidenceKind::Tdx, report, checks) else {
         return;
     };
@@ -37,7 +43,12 @@ pub(crate) fn check(policy: &Attestation, report: &[u8], expected: &[u8; 64], no
     );
     match &pins.attributes {
         Some(_) => {
-            allowed::one_of_if(checks, "attributes", &machine.td_attributes, pins.attributes.as_ref());
+            allowed::one_of_if(
+                checks,
+                "attributes",
+                &machine.td_attributes,
+                pins.attributes.as_ref(),
+            );
         }
         None => {
             let more = match attributes.sec.migratable {

@@ -1,5 +1,5 @@
-//! Recorded evidence of real machines, as it is, aged, cut, flipped and held against other policies. Where it comes from:
-//! vectors/README.md.
+//! Recorded evidence of real machines, as it is, aged, cut, flipped and held against other
+//! policies. Where it comes from: vectors/README.md.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,12 @@ const THEN: u64 = 1_750_420_000;
 const YEAR: u64 = 365 * 24 * 3600;
 
 fn vector(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)).unwrap()
+    std::fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/vectors")
+            .join(name),
+    )
+    .unwrap()
 }
 
 fn at<const N: usize>(report: &[u8], offset: usize) -> [u8; N] {
@@ -71,7 +76,13 @@ impl Case {
     }
 
     fn check(&self) -> Checks {
-        check(self.kind, &self.policy, &self.report, &self.expected, self.now)
+        check(
+            self.kind,
+            &self.policy,
+            &self.report,
+            &self.expected,
+            self.now,
+        )
     }
 
     fn passes(&self) -> bool {
@@ -87,7 +98,11 @@ impl Case {
             .filter(|check| !check.passed)
             .map(|check| check.name.clone())
             .collect();
-        assert_eq!(failed.is_empty(), checks.verdict(self.kind).is_ok(), "{checks:?}");
+        assert_eq!(
+            failed.is_empty(),
+            checks.verdict(self.kind).is_ok(),
+            "{checks:?}"
+        );
         failed
     }
 
@@ -107,7 +122,8 @@ fn failure<'a>(checks: &'a Checks, name: &str) -> Option<&'a str> {
 }
 
 fn sgx() -> Case {
-    let mut case = Case::new(EvidenceKind::Sgx, "sgx_quote", 368).with_collateral("sgx_quote_collateral.json");
+    let mut case =
+        Case::new(EvidenceKind::Sgx, "sgx_quote", 368).with_collateral("sgx_quote_collateral.json");
     case.policy.sgx.mrenclave = vec![Hex(at(&case.report, 112))];
     case.policy.sgx.tcb.states = vec![TcbState::ConfigurationAndSWHardeningNeeded];
     case.policy.sgx.tcb.advisories = advisories(&case);
@@ -119,11 +135,15 @@ fn advisories(case: &Case) -> Vec<String> {
     let checks = case.check();
     let found = failure(&checks, "advisories").unwrap_or_default();
     let (_, ids) = found.split_once(": ").unwrap_or_default();
-    ids.split(", ").filter(|id| !id.is_empty()).map(str::to_owned).collect()
+    ids.split(", ")
+        .filter(|id| !id.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn tdx() -> Case {
-    let case = Case::new(EvidenceKind::Tdx, "tdx_quote", 568).with_collateral("tdx_quote_collateral.json");
+    let case =
+        Case::new(EvidenceKind::Tdx, "tdx_quote", 568).with_collateral("tdx_quote_collateral.json");
     pinned(case, 0)
 }
 
@@ -139,7 +159,8 @@ fn pinned(mut case: Case, more: usize) -> Case {
 }
 
 fn snp() -> Case {
-    let mut case = Case::new(EvidenceKind::SevSnp, "report_milan.hex", 0x50).with_collateral("vcek_milan.der");
+    let mut case =
+        Case::new(EvidenceKind::SevSnp, "report_milan.hex", 0x50).with_collateral("vcek_milan.der");
     case.policy.sev_snp.measurement = vec![Hex(at(&case.report, 0x90))];
     case.policy.sev_snp.host_data = Some(vec![Hex(at(&case.report, 0xc0))]);
     case.policy.sev_snp.max_vmpl = 3;
@@ -241,8 +262,14 @@ fn a_debug_bit_is_seen_and_unsigned() {
         sgx.but(|case| case.report[48 + 48] &= !1),
         names(&["signature", "debug"])
     );
-    assert_eq!(tdx().but(|case| case.report[168] |= 1), names(&["signature", "debug"]));
-    assert_eq!(snp().but(|case| case.report[0x0a] |= 8), names(&["signature", "debug"]));
+    assert_eq!(
+        tdx().but(|case| case.report[168] |= 1),
+        names(&["signature", "debug"])
+    );
+    assert_eq!(
+        snp().but(|case| case.report[0x0a] |= 8),
+        names(&["signature", "debug"])
+    );
 }
 
 #[test]
@@ -253,7 +280,10 @@ fn states_and_advisories_must_be_accepted() {
         names(&["tcb"])
     );
     let open = &case.policy.sgx.tcb.advisories;
-    assert!(!open.is_empty(), "the recorded platform has open advisories");
+    assert!(
+        !open.is_empty(),
+        "the recorded platform has open advisories"
+    );
     assert_eq!(
         case.but(|case| drop(case.policy.sgx.tcb.advisories.pop())),
         names(&["advisories"])
@@ -264,14 +294,22 @@ fn states_and_advisories_must_be_accepted() {
 #[test]
 fn an_outdated_platform_is_refused() {
     let mut case = Case::new(EvidenceKind::Tdx, "tdx_quote_outdated", 6 + 568);
-    case = pinned(case.with_collateral("tdx_quote_outdated_collateral.json"), 6);
-    let text: serde_json::Value = serde_json::from_slice(&vector("tdx_quote_outdated_collateral.json")).unwrap();
+    case = pinned(
+        case.with_collateral("tdx_quote_outdated_collateral.json"),
+        6,
+    );
+    let text: serde_json::Value =
+        serde_json::from_slice(&vector("tdx_quote_outdated_collateral.json")).unwrap();
     let info: serde_json::Value = serde_json::from_str(text["tcb_info"].as_str().unwrap()).unwrap();
-    let issued: chrono::DateTime<chrono::Utc> = serde_json::from_value(info["issueDate"].clone()).unwrap();
+    let issued: chrono::DateTime<chrono::Utc> =
+        serde_json::from_value(info["issueDate"].clone()).unwrap();
     case.now = u64::try_from(issued.timestamp()).unwrap() + 24 * 3600;
     case.policy.tdx.tcb.states = vec![TcbState::OutOfDate, TcbState::OutOfDateConfigurationNeeded];
     assert_eq!(case.failures(), names(&["signature"]));
-    assert_eq!(failure(&case.check(), "signature"), Some("No matching TCB level found"));
+    assert_eq!(
+        failure(&case.check(), "signature"),
+        Some("No matching TCB level found")
+    );
 }
 
 /// Intel's list is signed: a level that is called better than it is, or not revoked, shows.
@@ -283,7 +321,12 @@ fn changed_collateral_is_refused() {
         (tdx(), "UpToDate", "OutOfDate"),
     ] {
         let folder = case.policy.collateral.clone().unwrap();
-        let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+        let file = std::fs::read_dir(folder)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap()
+            .path();
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.contains(from));
         std::fs::write(&file, text.replace(from, to)).unwrap();
@@ -293,7 +336,11 @@ fn changed_collateral_is_refused() {
 
 #[test]
 fn time_is_what_the_asker_says() {
-    for (case, check) in [(sgx(), "signature"), (tdx(), "signature"), (snp(), "certificate")] {
+    for (case, check) in [
+        (sgx(), "signature"),
+        (tdx(), "signature"),
+        (snp(), "certificate"),
+    ] {
         for now in [0, THEN - 12 * YEAR, THEN + 12 * YEAR, u64::MAX / 4] {
             let failed = case.but(|case| case.now = now);
             assert_eq!(
@@ -319,7 +366,10 @@ fn without_its_own_collateral_nothing_passes() {
         } else {
             "collateral"
         };
-        assert_eq!(case.but(|case| case.policy.collateral = None), names(&[name]));
+        assert_eq!(
+            case.but(|case| case.policy.collateral = None),
+            names(&[name])
+        );
         assert_eq!(
             case.but(|case| case.policy.collateral = Some("/nowhere".into())),
             names(&[name])
@@ -343,7 +393,9 @@ fn without_its_own_collateral_nothing_passes() {
 #[test]
 fn snp_is_pinned_in_every_part() {
     let case = snp();
-    let more = |change: &dyn Fn(&mut SnpTcb)| case.but(|case| change(case.policy.sev_snp.min_tcb.as_mut().unwrap()));
+    let more = |change: &dyn Fn(&mut SnpTcb)| {
+        case.but(|case| change(case.policy.sev_snp.min_tcb.as_mut().unwrap()))
+    };
     for change in [
         &(|tcb: &mut SnpTcb| tcb.bootloader = 255) as &dyn Fn(&mut SnpTcb),
         &|tcb| tcb.tee = 255,
@@ -353,7 +405,10 @@ fn snp_is_pinned_in_every_part() {
     ] {
         assert_eq!(more(change), names(&["tcb"]));
     }
-    assert_eq!(case.but(|case| case.policy.sev_snp.min_tcb = None), names(&["tcb"]));
+    assert_eq!(
+        case.but(|case| case.policy.sev_snp.min_tcb = None),
+        names(&["tcb"])
+    );
     assert_eq!(
         case.but(|case| case.policy.sev_snp.host_data = Some(vec![Hex([7; 32])])),
         names(&["host_data"])
@@ -362,8 +417,14 @@ fn snp_is_pinned_in_every_part() {
         case.but(|case| case.policy.sev_snp.measurement[0].0[0] ^= 1),
         names(&["measurement"])
     );
-    assert!(case.but(|case| case.report[0x30] = 4).contains(&"vmpl".to_owned()));
-    assert!(case.but(|case| case.report[0x0a] |= 4).contains(&"policy".to_owned()));
+    assert!(
+        case.but(|case| case.report[0x30] = 4)
+            .contains(&"vmpl".to_owned())
+    );
+    assert!(
+        case.but(|case| case.report[0x0a] |= 4)
+            .contains(&"policy".to_owned())
+    );
 }
 
 #[test]
@@ -394,9 +455,13 @@ fn snp_takes_the_hosts_certificate_if_it_is_the_chips() {
         let mut other = vcek.clone();
         other[position] ^= 0x10;
         let failed = with(table(&other, vcek.len()));
-        // The algorithm's name stands once more outside of what is signed; its parameters there mean nothing.
+        // The algorithm's name stands once more outside of what is signed; its parameters there
+        // mean nothing.
         let outside = (771..843).contains(&position);
-        assert!(!failed.is_empty() || outside, "byte {position} of the certificate");
+        assert!(
+            !failed.is_empty() || outside,
+            "byte {position} of the certificate"
+        );
     }
 }
 
@@ -419,8 +484,8 @@ fn no_cut_report_passes() {
     }
 }
 
-/// What is signed, and the signatures, cannot be changed in any bit. What is not, certificates as text and lengths, may be
-/// written in more than one way; then all checks still find the same.
+/// What is signed, and the signatures, cannot be changed in any bit. What is not, certificates as
+/// text and lengths, may be written in more than one way; then all checks still find the same.
 #[test]
 fn no_flipped_bit_changes_what_is_found() {
     for case in [sgx(), tdx(), snp()] {
@@ -436,7 +501,11 @@ fn no_flipped_bit_changes_what_is_found() {
                 let found = flipped.check();
                 if found.verdict(case.kind).is_ok() {
                     assert_eq!(found, whole, "{} byte {position}", case.kind);
-                    let signed = if case.kind == EvidenceKind::Sgx { 432 } else { 632 };
+                    let signed = if case.kind == EvidenceKind::Sgx {
+                        432
+                    } else {
+                        632
+                    };
                     let signatures = signed + 4..signed + 4 + 128;
                     assert!(
                         position >= signed && !signatures.contains(&position),
@@ -471,7 +540,8 @@ fn no_made_up_report_passes() {
         let mut made = case.clone();
         // Whatever else changes, something that is signed does.
         let signed = random(600) + 24;
-        made.report[signed] = made.report[signed].wrapping_add(1 + u8::try_from(random(255)).unwrap());
+        made.report[signed] =
+            made.report[signed].wrapping_add(1 + u8::try_from(random(255)).unwrap());
         for _ in 0..random(4) {
             let from = random(donor.len() - 8);
             let piece = donor[from..(from + 1 + random(64)).min(donor.len())].to_vec();

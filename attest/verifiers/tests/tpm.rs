@@ -10,7 +10,12 @@ use coffer_protocol::EvidenceKind;
 use coffer_verifiers::check;
 
 fn vector(name: &str) -> Vec<u8> {
-    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors").join(name)).unwrap()
+    std::fs::read(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/vectors")
+            .join(name),
+    )
+    .unwrap()
 }
 
 fn pins() -> Tpm {
@@ -65,7 +70,10 @@ fn each_pin_counts() {
     assert_eq!(with(&|tpm| tpm.pcrs = BTreeMap::new()), ["pcrs"]);
     for number in ["0", "7", "17"] {
         let check = format!("pcr{number}");
-        assert_eq!(with(&|tpm| tpm.pcrs.get_mut(number).unwrap().clear()), [check.as_str()]);
+        assert_eq!(
+            with(&|tpm| tpm.pcrs.get_mut(number).unwrap().clear()),
+            [check.as_str()]
+        );
         assert_eq!(
             with(&|tpm| tpm.pcrs.get_mut(number).unwrap()[0].0[31] ^= 1),
             [check.as_str()]

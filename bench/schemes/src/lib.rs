@@ -1,11 +1,13 @@
-//! `paillier`: the additively homomorphic encryption of Paillier, "Public-Key Cryptosystems Based on Composite Degree
-//! Residuosity Classes" (EUROCRYPT 1999, section 4, with its section 7's decryption by Chinese remainders), with N of 3,072
-//! bits. **Slow**, by four orders of magnitude beside `ashe`, and 768 bytes for each value: it is here to be compared with,
-//! and no policy names it. A crate of its own, so that its big-number library is none of an enclave's; the program that
+//! `paillier`: the additively homomorphic encryption of Paillier, "Public-Key Cryptosystems Based
+//! on Composite Degree Residuosity Classes" (EUROCRYPT 1999, section 4, with its section 7's
+//! decryption by Chinese remainders), with N of 3,072 bits. **Slow**, by four orders of magnitude
+//! beside `ashe`, and 768 bytes for each value: it is here to be compared with, and no policy names
+//! it. A crate of its own, so that its big-number library is none of an enclave's; the program that
 //! times all schemes lives here too.
 //!
-//! What it has over `ashe`: a sum is one number, whichever rows it took, and 2^1000 of them do not overflow. Nothing is
-//! authenticated, but what no key holder made opens to an error, all but surely.
+//! What it has over `ashe`: a sum is one number, whichever rows it took, and 2^1000 of them do not
+//! overflow. Nothing is authenticated, but what no key holder made opens to an error, all but
+//! surely.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -171,7 +173,8 @@ impl Half {
         let nonzero: NonZero<U1536> = Option::from(NonZero::new(prime)).ok_or_else(bad)?;
         let square = product(&prime, &prime);
         let other = FixedMontyForm::new(&other.rem(&nonzero), &FixedMontyParams::new(odd));
-        let inverse: FixedMontyForm<{ U1536::LIMBS }> = Option::from(other.invert()).ok_or_else(bad)?;
+        let inverse: FixedMontyForm<{ U1536::LIMBS }> =
+            Option::from(other.invert()).ok_or_else(bad)?;
         Ok(Self {
             prime,
             odd: nonzero,
@@ -181,8 +184,8 @@ impl Half {
         })
     }
 
-    /// The ciphertext modulo this square. r^N for a uniform r is there a uniform element of order dividing p − 1, which is
-    /// x^p for a uniform x: half the exponent.
+    /// The ciphertext modulo this square. r^N for a uniform r is there a uniform element of order
+    /// dividing p − 1, which is x^p for a uniform x: half the exponent.
     fn seal(&self, message: u128, modulus: &U3072) -> Result<U3072, SchemeError> {
         let mut bytes = Zeroizing::new([0; MODULUS_LEN]);
         fill_random(bytes.as_mut_slice())?;
@@ -194,7 +197,8 @@ impl Half {
         Ok((open * blind).retrieve())
     }
 
-    /// The message modulo this prime: L(c^(p − 1) mod p²) / L((1 + N)^(p − 1) mod p²), with L(u) = (u − 1) / p.
+    /// The message modulo this prime: L(c^(p − 1) mod p²) / L((1 + N)^(p − 1) mod p²), with L(u) =
+    /// (u − 1) / p.
     fn open(&self, sealed: &U6144) -> Result<U1536, SchemeError> {
         let exponent = self.prime.wrapping_sub(&U1536::ONE);
         let power = Square::new(&sealed.rem(&self.whole), &self.square)
@@ -248,10 +252,16 @@ impl Scheme for Paillier {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         let most = column.len().saturating_mul(STORED_LEN);
         if i32::try_from(most).is_err() {
-            return Err(SchemeError::Malformed("a batch of more than 2 GiB in one column"));
+            return Err(SchemeError::Malformed(
+                "a batch of more than 2 GiB in one column",
+            ));
         }
         let mut out = BinaryBuilder::with_capacity(column.len(), most);
         for (row, distance) in self.ordinals.of(column)?.into_iter().enumerate() {
@@ -264,21 +274,30 @@ impl Scheme for Paillier {
         Ok(Arc::new(out.finish()))
     }
 
-    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
-        let array = stored.as_binary_opt::<i32>().ok_or_else(|| SchemeError::WrongType {
-            wanted: DataType::Binary,
-            found: stored.data_type().clone(),
-        })?;
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
+        let array = stored
+            .as_binary_opt::<i32>()
+            .ok_or_else(|| SchemeError::WrongType {
+                wanted: DataType::Binary,
+                found: stored.data_type().clone(),
+            })?;
         let mut ordinals = Vec::with_capacity(array.len());
         for (row, value) in array.iter().enumerate() {
             let Some(value) = value else {
                 ordinals.push(0);
                 continue;
             };
-            let opened = self.open(value)?.filter(|ordinal| *ordinal < self.ordinals.size());
+            let opened = self
+                .open(value)?
+                .filter(|ordinal| *ordinal < self.ordinals.size());
             ordinals.push(opened.ok_or(SchemeError::Unauthentic { row })?);
         }
-        self.ordinals.restore(ordinals.into_iter(), array.nulls().cloned())
+        self.ordinals
+            .restore(ordinals.into_iter(), array.nulls().cloned())
     }
 }
 
@@ -314,16 +333,28 @@ mod tests {
         for column in columns {
             let scheme = paillier(column.data_type().clone());
             let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
-            assert_eq!(&scheme.decrypt(&stored, RowPositions::Anywhere).unwrap(), &column);
+            assert_eq!(
+                &scheme.decrypt(&stored, RowPositions::Anywhere).unwrap(),
+                &column
+            );
             let stored = stored.as_binary::<i32>();
-            assert_ne!(stored.value(stored.len() - 1), stored.value(stored.len() - 2));
+            assert_ne!(
+                stored.value(stored.len() - 1),
+                stored.value(stored.len() - 2)
+            );
         }
     }
 
     #[test]
     fn sums() {
         let scheme = paillier(DataType::Int64);
-        let column = Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MAX), Some(-5), Some(12)]);
+        let column = Int64Array::from(vec![
+            Some(i64::MAX),
+            None,
+            Some(i64::MAX),
+            Some(-5),
+            Some(12),
+        ]);
         let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
         let (sum, count) = scheme.public().unwrap().sum(stored.as_binary()).unwrap();
         let expected = SumOpening {
@@ -341,11 +372,21 @@ mod tests {
             .encrypt(&Int64Array::from(vec![1, 2, 3]), RowPositions::Anywhere)
             .unwrap();
         for bit in [9, 3_000, 6_143] {
-            let mut values: Vec<Vec<u8>> = stored.as_binary::<i32>().iter().flatten().map(<[u8]>::to_vec).collect();
+            let mut values: Vec<Vec<u8>> = stored
+                .as_binary::<i32>()
+                .iter()
+                .flatten()
+                .map(<[u8]>::to_vec)
+                .collect();
             values[1][bit / 8] ^= 1 << (bit % 8);
             let altered = BinaryArray::from_iter_values(values);
-            let error = scheme.decrypt(&altered, RowPositions::Anywhere).unwrap_err();
-            assert!(matches!(error, SchemeError::Unauthentic { row: 1 }), "{error}");
+            let error = scheme
+                .decrypt(&altered, RowPositions::Anywhere)
+                .unwrap_err();
+            assert!(
+                matches!(error, SchemeError::Unauthentic { row: 1 }),
+                "{error}"
+            );
         }
         assert!(
             Paillier::new(

@@ -1,4 +1,5 @@
-//! The committed corpus: `fuzz/corpus/<target>/<case>.<outcome>`, each file one input and, in its name, what must become of it.
+//! The committed corpus: `fuzz/corpus/<target>/<case>.<outcome>`, each file one input and, in its
+//! name, what must become of it.
 
 use std::{
     fs,
@@ -45,8 +46,8 @@ pub fn committed(target: &Target) -> Vec<Case> {
     cases
 }
 
-/// Makes a target's corpus anew from its seeds. Files that were put there by hand (findings) have names of their own, which begin
-/// with `found_`, and stay.
+/// Makes a target's corpus anew from its seeds. Files that were put there by hand (findings) have
+/// names of their own, which begin with `found_`, and stay.
 ///
 /// # Panics
 /// When the folder cannot be written.
@@ -55,7 +56,13 @@ pub fn write(target: &Target) {
     fs::create_dir_all(&folder).unwrap();
     for entry in fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        if !path.file_name().unwrap().to_str().unwrap().starts_with("found_") {
+        if !path
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("found_")
+        {
             fs::remove_file(path).unwrap();
         }
     }

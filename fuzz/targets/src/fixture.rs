@@ -1,5 +1,5 @@
-//! Keys and files that the targets share. The keyring and the wrapped table key are committed, so that sealed inputs of the corpus
-//! open on every machine; what they protect is nothing.
+//! Keys and files that the targets share. The keyring and the wrapped table key are committed, so
+//! that sealed inputs of the corpus open on every machine; what they protect is nothing.
 
 use std::{
     fs,
@@ -8,7 +8,9 @@ use std::{
 };
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use coffer_custody::{ConfigDir, FileKeys, Keyring, Passphrase, Policy, TableKey, Vault, WrappedTableKey};
+use coffer_custody::{
+    ConfigDir, FileKeys, Keyring, Passphrase, Policy, TableKey, Vault, WrappedTableKey,
+};
 use coffer_format::{Column, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_sealing::{ColumnId, KekSet, Secret, SessionId, SessionKey, TableId};
 use parquet::{
@@ -55,7 +57,11 @@ static VAULT: LazyLock<Arc<Vault>> = LazyLock::new(|| {
         fs::create_dir_all(&folder).unwrap();
         let made = Keyring::create(&keyring, &passphrase()).unwrap();
         let key = TableKey::generate(TableId([2; 16])).unwrap();
-        fs::write(folder.join("table-key"), made.wrap(MASTER, &key).unwrap().to_bytes()).unwrap();
+        fs::write(
+            folder.join("table-key"),
+            made.wrap(MASTER, &key).unwrap().to_bytes(),
+        )
+        .unwrap();
     }
     Arc::new(Vault::from(Keyring::open(&keyring, &passphrase()).unwrap()))
 });
@@ -74,7 +80,8 @@ pub(crate) static TABLE_KEY: LazyLock<TableKey> = LazyLock::new(|| {
 });
 
 /// Of other programs' files.
-pub(crate) static FILE_KEYS: LazyLock<FileKeys> = LazyLock::new(|| FileKeys::new(Arc::clone(&VAULT)));
+pub(crate) static FILE_KEYS: LazyLock<FileKeys> =
+    LazyLock::new(|| FileKeys::new(Arc::clone(&VAULT)));
 
 /// The KEKs of both columns and the footer.
 pub(crate) fn keks() -> Arc<KekSet> {
@@ -122,7 +129,10 @@ const ROWS: i64 = 80;
 /// Committed too, since what is sealed inside its footer opens with its own AAD prefix only.
 pub(crate) static FILE: LazyLock<SealedFile> = LazyLock::new(|| {
     let folder = folder();
-    let (file, prefix) = (folder.join("sealed.parquet"), folder.join("sealed.aad-prefix"));
+    let (file, prefix) = (
+        folder.join("sealed.parquet"),
+        folder.join("sealed.aad-prefix"),
+    );
     if !file.exists() {
         let (bytes, aad_prefix) = sealed_file();
         fs::write(&file, bytes).unwrap();
@@ -152,18 +162,31 @@ fn sealed_file() -> (Vec<u8>, Vec<u8>) {
     )
     .unwrap();
     let mut file = writer.file().unwrap();
-    file.write(&rows(Arc::clone(writer.schema()), ROWS)).unwrap();
+    file.write(&rows(Arc::clone(writer.schema()), ROWS))
+        .unwrap();
     let pin = file.finish().unwrap().pin;
-    (fs::read(folder.path().join(&pin.path)).unwrap(), pin.aad_prefix)
+    (
+        fs::read(folder.path().join(&pin.path)).unwrap(),
+        pin.aad_prefix,
+    )
 }
 
-/// Data keys of the files below, by the column's id (0: the footer) and the key metadata that names them.
-pub(crate) const FOREIGN_KEYS: [(u32, &[u8], [u8; 16]); 3] =
-    [(0, b"footer", [10; 16]), (1, b"a", [11; 16]), (2, b"s", [12; 16])];
+/// Data keys of the files below, by the column's id (0: the footer) and the key metadata that names
+/// them.
+pub(crate) const FOREIGN_KEYS: [(u32, &[u8], [u8; 16]); 3] = [
+    (0, b"footer", [10; 16]),
+    (1, b"a", [11; 16]),
+    (2, b"s", [12; 16]),
+];
 
-/// The same rows as another program may have written them, with a footer that is sealed, and one that is signed. Committed too.
+/// The same rows as another program may have written them, with a footer that is sealed, and one
+/// that is signed. Committed too.
 pub(crate) static FOREIGN: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
-    [("foreign-sealed.parquet", false), ("foreign-signed.parquet", true)].map(|(name, signed)| {
+    [
+        ("foreign-sealed.parquet", false),
+        ("foreign-signed.parquet", true),
+    ]
+    .map(|(name, signed)| {
         let file = folder().join(name);
         if !file.exists() {
             fs::write(&file, foreign(signed)).unwrap();
@@ -185,7 +208,8 @@ fn foreign(signed: bool) -> Vec<u8> {
 }
 
 /// The same rows in an unencrypted file.
-pub(crate) static PLAIN: LazyLock<Vec<u8>> = LazyLock::new(|| plain(WriterVersion::PARQUET_1_0, true));
+pub(crate) static PLAIN: LazyLock<Vec<u8>> =
+    LazyLock::new(|| plain(WriterVersion::PARQUET_1_0, true));
 
 pub(crate) fn plain(version: WriterVersion, dictionary: bool) -> Vec<u8> {
     let properties = WriterProperties::builder()
@@ -202,7 +226,9 @@ fn parquet_file(properties: WriterPropertiesBuilder) -> Vec<u8> {
         .set_max_row_group_row_count(Some(40))
         .build();
     let mut bytes = Vec::new();
-    let mut writer = parquet::arrow::ArrowWriter::try_new(&mut bytes, Arc::clone(&schema), Some(properties)).unwrap();
+    let mut writer =
+        parquet::arrow::ArrowWriter::try_new(&mut bytes, Arc::clone(&schema), Some(properties))
+            .unwrap();
     writer.write(&rows(schema, ROWS)).unwrap();
     writer.close().unwrap();
     bytes

@@ -1,10 +1,11 @@
 //! Test code: what the parsers of host bytes do with hostile bytes.
 //!
-//! Each [`Target`] is one function over bytes. The same functions run under libFuzzer (`make fuzz`, the folder `fuzz/`) and in this
-//! crate's smoke test, which `make test` runs: over the committed corpus, and over seeded mutations of it. Sealed inputs come in
-//! both ways: as raw bytes, which authentication refuses, and as a plaintext that the target seals itself, as a peer that is
-//! authentic and dishonest (or a defect of ours) would. What is found is a panic, an abort, or more memory at once than
-//! the target's stated bound. No program links this crate.
+//! Each [`Target`] is one function over bytes. The same functions run under libFuzzer (`make fuzz`,
+//! the folder `fuzz/`) and in this crate's smoke test, which `make test` runs: over the committed
+//! corpus, and over seeded mutations of it. Sealed inputs come in both ways: as raw bytes, which
+//! authentication refuses, and as a plaintext that the target seals itself, as a peer that is
+//! authentic and dishonest (or a defect of ours) would. What is found is a panic, an abort, or more
+//! memory at once than the target's stated bound. No program links this crate.
 
 // A fuzz target has nobody to hand an error of its own set-up to.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -58,7 +59,8 @@ impl Target {
         let claimed = watch.claimed();
         assert!(
             claimed <= limit,
-            "{}: {} bytes of input claimed {claimed} bytes of memory, {limit} are allowed ({outcome})",
+            "{}: {} bytes of input claimed {claimed} bytes of memory, {limit} are allowed \
+                ({outcome})",
             self.name,
             input.len(),
         );
@@ -75,11 +77,14 @@ pub fn fuzz(name: &str, input: &[u8]) {
     target.expect("a target of this name").check(input);
 }
 
-/// Before the first input. libFuzzer's own panic hook ends the process at once, also for those panics of the
-/// `parquet` crate that are caught and become errors; a panic that is caught nowhere still ends it.
+/// Before the first input. libFuzzer's own panic hook ends the process at once, also for those
+/// panics of the `parquet` crate that are caught and become errors; a panic that is caught nowhere
+/// still ends it.
 pub fn prepare() {
     std::panic::set_hook(Box::new(|panic| {
-        let position = panic.location().map_or_else(String::new, ToString::to_string);
+        let position = panic
+            .location()
+            .map_or_else(String::new, ToString::to_string);
         if !position.contains("/parquet-") && !position.contains("/arrow-") {
             eprintln!("{panic}");
         }

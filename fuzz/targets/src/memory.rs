@@ -1,7 +1,8 @@
 //! How much memory an input claims: the system's allocator, counting.
 //!
-//! Counted is what is asked for, whether it is then touched or not: a machine that does not overcommit ends the process that asks.
-//! All threads count together, since a task's work is done by several.
+//! Counted is what is asked for, whether it is then touched or not: a machine that does not
+//! overcommit ends the process that asks. All threads count together, since a task's work is done
+//! by several.
 
 #![allow(unsafe_code)] // an allocator cannot be written without
 
@@ -10,7 +11,8 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-/// Beyond this an allocation fails, and with it the process: so that a finding is one, and does not take the machine along.
+/// Beyond this an allocation fails, and with it the process: so that a finding is one, and does not
+/// take the machine along.
 const CEILING: usize = 6 << 30;
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -23,7 +25,9 @@ static ALLOCATOR: Counting = Counting;
 
 /// Notes a claim; false if it is over the ceiling.
 fn claim(bytes: usize) -> bool {
-    let held = HELD.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+    let held = HELD
+        .fetch_add(bytes, Ordering::Relaxed)
+        .saturating_add(bytes);
     PEAK.fetch_max(held, Ordering::Relaxed);
     if held > CEILING {
         give_back(bytes);

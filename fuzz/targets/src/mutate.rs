@@ -7,9 +7,11 @@ impl Random {
     /// From a seed and a name, so that targets differ.
     pub fn new(seed: u64, name: &str) -> Self {
         // FNV-1a of the name.
-        let mixed = name.bytes().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let mixed = name
+            .bytes()
+            .fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         Self(fastrand::Rng::with_seed(mixed))
     }
 
@@ -49,7 +51,11 @@ pub fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
                 .for_each(|byte| *byte ^= 1 << random.below(8)),
             2 => {
                 let to = [0, 1, 0x7f, 0x80, 0xfe, 0xff][random.below(6)];
-                bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte = to);
+                bytes
+                    .iter_mut()
+                    .skip(at)
+                    .take(1)
+                    .for_each(|byte| *byte = to);
             }
             3 => {
                 let number = NUMBERS[random.below(NUMBERS.len())];
@@ -58,7 +64,11 @@ pub fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
                 } else {
                     number.to_be_bytes()
                 };
-                bytes.iter_mut().skip(at).zip(number).for_each(|(to, from)| *to = from);
+                bytes
+                    .iter_mut()
+                    .skip(at)
+                    .zip(number)
+                    .for_each(|(to, from)| *to = from);
             }
             4 => bytes.truncate(at),
             5 => drop(bytes.drain(at..bytes.len().min(at + length))),
@@ -69,7 +79,9 @@ pub fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
             7 => {
                 let from = random.below(other.len());
                 let piece: Vec<u8> = other.iter().skip(from).take(length * 4).copied().collect();
-                let end = bytes.len().min(at + if random.below(2) == 0 { 0 } else { piece.len() });
+                let end = bytes
+                    .len()
+                    .min(at + if random.below(2) == 0 { 0 } else { piece.len() });
                 bytes.splice(at..end, piece);
             }
             _ => bytes.extend((0..length).map(|_| random.below(256) as u8)),

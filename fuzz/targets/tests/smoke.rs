@@ -1,5 +1,5 @@
-//! Every target over its committed corpus, whose outcomes must be those that the files' names say, and over seeded mutations of it.
-//! `COFFER_FUZZ_SEED` takes another seed.
+//! Every target over its committed corpus, whose outcomes must be those that the files' names say,
+//! and over seeded mutations of it. `COFFER_FUZZ_SEED` takes another seed.
 
 use std::{
     fs::File,
@@ -19,7 +19,9 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 fn seed() -> u64 {
-    std::env::var("COFFER_FUZZ_SEED").map_or(1, |text| text.parse().expect("COFFER_FUZZ_SEED is a number"))
+    std::env::var("COFFER_FUZZ_SEED").map_or(1, |text| {
+        text.parse().expect("COFFER_FUZZ_SEED is a number")
+    })
 }
 
 #[test]
@@ -40,7 +42,10 @@ fn the_corpus_comes_out_as_its_names_say() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    assert!(refused * 2 > all, "most vectors must fail: {refused} of {all}");
+    assert!(
+        refused * 2 > all,
+        "most vectors must fail: {refused} of {all}"
+    );
 }
 
 #[test]
@@ -61,12 +66,18 @@ fn mutations_end_in_an_outcome() {
             running.set_len(input.len() as u64).unwrap();
             target.check(&input);
         }
-        println!("{}: {} mutations in {:?}", target.name, target.smoke, began.elapsed());
+        println!(
+            "{}: {} mutations in {:?}",
+            target.name,
+            target.smoke,
+            began.elapsed()
+        );
     }
     std::fs::remove_file(&path).unwrap();
 }
 
-/// Makes the committed corpus anew: `cargo test --release --workspace --test smoke -- --ignored write_the_corpus`.
+/// Makes the committed corpus anew: `cargo test --release --workspace --test smoke -- --ignored
+/// write_the_corpus`.
 #[test]
 #[ignore = "writes into the source tree"]
 fn write_the_corpus() {

@@ -6,8 +6,9 @@
     df = spark.read.format("coffer").load("/data/lineitem")
     table = coffer.to_arrow(df.where("l_quantity < 5"))
 
-This package finds Coffer's jar and programs and sets Spark's configuration. It holds no key and does no cryptography:
-that is done by the client engine, a process of its own beside the Spark driver.
+This package finds Coffer's jar and programs and sets Spark's configuration. It holds no key and
+does no cryptography: that is done by the client engine, a process of its own beside the Spark
+driver.
 """
 
 from coffer._find import CofferNotFound, find_binary, find_jar

@@ -1,8 +1,8 @@
 """Where Coffer's jar and programs are.
 
-The order, first hit wins: the environment (`COFFER_JAR`, `COFFER_BIN`), beside this package (as an installed wheel has
-them), the build tree this file is part of, and, for programs, `PATH`. What the environment names must exist: a wrong
-setting is an error, not a reason to look elsewhere.
+The order, first hit wins: the environment (`COFFER_JAR`, `COFFER_BIN`), beside this package (as an
+installed wheel has them), the build tree this file is part of, and, for programs, `PATH`. What the
+environment names must exist: a wrong setting is an error, not a reason to look elsewhere.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def find_binary(name: str) -> Path:
 
 
 def target_dir() -> Path:
-    """Where the build puts the Rust programs (the Makefile's default unless CARGO_TARGET_DIR says otherwise)."""
+    """Where the build puts the Rust programs (the Makefile's default unless CARGO_TARGET_DIR says
+    otherwise)."""
     named = os.environ.get("CARGO_TARGET_DIR")
     return Path(named) if named else cache_dir() / "target"
 
@@ -64,12 +65,18 @@ def cache_dir() -> Path:
 def _build_tree() -> Path | None:
     """The repository's root when this file lies in one (python/src/coffer), else None."""
     root = _PACKAGE.parents[2]
-    return root if (root / "engine" / "Cargo.toml").is_file() and (root / "spark" / "pom.xml").is_file() else None
+    return (
+        root
+        if (root / "engine" / "Cargo.toml").is_file() and (root / "spark" / "pom.xml").is_file()
+        else None
+    )
 
 
 def _must_be_file(path: Path, variable: str) -> Path:
     if not path.is_file():
-        raise CofferNotFound(f"{variable} points to {path}, which does not exist\nhint: correct or unset {variable}")
+        raise CofferNotFound(
+            f"{variable} points to {path}, which does not exist\nhint: correct or unset {variable}"
+        )
     return path
 
 
@@ -78,4 +85,6 @@ def _first(candidates: list[Path], name: str, variable: str) -> Path:
         if path.is_file():
             return path
     looked = "".join(f"\n  {path}" for path in candidates)
-    raise CofferNotFound(f"{name} was not found; looked at:{looked}\nhint: run `make build`, or set {variable}")
+    raise CofferNotFound(
+        f"{name} was not found; looked at:{looked}\nhint: run `make build`, or set {variable}"
+    )

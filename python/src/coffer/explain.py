@@ -1,4 +1,5 @@
-"""Where each part of a query would run and what its columns would show there. Nothing of the query is run."""
+"""Where each part of a query would run and what its columns would show there. Nothing of the query
+is run."""
 
 from __future__ import annotations
 
@@ -21,12 +22,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m coffer explain`."""
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("-e", dest="query", metavar="QUERY", help="this SQL")
-    what.add_argument("-f", dest="file", metavar="FILE", type=Path, help="the SQL of this file, one query")
-    parser.add_argument("--home", type=Path, help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)")
-    parser.add_argument(
-        "--passphrase-file", type=Path, help=f"file with the passphrase (default: ${PASSPHRASE}, else a prompt)"
+    what.add_argument(
+        "-f", dest="file", metavar="FILE", type=Path, help="the SQL of this file, one query"
     )
-    parser.add_argument("--without-enclaves", action="store_true", help="as with spark.coffer.enclave=none")
+    parser.add_argument(
+        "--home",
+        type=Path,
+        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
+    )
+    parser.add_argument(
+        "--passphrase-file",
+        type=Path,
+        help=f"file with the passphrase (default: ${PASSPHRASE}, else a prompt)",
+    )
+    parser.add_argument(
+        "--without-enclaves", action="store_true", help="as with spark.coffer.enclave=none"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -39,7 +50,12 @@ def run(arguments: argparse.Namespace) -> int:
         conf["spark.coffer.enclave"] = "none"
     lines, refusal = _explained(home, arguments.passphrase_file, conf, query.strip().rstrip(";"))
     if arguments.json:
-        print(json.dumps({"query": query, "runs": refusal is None, "plan": lines, "refusal": refusal}, indent=1))
+        print(
+            json.dumps(
+                {"query": query, "runs": refusal is None, "plan": lines, "refusal": refusal},
+                indent=1,
+            )
+        )
     elif refusal is None:
         print("\n".join(lines))
     else:
@@ -47,7 +63,9 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if refusal is None else 1
 
 
-def _explained(home: Path, passphrase: Path | None, conf: dict[str, str], query: str) -> tuple[list[str], str | None]:
+def _explained(
+    home: Path, passphrase: Path | None, conf: dict[str, str], query: str
+) -> tuple[list[str], str | None]:
     """Coffer's part of EXPLAIN, or why the query is refused."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException

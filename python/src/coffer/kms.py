@@ -1,16 +1,18 @@
 """PyArrow's Parquet encryption under Coffer's masters.
 
     factory = coffer.kms.crypto_factory(home="~/.coffer", passphrase_file="passphrase")
-    config = pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True, data_key_length_bits=256)
-    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), config)
-    pq.write_table(table, "sales/part-0.parquet", encryption_properties=properties)
+    config = pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True,
+    data_key_length_bits=256) properties =
+    factory.file_encryption_properties(pe.KmsConnectionConfig(), config) pq.write_table(table,
+    "sales/part-0.parquet", encryption_properties=properties)
 
-Names of keys are names of masters, as `coffer keys list` shows them. `coffer adopt sales` then makes a sealed table of such
-files, as they are. With the same factory PyArrow reads the files of sealed tables of this config directory, and those that Spark wrote
-under its masters.
+Names of keys are names of masters, as `coffer keys list` shows them. `coffer adopt sales` then
+makes a sealed table of such files, as they are. With the same factory PyArrow reads the files of
+sealed tables of this config directory, and those that Spark wrote under its masters.
 
-Wrapping and unwrapping is done by a process of its own (`coffer kms`), which has the keyring. PyArrow itself gets the data
-keys of the files that it reads and writes, and encrypts and decrypts with them: use it where rows may be seen in the clear.
+Wrapping and unwrapping is done by a process of its own (`coffer kms`), which has the keyring.
+PyArrow itself gets the data keys of the files that it reads and writes, and encrypts and decrypts
+with them: use it where rows may be seen in the clear.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class KmsError(RuntimeError):
 
 
 class CofferKmsClient(pe.KmsClient):
-    """Has `coffer kms` wrap and unwrap each key. What PyArrow calls a master key is a master of the config directory."""
+    """Has `coffer kms` wrap and unwrap each key. What PyArrow calls a master key is a master of the
+    config directory."""
 
     def __init__(self, program: KmsProgram) -> None:
         super().__init__()
@@ -52,10 +55,11 @@ class CofferKmsClient(pe.KmsClient):
 class KmsProgram:
     """One `coffer kms` process, started when it is first needed, and ended with this object.
 
-    A process that was forked (as `multiprocessing` does) starts one of its own: two that share pipes would read each other's
-    answers, and one's file would get the other's wrapped key.
+    A process that was forked (as `multiprocessing` does) starts one of its own: two that share
+    pipes would read each other's answers, and one's file would get the other's wrapped key.
 
-    The passphrase comes from `passphrase_file`, else from the environment variable `COFFER_PASSPHRASE`: nobody is asked.
+    The passphrase comes from `passphrase_file`, else from the environment variable
+    `COFFER_PASSPHRASE`: nobody is asked.
     """
 
     def __init__(
@@ -86,9 +90,14 @@ class KmsProgram:
         """The field `answer` of what the program answers. Raises KmsError."""
         with self._lock:
             if self._process is None:
-                # Without buffers: there is nothing in them that a forked process could write or read a second time.
+                # Without buffers: there is nothing in them that a forked process could write or
+                # read a second time.
                 self._process = subprocess.Popen(
-                    self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    bufsize=0,
                 )
                 weakref.finalize(self, _end, self._process, os.getpid())
             line = _exchange(self._process, json.dumps(request))
@@ -118,7 +127,8 @@ def crypto_factory(
     home: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
 ) -> pe.CryptoFactory:
-    """PyArrow's factory of encryption and decryption properties, over the masters and tables of a config directory."""
+    """PyArrow's factory of encryption and decryption properties, over the masters and tables of a
+    config directory."""
     program = KmsProgram(home, passphrase_file)
     return pe.CryptoFactory(lambda _config: CofferKmsClient(program))
 
@@ -142,7 +152,8 @@ def _exchange(process: subprocess.Popen[bytes], line: str) -> bytes:
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> str:
-    """Ends the program by the end of its input, and gives what it said. One that was inherited is left alone."""
+    """Ends the program by the end of its input, and gives what it said. One that was inherited is
+    left alone."""
     if os.getpid() != owner:
         return ""
     try:

@@ -1,10 +1,11 @@
 """Pickles from executors, opened in the driver's Python without running what they say.
 
-`collect`, `take`, `reduce` and the like of a Python RDD, and `df.rdd`, open what executors send with `pickle`, which calls
-whatever the bytes name. With a cluster's master executors are hostile, so `install` has PySpark open pickles in this process
-with a list of names (`coffer._pickles.names`); any other name is an error with the code COFFER_PICKLE. What the driver's own
-JVM sends as pickles, the rows of `DataFrame.collect` among it, takes the same way, and is on the list. Executors' Python
-workers are other processes and open what the driver sends as ever.
+`collect`, `take`, `reduce` and the like of a Python RDD, and `df.rdd`, open what executors send
+with `pickle`, which calls whatever the bytes name. With a cluster's master executors are hostile,
+so `install` has PySpark open pickles in this process with a list of names
+(`coffer._pickles.names`); any other name is an error with the code COFFER_PICKLE. What the driver's
+own JVM sends as pickles, the rows of `DataFrame.collect` among it, takes the same way, and is on
+the list. Executors' Python workers are other processes and open what the driver sends as ever.
 
 It does not make rows true: values of plain data are the executors' word, as they were.
 """
@@ -27,14 +28,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ALLOW", "PickleRefused", "additions", "install", "is_local", "loads"]
 
-# The names that the user adds; None: pickles are opened as Python does, as before `install` and with a local master.
+# The names that the user adds; None: pickles are opened as Python does, as before `install` and
+# with a local master.
 _added: frozenset[str] | None = None
 
 
 def install(spark: SparkSession) -> None:
-    """Has this process open pickles by the list if the session's master is a cluster, and as ever if
-    it is a local one, whose workers are this machine's. Harmless when called again. `coffer.session`
-    calls it; a session that is configured by hand needs it, too."""
+    """Has this process open pickles by the list if the session's master is a cluster, and as ever
+    if it is a local one, whose workers are this machine's. Harmless when called again.
+    `coffer.session` calls it; a session that is configured by hand needs it, too."""
     global _added
     context = spark.sparkContext
     if is_local(context.master):
@@ -119,7 +121,8 @@ def _replace() -> None:
 
     if getattr(cloudpickle.loads, "_coffer", False):
         return
-    # CPickleSerializer is CloudPickleSerializer, and that calls cloudpickle.loads, as others of PySpark's modules do.
+    # CPickleSerializer is CloudPickleSerializer, and that calls cloudpickle.loads, as others of
+    # PySpark's modules do.
     cloudpickle.loads = cloudpickle.cloudpickle.loads = _opener(cloudpickle.loads)
     serializers.PickleSerializer.loads = _method(serializers.PickleSerializer.loads)  # type: ignore[method-assign]
     serializers.MarshalSerializer.loads = _unmarshal(serializers.MarshalSerializer.loads)  # type: ignore[method-assign]
@@ -167,7 +170,8 @@ def _from_json(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Pickle:
-    """Python's `pickle` for a module of PySpark's that opens pickles by itself; to executors it is `pickle`."""
+    """Python's `pickle` for a module of PySpark's that opens pickles by itself; to executors it is
+    `pickle`."""
 
     dumps = staticmethod(pickle.dumps)
     loads = staticmethod(_opener(pickle.loads))
@@ -177,8 +181,8 @@ class _Pickle:
 
 
 def _late() -> None:
-    """pandas on Spark opens one pickle of an executor's with `pickle` itself. It came in a row, and so by this way; to load
-    that module with every session would cost seconds."""
+    """pandas on Spark opens one pickle of an executor's with `pickle` itself. It came in a row, and
+    so by this way; to load that module with every session would cost seconds."""
     module = sys.modules.get("pyspark.pandas.namespace")
     if module is not None and getattr(module, "pickle", None) is pickle:
         module.pickle = _Pickle()  # type: ignore[attr-defined]

@@ -1,8 +1,9 @@
 """Results of sealed queries as Arrow tables and pandas frames.
 
-Spark's own `toArrow` and `toPandas` have executors turn rows into Arrow batches, so they would have to open them there.
-For a sealed query the client engine opens the result beside the driver, and what it opens is Arrow already: these
-functions carry those bytes here. `install` puts them behind Spark's own methods, for sealed queries only.
+Spark's own `toArrow` and `toPandas` have executors turn rows into Arrow batches, so they would have
+to open them there. For a sealed query the client engine opens the result beside the driver, and
+what it opens is Arrow already: these functions carry those bytes here. `install` puts them behind
+Spark's own methods, for sealed queries only.
 """
 
 from __future__ import annotations
@@ -20,21 +21,24 @@ VERIFIED = "coffer.verified"
 
 
 class NotSealed(TypeError):
-    """The query reads no sealed table, or the session is not Coffer's; Spark's own methods serve it."""
+    """The query reads no sealed table, or the session is not Coffer's; Spark's own methods serve
+    it."""
 
 
 def to_arrow(df: DataFrame) -> pa.Table:
-    """The whole result of a sealed query as an Arrow table, with the types of Spark's own `toArrow`. Its schema's
-    metadata has `coffer.verified`."""
+    """The whole result of a sealed query as an Arrow table, with the types of Spark's own
+    `toArrow`. Its schema's metadata has `coffer.verified`."""
     _require_sealed(df)
     install()
     table = df.toArrow()
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), VERIFIED: _word(verified(df))})
+    return table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), VERIFIED: _word(verified(df))}
+    )
 
 
 def to_pandas(df: DataFrame) -> pd.DataFrame:
-    """The whole result of a sealed query as a pandas frame, with the types of Spark's own `toPandas`. Its `attrs` have
-    `coffer.verified`."""
+    """The whole result of a sealed query as a pandas frame, with the types of Spark's own
+    `toPandas`. Its `attrs` have `coffer.verified`."""
     _require_sealed(df)
     install()
     frame = df.toPandas()
@@ -43,9 +47,10 @@ def to_pandas(df: DataFrame) -> pd.DataFrame:
 
 
 def verified(df: DataFrame) -> bool:
-    """Whether there is a proof of the answer of a sealed query: enclaves that proved themselves as the policy asks, or the
-    client engine alone. Nobody does where host engines have a part in it (`spark.coffer.enclave=none`), or where it reads
-    plain files that the policy lists under `unverified_inputs`."""
+    """Whether there is a proof of the answer of a sealed query: enclaves that proved themselves as
+    the policy asks, or the client engine alone. Nobody does where host engines have a part in it
+    (`spark.coffer.enclave=none`), or where it reads plain files that the policy lists under
+    `unverified_inputs`."""
     _require_sealed(df)
     return bool(_bridge(df).isVerified(df._jdf))
 
@@ -61,8 +66,9 @@ def is_sealed(df: DataFrame) -> bool:
 
 
 def install() -> None:
-    """Puts sealed results behind `DataFrame.toArrow` and `toPandas`. Both rest on one method that fetches Arrow batches;
-    only that is replaced, so types, time zones and names stay Spark's. Harmless when called again."""
+    """Puts sealed results behind `DataFrame.toArrow` and `toPandas`. Both rest on one method that
+    fetches Arrow batches; only that is replaced, so types, time zones and names stay Spark's.
+    Harmless when called again."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     original = DataFrame._collect_as_arrow
@@ -111,7 +117,9 @@ def _collect_sealed(df: DataFrame) -> list[pa.RecordBatch]:
 
 def _require_sealed(df: DataFrame) -> None:
     if not is_sealed(df):
-        raise NotSealed("this query reads no sealed table\nhint: use its own toArrow() or toPandas()")
+        raise NotSealed(
+            "this query reads no sealed table\nhint: use its own toArrow() or toPandas()"
+        )
 
 
 def _bridge(df: DataFrame) -> Any | None:

@@ -21,7 +21,8 @@ PLUGIN = "org.apache.spark.sql.coffer.CofferPlugin"
 EXTENSIONS = "org.apache.spark.sql.coffer.CofferExtensions"
 
 FILTER_OPTION = "-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory"
-"""For the driver's JVM: it reads no Java object, from its first byte on, that is not on Coffer's list."""
+"""For the driver's JVM: it reads no Java object, from its first byte on, that is not on Coffer's
+list."""
 
 # Spark puts these before spark.driver.extraJavaOptions, which stay the user's.
 _JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
@@ -33,14 +34,14 @@ def configuration(
     home: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
 ) -> dict[str, str]:
-    """The Spark settings that switch Coffer on. Paths only: no secret may be in Spark's configuration, since all of it
-    travels to executors."""
+    """The Spark settings that switch Coffer on. Paths only: no secret may be in Spark's
+    configuration, since all of it travels to executors."""
     jar = str(find_jar())
     conf = {
         "spark.plugins": PLUGIN,
         "spark.sql.extensions": EXTENSIONS,
-        # Driver and executors need the jar before a context or a task starts; executors that do not have it at this path
-        # fetch it from the driver.
+        # Driver and executors need the jar before a context or a task starts; executors that do not
+        # have it at this path fetch it from the driver.
         "spark.jars": jar,
         "spark.driver.extraClassPath": jar,
         "spark.executor.extraClassPath": jar,
@@ -64,16 +65,19 @@ def session(
 ) -> SparkSession:
     """A Spark session that reads sealed tables.
 
-    `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The keyring's passphrase comes
-    from `passphrase_file`, from the environment variable `COFFER_PASSPHRASE`, or from a prompt when a terminal is there.
-    With `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor passphrase here.
-    Further settings go in by name: `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
+    `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The
+    keyring's passphrase comes from `passphrase_file`, from the environment variable
+    `COFFER_PASSPHRASE`, or from a prompt when a terminal is there. With
+    `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor
+    passphrase here. Further settings go in by name:
+    `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
-    With a cluster's master, Python pickles from executors are opened by a list of names (see `coffer.pickles`), to which
-    `spark.coffer.driver.allowPickles` adds.
+    With a cluster's master, Python pickles from executors are opened by a list of names (see
+    `coffer.pickles`), to which `spark.coffer.driver.allowPickles` adds.
 
-    Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded when a context starts;
-    and for a cluster's master when Spark's JVM runs already and was started without Coffer's deserialisation filter.
+    Raises RuntimeError when a Spark session without Coffer is running already: plugins are loaded
+    when a context starts; and for a cluster's master when Spark's JVM runs already and was started
+    without Coffer's deserialisation filter.
     """
     from pyspark.sql import SparkSession
 
@@ -114,22 +118,32 @@ def _spark_default(key: str) -> str | None:
         lines = (Path(folder) / "spark-defaults.conf").read_text().splitlines()
     except (OSError, UnicodeDecodeError):
         return None
-    found = [match.group(1) for line in lines if (match := re.match(rf"\s*{re.escape(key)}[\s=:]+(.*\S)", line))]
+    found = [
+        match.group(1)
+        for line in lines
+        if (match := re.match(rf"\s*{re.escape(key)}[\s=:]+(.*\S)", line))
+    ]
     return found[-1] if found else None
 
 
 def _check_jvm(master: str) -> None:
-    """A JVM that runs already cannot be given the filter any more. The plugin would refuse it, too; this says why."""
+    """A JVM that runs already cannot be given the filter any more. The plugin would refuse it, too;
+    this says why."""
     from pyspark import SparkContext
 
     jvm = SparkContext._jvm
     if jvm is None or SparkContext._active_spark_context is not None or pickles.is_local(master):
         return
-    if jvm.java.lang.System.getProperty("jdk.serialFilterFactory") != FILTER_OPTION.partition("=")[2]:
+    if (
+        jvm.java.lang.System.getProperty("jdk.serialFilterFactory")
+        != FILTER_OPTION.partition("=")[2]
+    ):
         raise RuntimeError(
-            "Spark's JVM runs already in this process, without Coffer's deserialisation filter, which a JVM takes only when "
+            "Spark's JVM runs already in this process, without Coffer's deserialisation filter, "
+            "which a JVM takes only when "
             "it starts\n"
-            "hint: start a new Python process and call coffer.session() before anything else of Spark's, "
+            "hint: start a new Python process and call coffer.session() before anything else of "
+            "Spark's, "
             f"or start that JVM with spark.driver.extraJavaOptions={FILTER_OPTION}"
         )
 
@@ -140,9 +154,13 @@ def _has_plugin(spark: SparkSession) -> bool:
 
 @contextmanager
 def _passphrase(settings: dict[str, str]) -> Iterator[None]:
-    """Asks for the passphrase when nothing else gives it. It reaches the driver's JVM by the environment of that one
-    process and is taken out of this one's again."""
-    given = "spark.coffer.passphraseFile" in settings or "spark.coffer.client.socket" in settings or PASSPHRASE in os.environ
+    """Asks for the passphrase when nothing else gives it. It reaches the driver's JVM by the
+    environment of that one process and is taken out of this one's again."""
+    given = (
+        "spark.coffer.passphraseFile" in settings
+        or "spark.coffer.client.socket" in settings
+        or PASSPHRASE in os.environ
+    )
     if given or not sys.stdin.isatty():
         yield
         return

@@ -23,10 +23,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m coffer sql`."""
     what = parser.add_mutually_exclusive_group()
     what.add_argument("-e", dest="query", metavar="QUERY", help="run this SQL and end")
-    what.add_argument("-f", dest="file", metavar="FILE", type=Path, help="run the SQL of this file and end")
-    parser.add_argument("--home", type=Path, help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)")
+    what.add_argument(
+        "-f", dest="file", metavar="FILE", type=Path, help="run the SQL of this file and end"
+    )
     parser.add_argument(
-        "--passphrase-file", type=Path, help=f"file with the passphrase (default: ${PASSPHRASE}, else a prompt)"
+        "--home",
+        type=Path,
+        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
+    )
+    parser.add_argument(
+        "--passphrase-file",
+        type=Path,
+        help=f"file with the passphrase (default: ${PASSPHRASE}, else a prompt)",
     )
     parser.add_argument("--master", default="local[*]", help="Spark master (default: %(default)s)")
 
@@ -37,12 +45,17 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
 
     home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
     conf = {
-        # No Hive metastore: tables live in files of their own, and the catalog is not trusted anyway.
+        # No Hive metastore: tables live in files of their own, and the catalog is not trusted
+        # anyway.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.enabled": "false",
         **configuration(home, arguments.passphrase_file),
     }
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-sql"), "--master", arguments.master]
+    command = [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-sql"),
+        "--master",
+        arguments.master,
+    ]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
     command += rest
@@ -60,8 +73,8 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
 
 
 def signed_policy(home: Path, passphrase_file: Path | None, environment: dict[str, str]) -> str:
-    """The policy's text, if its owner signed it: which path a name means is the owner's word. Empty where it cannot be had:
-    the client engine reads it too, and says what is wrong with it."""
+    """The policy's text, if its owner signed it: which path a name means is the owner's word. Empty
+    where it cannot be had: the client engine reads it too, and says what is wrong with it."""
     if not (home / "policy.toml").exists():
         return ""
     command = [str(find_binary("coffer")), "--home", str(home)]
@@ -97,7 +110,8 @@ def views_of(policy: str) -> list[str]:
 
 
 def _script(views: list[str]) -> Path:
-    """A file of SQL for the shell to start with; it names tables and paths only, and is left to the system to clear."""
+    """A file of SQL for the shell to start with; it names tables and paths only, and is left to the
+    system to clear."""
     handle, path = tempfile.mkstemp(prefix="coffer-views-", suffix=".sql")
     with os.fdopen(handle, "w") as file:
         file.write("\n".join(views) + "\n")

@@ -1,12 +1,13 @@
-"""Records the TCP traffic of a network of loopback addresses, each direction of each connection as one file.
+"""Records the TCP traffic of a network of loopback addresses, each direction of each connection as
+one file.
 
-`python -m coffer_testing.leaks.capture PREFIX FOLDER`: a process of its own, so that nothing else holds it up. It takes
-every packet of the loopback device of which an address begins with PREFIX (`127.5.6.`), puts the payloads in order, and
-appends them to `FOLDER/SOURCE-TARGET`. It says `ready` on standard output, and ends, with one line of JSON, when its
-standard input does.
+`python -m coffer_testing.leaks.capture PREFIX FOLDER`: a process of its own, so that nothing else
+holds it up. It takes every packet of the loopback device of which an address begins with PREFIX
+(`127.5.6.`), puts the payloads in order, and appends them to `FOLDER/SOURCE-TARGET`. It says
+`ready` on standard output, and ends, with one line of JSON, when its standard input does.
 
-A raw packet socket does what tcpdump does, without another package; it needs CAP_NET_RAW. Packets that the kernel had to
-drop are counted: a capture that lost some proves less.
+A raw packet socket does what tcpdump does, without another package; it needs CAP_NET_RAW. Packets
+that the kernel had to drop are counted: a capture that lost some proves less.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ _FLUSH = 1 << 20
 
 @dataclass(frozen=True)
 class Captured:
-    """What a capture came to. `missing`: why there is none; `lost`: packets that the kernel dropped; `gaps`: places where
-    bytes of a stream are missing."""
+    """What a capture came to. `missing`: why there is none; `lost`: packets that the kernel
+    dropped; `gaps`: places where bytes of a stream are missing."""
 
     missing: str | None = None
     packets: int = 0
@@ -64,7 +65,8 @@ class Capture:
 
 @dataclass
 class Stream:
-    """One direction of a connection: what came in order and is not written yet, and what came too early."""
+    """One direction of a connection: what came in order and is not written yet, and what came too
+    early."""
 
     path: Path
     next: int | None = None
@@ -140,7 +142,9 @@ class Recorder:
         if stream is None or syn:
             if stream is not None:
                 stream.close()
-            stream = self.streams[key] = Stream(self._folder / self._name(key), gaps=stream.gaps if stream else 0)
+            stream = self.streams[key] = Stream(
+                self._folder / self._name(key), gaps=stream.gaps if stream else 0
+            )
         (sequence,) = struct.unpack_from(">I", data, tcp + 4)
         if syn:
             stream.next = (sequence + 1) & 0xFFFFFFFF

@@ -21,16 +21,20 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--small",
         action="store_true",
-        help="a part of the workload, memory dumped once, no control by an unsealed build: a minute or two",
+        help="a part of the workload, memory dumped once, no control by an unsealed build: a "
+        "minute or two",
     )
     parser.add_argument("--scale", default="0.01", help="of TPC-H's tables (default: %(default)s)")
-    parser.add_argument("--folder", type=Path, help="where it works (default: a temporary folder); needs some GB")
+    parser.add_argument(
+        "--folder", type=Path, help="where it works (default: a temporary folder); needs some GB"
+    )
     parser.add_argument(
         "--allow-missing",
         type=_places,
         default=frozenset(),
         metavar="PLACES",
-        help=f"places that this machine cannot search, or not wholly, without which the result counts all the same: of "
+        help=f"places that this machine cannot search, or not wholly, without which the result "
+        f"counts all the same: of "
         f"{','.join(report.MAY_BE_MISSING)} (default: none)",
     )
     parser.add_argument("--keep", action="store_true", help="leave the folder behind")
@@ -39,12 +43,16 @@ def main(argv: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="coffer-leaks-", dir=arguments.folder))
     try:
         programs = None if arguments.small else _unsealed()
-        runs = harness.run(folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL, programs)
+        runs = harness.run(
+            folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL, programs
+        )
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)
     found = report.problems(runs, arguments.allow_missing)
-    result = report.result(runs, found, scale=arguments.scale, small=arguments.small, cores=os.cpu_count())
+    result = report.result(
+        runs, found, scale=arguments.scale, small=arguments.small, cores=os.cpu_count()
+    )
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
@@ -62,11 +70,17 @@ def main(argv: list[str]) -> int:
 def _unsealed() -> Path:
     """The folder of programs that seal nothing: built if need be."""
     build = Path(__file__).parents[3] / "bench" / "build-unsealed"
-    return Path(subprocess.run([build], check=True, stdout=subprocess.PIPE, text=True, timeout=3600).stdout.strip())
+    return Path(
+        subprocess.run(
+            [build], check=True, stdout=subprocess.PIPE, text=True, timeout=3600
+        ).stdout.strip()
+    )
 
 
 def _places(text: str) -> frozenset[str]:
     named = frozenset(text.split(","))
     if unknown := named - set(report.MAY_BE_MISSING):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: no place that can be missing")
+        raise argparse.ArgumentTypeError(
+            f"{', '.join(sorted(unknown))}: no place that can be missing"
+        )
     return named

@@ -1,4 +1,5 @@
-"""Files that live for a moment: shuffle and spill files go with their task or query, so they are linked aside at once."""
+"""Files that live for a moment: shuffle and spill files go with their task or query, so they are
+linked aside at once."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ _PAUSE = 0.02  # seconds; what lives shorter is missed
 
 
 class Keeper:
-    """Gives every file that appears under `folders` a second name under `kept`/KIND, until `stop`. A hard link: it shows
-    what is written later too, and outlives the first name. All must be on one file system."""
+    """Gives every file that appears under `folders` a second name under `kept`/KIND, until `stop`.
+    A hard link: it shows what is written later too, and outlives the first name. All must be on one
+    file system."""
 
     def __init__(self, folders: Iterable[Path], kept: Path) -> None:
         self._folders = list(folders)
@@ -51,7 +53,9 @@ class Keeper:
 
     def _keep(self, entry: os.DirEntry[str]) -> None:
         with contextlib.suppress(FileNotFoundError):
-            os.link(entry.path, self._kept / kind(entry.path) / f"{len(self._seen):06}-{entry.name}")
+            os.link(
+                entry.path, self._kept / kind(entry.path) / f"{len(self._seen):06}-{entry.name}"
+            )
             self._seen.add(entry.inode())
 
 

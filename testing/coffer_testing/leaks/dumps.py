@@ -1,4 +1,5 @@
-"""The memory of the host's JVMs: heap dumps and core files; and what the system shows of its processes."""
+"""The memory of the host's JVMs: heap dumps and core files; and what the system shows of its
+processes."""
 
 from __future__ import annotations
 
@@ -14,14 +15,15 @@ class DumpFailed(RuntimeError):
 
 
 def heap(pid: int, folder: Path) -> None:
-    """The whole heap, unreachable objects included: what is garbage to the JVM is not to an attacker."""
+    """The whole heap, unreachable objects included: what is garbage to the JVM is not to an
+    attacker."""
     target = folder / f"{pid}.hprof"
     _run(["jcmd", str(pid), "GC.heap_dump", "-all", str(target)], target)
 
 
 def core(pid: int, folder: Path) -> None:
-    """The process's own memory as a debugger writes it: direct buffers, stacks, code, and what the heap held before. Files
-    that are mapped in are left out."""
+    """The process's own memory as a debugger writes it: direct buffers, stacks, code, and what the
+    heap held before. Files that are mapped in are left out."""
     _run(["gcore", "-o", str(folder / "core"), str(pid)], folder / f"core.{pid}")
 
 
@@ -40,6 +42,8 @@ def processes(pids: Iterable[int], folder: Path) -> None:
 
 
 def _run(command: list[str], target: Path) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL
+    )
     if done.returncode != 0 or not target.is_file() or target.stat().st_size < 1_000_000:
         raise DumpFailed(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-500:]}")

@@ -1,5 +1,6 @@
-"""The runs: plaintext Spark as control, Coffer over `tee` columns, Coffer over columns of every protection, and, as a
-control with Coffer running, its unsealed build; on the same cluster, with the same settings."""
+"""The runs: plaintext Spark as control, Coffer over `tee` columns, Coffer over columns of every
+protection, and, as a control with Coffer running, its unsealed build; on the same cluster, with the
+same settings."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ CONF = {
     **OPEN,
     "spark.executor.memory": "640m",
     # What a JVM merely reserves is in core files too, as gigabytes of nothing.
-    "spark.executor.extraJavaOptions": "-XX:CompressedClassSpaceSize=128m -XX:ReservedCodeCacheSize=96m",
+    "spark.executor.extraJavaOptions": "-XX:CompressedClassSpaceSize=128m "
+    "-XX:ReservedCodeCacheSize=96m",
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",
     "spark.cores.max": "2",
     "spark.sql.files.maxPartitionBytes": "1m",
@@ -37,13 +39,17 @@ CONF = {
     "spark.task.maxFailures": "2",
     "spark.eventLog.enabled": "true",
 }
-TIGHT = {"spark.coffer.engine.memory": "24MiB", "spark.shuffle.spill.numElementsForceSpillThreshold": "10000"}
+TIGHT = {
+    "spark.coffer.engine.memory": "24MiB",
+    "spark.shuffle.spill.numElementsForceSpillThreshold": "10000",
+}
 
 
 @dataclass(frozen=True)
 class Application:
-    """Workloads that one Spark application runs; whether memory is dumped after each, or after the last only. `policy`: that
-    of its tables' columns, which are `tee` without one; see `protected`."""
+    """Workloads that one Spark application runs; whether memory is dumped after each, or after the
+    last only. `policy`: that of its tables' columns, which are `tee` without one; see
+    `protected`."""
 
     conf: dict[str, str]
     workloads: tuple[tuple[str, Callable[[Session], None]], ...]
@@ -89,13 +95,21 @@ SMALL = (
 OPENED = (
     Application(
         TIGHT,
-        (("tpch", _few), ("literals", workloads.literals), ("writes", workloads.writes), ("spilling", workloads.spilling)),
+        (
+            ("tpch", _few),
+            ("literals", workloads.literals),
+            ("writes", workloads.writes),
+            ("spilling", workloads.spilling),
+        ),
         look_after_each=False,
     ),
 )
 PROTECTED = tuple(
     Application(
-        protected.conf(policy), ((f"protections, {policy}", protected.protections),), look_after_each=False, policy=policy
+        protected.conf(policy),
+        ((f"protections, {policy}", protected.protections),),
+        look_after_each=False,
+        policy=policy,
     )
     for policy in protected.POLICIES
 )
@@ -112,7 +126,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Run:
-    """One side's run: what could be seen of it, what it asked for, and what went wrong with the run itself."""
+    """One side's run: what could be seen of it, what it asked for, and what went wrong with the run
+    itself."""
 
     seen: Seen
     asked: dict[str, Asked]
@@ -121,8 +136,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Runs:
-    """Control, sealed run, how many different values were planted in the tables; the run over columns of every protection,
-    with enclaves and without; and the sealed run's workload by programs that seal nothing, if that was asked for."""
+    """Control, sealed run, how many different values were planted in the tables; the run over
+    columns of every protection, with enclaves and without; and the sealed run's workload by
+    programs that seal nothing, if that was asked for."""
 
     control: Run
     sealed: Run
@@ -131,13 +147,18 @@ class Runs:
     unsealed: Run | None = None
 
 
-def run(folder: Path, scale: str, applications: tuple[Application, ...], programs: Path | None = None) -> Runs:
-    """All runs, one after the other, under `folder`. `programs`: the folder of an unsealed build, for its control."""
+def run(
+    folder: Path, scale: str, applications: tuple[Application, ...], programs: Path | None = None
+) -> Runs:
+    """All runs, one after the other, under `folder`. `programs`: the folder of an unsealed build,
+    for its control."""
     tables = planted.tables(folder / "plain", scale)
     control = _side(folder / "control", tables.paths, "control", applications)
     sealed = _side(folder / "sealed", tables.paths, "sealed", applications)
     protections = _side(folder / "protected", tables.paths, "protected", PROTECTED)
-    unsealed = _side(folder / "unsealed", tables.paths, "unsealed", OPENED, programs) if programs else None
+    unsealed = (
+        _side(folder / "unsealed", tables.paths, "unsealed", OPENED, programs) if programs else None
+    )
     return Runs(control, sealed, tables.values, protections, unsealed)
 
 
@@ -160,13 +181,21 @@ def _side(
         for number, application in enumerate(applications):
             last = number == len(applications) - 1
             if side == "control" and not tables:
-                tables = {name: Path(shutil.copytree(path, host.stored / name)) for name, path in sources.items()}
+                tables = {
+                    name: Path(shutil.copytree(path, host.stored / name))
+                    for name, path in sources.items()
+                }
             elif application.policy:
                 owner = Owner.create(folder / f"trusted-{application.policy}")
                 protected.write(application.policy, owner)
-                tables = owner.encrypt({name: plain[name] for name in protected.TABLES}, host.stored / application.policy)
+                tables = owner.encrypt(
+                    {name: plain[name] for name in protected.TABLES},
+                    host.stored / application.policy,
+                )
             elif owner is None and side != "control":
-                owner = _unsealed(folder, programs) if programs else Owner.create(folder / "trusted")
+                owner = (
+                    _unsealed(folder, programs) if programs else Owner.create(folder / "trusted")
+                )
                 tables = owner.encrypt(sources, host.stored)
             if owner and not programs:
                 host.want(keys.secrets(owner, folder / f"keks-{number}"))
@@ -194,15 +223,23 @@ def _side(
                     if owner and not programs:
                         # Those of tables that the workloads made, too.
                         host.want(keys.secrets(owner, folder / "keks-at-the-end"))
-                        host.seen.keys_in_engines = keys.in_engines(owner, host.cluster.engines(), folder / "engines")
+                        host.seen.keys_in_engines = keys.in_engines(
+                            owner, host.cluster.engines(), folder / "engines"
+                        )
                     seen = host.finish()
     return Run(seen, asked, time.monotonic() - started)
 
 
 def _driver(
-    folder: Path, number: int, tables: dict[str, Path], owner: Owner | None, host: Host, conf: dict[str, str]
+    folder: Path,
+    number: int,
+    tables: dict[str, Path],
+    owner: Owner | None,
+    host: Host,
+    conf: dict[str, str],
 ) -> Driver:
-    """The client site's: its log, its event log and its scratch are not searched. The control's event log is."""
+    """The client site's: its log, its event log and its scratch are not searched. The control's
+    event log is."""
     trusted = folder / "driver-on-the-trusted-site"
     (trusted / "events").mkdir(parents=True, exist_ok=True)
     events = trusted / "events" if owner else host.events
@@ -236,8 +273,8 @@ def _unsealed(folder: Path, programs: Path) -> Owner:
 
 
 def _refused_event_log(folder: Path, tables: dict[str, Path], owner: Owner, host: Host) -> None:
-    """An event log on untrusted storage would show queries in clear, so Coffer must not start with one. What is written
-    there all the same is searched with the rest."""
+    """An event log on untrusted storage would show queries in clear, so Coffer must not start with
+    one. What is written there all the same is searched with the rest."""
     try:
         with Driver(
             tables,

@@ -1,4 +1,5 @@
-"""The host with somebody who reads all of it: a cluster on addresses of its own, and what was found where."""
+"""The host with somebody who reads all of it: a cluster on addresses of its own, and what was found
+where."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from coffer_testing.search import Hit, Planted, search
 PLACES = {
     "heap": "heap dumps of the executors' JVMs, unreachable objects included",
     "core": "core files of the executors' JVMs (gcore)",
-    "shuffle": "shuffle and broadcast files on the executors' local disks, those too that live for a moment",
+    "shuffle": "shuffle and broadcast files on the executors' local disks, those too that live "
+    "for a moment",
     "spill": "spill files, the same way",
     "disk": "whatever else is on the local disks",
     "logs": "work folders and logs: stdout and stderr of executors, workers, master",
@@ -55,7 +57,9 @@ class Seen:
     looks: int = 0
     pages: Fetched = field(default_factory=Fetched)
     keys: int = 0  # secrets that were searched for beside the planted values
-    keys_in_engines: int | None = None  # how many of them engines had in memory: the control of that search
+    keys_in_engines: int | None = (
+        None  # how many of them engines had in memory: the control of that search
+    )
 
     def count(self, *, place: str | None = None, moment: str | None = None) -> int:
         """How many hits there were there and then."""
@@ -67,8 +71,9 @@ class Seen:
 
 
 class Host:
-    """A two-worker cluster under `folder` and its reader. All its addresses, and that of a driver, are in one network, which
-    tells its traffic from whatever else goes over loopback: PySpark's talk with its own JVM is the client site's."""
+    """A two-worker cluster under `folder` and its reader. All its addresses, and that of a driver,
+    are in one network, which tells its traffic from whatever else goes over loopback: PySpark's
+    talk with its own JVM is the client site's."""
 
     def __init__(self, folder: Path, wanted: Iterable[Planted]) -> None:
         number = os.getpid()
@@ -89,7 +94,12 @@ class Host:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.cluster.stop()
         if self._capture:
             self._capture.stop()
@@ -119,7 +129,8 @@ class Host:
         self.seen.looks += 1
 
     def finish(self) -> Seen:
-        """Searches all that was gathered. The application must still be running: ended ones clean up behind themselves."""
+        """Searches all that was gathered. The application must still be running: ended ones clean
+        up behind themselves."""
         assert self._capture, "it was finished before"
         folder, cluster = self._folder, self.cluster
         self.seen.captured = self._capture.stop()
@@ -127,19 +138,29 @@ class Host:
         self._keeper.stop()
         self.seen.pages = pages.fetch(cluster.uis, folder / "pages")
         (folder / "processes").mkdir()
-        dumps.processes([*cluster.daemons(), *cluster.executors(), *cluster.engines()], folder / "processes")
+        dumps.processes(
+            [*cluster.daemons(), *cluster.executors(), *cluster.engines()], folder / "processes"
+        )
         (folder / "daemons").mkdir()
         for pid in cluster.daemons():
             dumps.heap(pid, folder / "daemons")
-        logs = [*(folder / "site").glob("*.log"), *(cluster.work_folder(number) for number in range(2))]
+        logs = [
+            *(folder / "site").glob("*.log"),
+            *(cluster.work_folder(number) for number in range(2)),
+        ]
         kept = {kind: [folder / "kept" / kind] for kind in disks.KINDS}
         gathered = {
             **kept,
             "logs": logs,
-            **{place: [folder / place] for place in ("events", "pages", "traffic", "stored", "processes", "daemons")},
+            **{
+                place: [folder / place]
+                for place in ("events", "pages", "traffic", "stored", "processes", "daemons")
+            },
         }
         names = folder / "names"
-        names.write_text("\n".join(str(path) for roots in gathered.values() for path in _names(roots)))
+        names.write_text(
+            "\n".join(str(path) for roots in gathered.values() for path in _names(roots))
+        )
         for place, roots in {**gathered, "names": [names]}.items():
             self._search(place, roots, "the end")
         return self.seen

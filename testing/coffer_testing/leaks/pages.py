@@ -1,4 +1,5 @@
-"""What the web servers of the host show: pages, logs and JSON of master and workers, got over HTTP."""
+"""What the web servers of the host show: pages, logs and JSON of master and workers, got over
+HTTP."""
 
 from __future__ import annotations
 
@@ -12,14 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Beside what the pages link to.
-_MORE = ("/json/", "/metrics/json/", "/metrics/master/json/", "/metrics/applications/json/", "/environment/", "/conf/")
+_MORE = (
+    "/json/",
+    "/metrics/json/",
+    "/metrics/master/json/",
+    "/metrics/applications/json/",
+    "/environment/",
+    "/conf/",
+)
 _MOST = 300
 _LARGEST = 16 << 20
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """How many pages were saved, how many links were left when there were too many; of how many pages the end is missing."""
+    """How many pages were saved, how many links were left when there were too many; of how many
+    pages the end is missing."""
 
     saved: int = 0
     left: int = 0
@@ -27,7 +36,8 @@ class Fetched:
 
 
 def fetch(uis: Iterable[str], folder: Path, most: int = _MOST) -> Fetched:
-    """Saves all pages that can be reached from `uis` without leaving them, as files under `folder`, up to `most`."""
+    """Saves all pages that can be reached from `uis` without leaving them, as files under `folder`,
+    up to `most`."""
     folder.mkdir(parents=True)
     roots = [ui.rstrip("/") for ui in uis]
     pending = [root + path for root in roots for path in ("/", *_MORE)]
@@ -55,8 +65,9 @@ def fetch(uis: Iterable[str], folder: Path, most: int = _MOST) -> Fetched:
 
 
 def _repeats(url: str) -> bool:
-    """Whether a part of the path comes twice. Master and worker answer any path that they do not know with their first page,
-    whose links are relative: from /conf/app/ to /conf/app/app/, and so on without end. None of their own paths is such."""
+    """Whether a part of the path comes twice. Master and worker answer any path that they do not
+    know with their first page, whose links are relative: from /conf/app/ to /conf/app/app/, and so
+    on without end. None of their own paths is such."""
     parts = [part for part in urllib.parse.urlsplit(url).path.split("/") if part]
     return len(parts) != len(set(parts))
 

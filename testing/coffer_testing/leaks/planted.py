@@ -1,9 +1,11 @@
-"""What is planted where: TPC-H's tables with some of their values replaced, one more table, and the words of the queries.
+"""What is planted where: TPC-H's tables with some of their values replaced, one more table, and the
+words of the queries.
 
-All keys of TPC-H are moved up, to where their upper bytes are all the same (of the first 65,536 keys six: those are looked
-for); words that the 22 queries ask for carry a mark, in the tables and in the queries alike, so the queries still find what
-they found; of some decimal and integer columns a part of the rows has one recognisable value. So every join, group, sort and
-comparison carries planted values.
+All keys of TPC-H are moved up, to where their upper bytes are all the same (of the first 65,536
+keys six: those are looked for); words that the 22 queries ask for carry a mark, in the tables and
+in the queries alike, so the queries still find what they found; of some decimal and integer columns
+a part of the rows has one recognisable value. So every join, group, sort and comparison carries
+planted values.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import pyarrow.parquet as pq
 from coffer_testing import search, tpch
 from coffer_testing.search import Planted
 
-# Texts: in the data; in the queries' literals only; in partition columns; in what users say of their jobs.
+# Texts: in the data; in the queries' literals only; in partition columns; in what users say of
+# their jobs.
 DATA, LITERAL, PARTITION, SPOKEN = "Zq7numbat", "Vx4ocelot", "Kd5quokka", "Jw3gibbon"
 COLUMN = "tamarin_Wp6_column"
 
@@ -46,9 +49,11 @@ AMOUNTS = {
     "ps_supplycost": (Decimal("8275316049628.19"), 5),
 }
 
-# What the 22 queries look for, by exact word, prefix or infix. Each gets the mark in front, in data and queries.
+# What the 22 queries look for, by exact word, prefix or infix. Each gets the mark in front, in data
+# and queries.
 WORDS = (
-    "FRANCE GERMANY BRAZIL CANADA SAUDI EUROPE ASIA AMERICA BUILDING ANODIZED BRASS PROMO POLISHED Brand MED MAIL SHIP "
+    "FRANCE GERMANY BRAZIL CANADA SAUDI EUROPE ASIA AMERICA BUILDING ANODIZED BRASS PROMO "
+    "POLISHED Brand MED MAIL SHIP "
     "PERSON URGENT green forest special requests Customer Complaints"
 )
 
@@ -95,9 +100,12 @@ def tables(folder: Path, scale: str) -> Tables:
         for part in range(parts):
             # No dictionaries and no compression: what the control should find lies open.
             path = folder / name / f"part-{part}.parquet"
-            pq.write_table(table.slice(part * rows, rows), path, compression="none", use_dictionary=False)
+            pq.write_table(
+                table.slice(part * rows, rows), path, compression="none", use_dictionary=False
+            )
     return Tables(
-        {name: folder / name for name in made}, len({value for table in made.values() for value in _values(table)})
+        {name: folder / name for name in made},
+        len({value for table in made.values() for value in _values(table)}),
     )
 
 
@@ -143,7 +151,10 @@ def _secret() -> pa.Table:
     size = next(iter(SIZES.values()))
 
     def column(planted: list[object], filler: object, kind: pa.DataType) -> pa.Array:
-        return pa.array([rng.choice(planted) if rng.random() < 0.3 else filler for _ in range(SECRET_ROWS)], kind)
+        return pa.array(
+            [rng.choice(planted) if rng.random() < 0.3 else filler for _ in range(SECRET_ROWS)],
+            kind,
+        )
 
     return pa.table(
         {
@@ -153,7 +164,9 @@ def _secret() -> pa.Table:
             "wide": column([WIDE], Decimal("7.25"), pa.decimal128(38, 10)),
             "ratio": column([RATIO], 0.5, pa.float64()),
             "day": column([DAY], date(1995, 3, 15), pa.date32()),
-            "moment": column([MOMENT], datetime(1995, 3, 15, tzinfo=UTC), pa.timestamp("us", "UTC")),
+            "moment": column(
+                [MOMENT], datetime(1995, 3, 15, tzinfo=UTC), pa.timestamp("us", "UTC")
+            ),
             "tag": column([f"{PARTITION}-{n}" for n in range(3)], "other", pa.string()),
             "id": pa.array(range(SECRET_ROWS), pa.int64()),
         }
@@ -162,7 +175,15 @@ def _secret() -> pa.Table:
 
 def _values(table: pa.Table) -> set[object]:
     """The different planted values of a table."""
-    exact = {*NUMBERS, *SIZES.values(), WIDE, RATIO, DAY, MOMENT, *(value for value, _ in AMOUNTS.values())}
+    exact = {
+        *NUMBERS,
+        *SIZES.values(),
+        WIDE,
+        RATIO,
+        DAY,
+        MOMENT,
+        *(value for value, _ in AMOUNTS.values()),
+    }
     found: set[object] = set()
     for name in table.column_names:
         for value in pc.unique(table[name].combine_chunks()).to_pylist():

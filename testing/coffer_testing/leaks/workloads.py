@@ -1,4 +1,5 @@
-"""The queries: each workload is a list of things that a user does, the same in the clear and sealed."""
+"""The queries: each workload is a list of things that a user does, the same in the clear and
+sealed."""
 
 from __future__ import annotations
 
@@ -8,7 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer_testing.leaks import planted
-from coffer_testing.leaks.planted import COLUMN, DATA, DAY, LITERAL, LITERAL_NUMBER, LITERAL_WIDE, MOMENT, PARTITION, SPOKEN
+from coffer_testing.leaks.planted import (
+    COLUMN,
+    DATA,
+    DAY,
+    LITERAL,
+    LITERAL_NUMBER,
+    LITERAL_WIDE,
+    MOMENT,
+    PARTITION,
+    SPOKEN,
+)
 from coffer_testing.runner import Driver, QueryFailed
 
 # Nothing is broadcast when it is planned; then joins become broadcasts as sizes are known.
@@ -16,7 +27,8 @@ SWITCH = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "10m",
 }
-# Nothing is ever broadcast; what is larger than a few kilobytes counts as skewed and is split; the rest is coalesced.
+# Nothing is ever broadcast; what is larger than a few kilobytes counts as skewed and is split; the
+# rest is coalesced.
 SKEW = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
@@ -64,9 +76,12 @@ class Session:
         self.queries += 1
         self.rows += len(self.driver.query(sql, conf).rows)
 
-    def fails(self, sql: str, *classes: str, at_driver: bool = False, refused: bool = False) -> None:
-        """A query that must fail, with an error of one of these classes; in tasks, where executors learn of it, unless it
-        fails `at_driver` before there are any. Coffer does not support what is `refused`, and says so before as well."""
+    def fails(
+        self, sql: str, *classes: str, at_driver: bool = False, refused: bool = False
+    ) -> None:
+        """A query that must fail, with an error of one of these classes; in tasks, where executors
+        learn of it, unless it fails `at_driver` before there are any. Coffer does not support what
+        is `refused`, and says so before as well."""
         if refused and self.format == "coffer":
             classes, at_driver = ("COFFER_UNSUPPORTED",), True
         self.queries += 1
@@ -74,16 +89,22 @@ class Session:
         try:
             self.driver.query(sql)
         except QueryFailed as error:
-            named = re.search(r"\[?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", error.condition or error.message)
+            named = re.search(
+                r"\[?\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", error.condition or error.message
+            )
             if named is None or named.group(1) not in classes:
                 raise AssertionError(
-                    f"this query should have failed with {' or '.join(classes)}: {sql}: {error.message}"
+                    f"this query should have failed with {' or '.join(classes)}: {sql}: "
+                    f"{error.message}"
                 ) from error
         else:
             raise AssertionError(f"this query should have failed: {sql}")
         ran = self.driver.run(_TASKS) - before
         if at_driver != (ran == 0):
-            raise AssertionError(f"{ran} tasks were started for this query, which should fail in them or before: {sql}")
+            raise AssertionError(
+                f"{ran} tasks were started for this query, which should fail in them or before: "
+                f"{sql}"
+            )
         self.failed += 1
 
     def planned(self, sql: str, conf: dict[str, str], word: str) -> None:
@@ -97,31 +118,39 @@ class Session:
         return self.driver.run(code, **names)
 
 
-def tpch(session: Session, numbers: range = range(1, 23), conf: dict[str, str] | None = None) -> None:
+def tpch(
+    session: Session, numbers: range = range(1, 23), conf: dict[str, str] | None = None
+) -> None:
     for number in numbers:
         session.ask(planted.tpch_query(number), conf)
 
 
 def adaptive(session: Session) -> None:
-    """All 22 queries with joins that AQE turns into broadcasts; those with joins of large sides with skewed ones too."""
+    """All 22 queries with joins that AQE turns into broadcasts; those with joins of large sides
+    with skewed ones too."""
     tpch(session, conf=SWITCH)
     for number in (3, 5, 9, 18, 21):
         session.ask(planted.tpch_query(number), SKEW)
     session.planned(planted.tpch_query(3), SWITCH, "BroadcastHashJoin")
     session.planned(_SKEWED, SKEW, "skewed")
     many = {"spark.sql.adaptive.coalescePartitions.initialPartitionNum": "16"}
-    session.planned("SELECT l_comment, count(*) FROM lineitem GROUP BY l_comment LIMIT 5", many, "coalesced")
+    session.planned(
+        "SELECT l_comment, count(*) FROM lineitem GROUP BY l_comment LIMIT 5", many, "coalesced"
+    )
     session.ask(planted.tpch_query(3), {"spark.sql.adaptive.enabled": "false"})
 
 
-# Most lines belong to one order; the union gives more than one map task, among which its partition can be split.
+# Most lines belong to one order; the union gives more than one map task, among which its partition
+# can be split.
 _LINES = " UNION ALL ".join(
-    f"SELECT CASE WHEN l_linenumber < 6 THEN {planted.KEYS + 1}L ELSE l_orderkey END AS k, l_comment FROM lineitem "
+    f"SELECT CASE WHEN l_linenumber < 6 THEN {planted.KEYS + 1}L ELSE l_orderkey END AS k, "
+    f"l_comment FROM lineitem "
     f"WHERE l_partkey % 4 = {part}"
     for part in range(4)
 )
 _SKEWED = (
-    f"SELECT count(*), max(l_comment), max(o_comment) FROM ({_LINES}) JOIN orders ON k = o_orderkey "
+    f"SELECT count(*), max(l_comment), max(o_comment) FROM ({_LINES}) JOIN orders ON k = "
+    f"o_orderkey "
     f"WHERE o_comment <> '{LITERAL}-skew'"
 )
 
@@ -141,13 +170,17 @@ def literals(session: Session) -> None:
         f"EXISTS (SELECT 1 FROM supplier WHERE s_suppkey = id + {planted.KEYS}L)",
     ]
     for condition in conditions:
-        session.ask(f"SELECT {COLUMN}, count(*), max(number), min(wide) FROM secret WHERE {condition} GROUP BY {COLUMN}")
+        session.ask(
+            f"SELECT {COLUMN}, count(*), max(number), min(wide) FROM secret WHERE {condition} "
+            f"GROUP BY {COLUMN}"
+        )
     # Plain columns, so that rows of one field and boxed values come about.
     session.ask(f"SELECT size FROM secret WHERE {COLUMN} LIKE '{DATA}%' ORDER BY id LIMIT 500")
     session.ask("SELECT day, moment, ratio, wide, number, tag FROM secret ORDER BY id LIMIT 500")
     session.ask(f"SELECT DISTINCT {COLUMN} AS `{LITERAL}-alias` FROM secret ORDER BY 1")
     session.ask(
-        f"SELECT s.id, v.x FROM secret s JOIN (VALUES ('{DATA}-amber-3', '{LITERAL}-5')) v(k, x) ON s.{COLUMN} = v.k"
+        f"SELECT s.id, v.x FROM secret s JOIN (VALUES ('{DATA}-amber-3', '{LITERAL}-5')) v(k, x) "
+        f"ON s.{COLUMN} = v.k"
     )
     session.ask(f"SELECT {COLUMN} FROM secret UNION SELECT '{LITERAL}-6'")
 
@@ -167,23 +200,40 @@ sc.setLocalProperty('spark.job.description', None); sc.setLocalProperty('spark.j
 spark.conf.unset('spark.leaks.note')
 """
     session.run(
-        spoken, sql=f"SELECT * FROM secret WHERE number <> {LITERAL_NUMBER}L AND tag <> '{LITERAL}-10'", literal=LITERAL,
+        spoken, sql=f"SELECT * FROM secret WHERE number <> {LITERAL_NUMBER}L AND tag "
+        f"<> '{LITERAL}-10'", literal=LITERAL,
         spoken=SPOKEN,
     )  # fmt: skip
 
 
 def writes(session: Session) -> None:
     make = f"USING {session.format}"
-    session.ask(f"CREATE TABLE copied {make} COMMENT '{SPOKEN}-comment' AS SELECT * FROM secret WHERE tag <> '{LITERAL}-11'")
+    session.ask(
+        f"CREATE TABLE copied {make} COMMENT '{SPOKEN}-comment' AS SELECT * FROM secret WHERE tag "
+        f"<> '{LITERAL}-11'"
+    )
     session.ask(f"INSERT INTO copied SELECT * FROM secret WHERE {COLUMN} = '{DATA}-amber-5'")
     session.ask(f"CREATE TABLE small (a BIGINT, b STRING, c INT) {make}")
-    session.ask(f"INSERT INTO small VALUES ({LITERAL_NUMBER}L, '{LITERAL}-12', {planted.SIZES[15]}), (7, '{DATA}-x', 1)")
-    session.ask(f"INSERT OVERWRITE small SELECT number, {COLUMN}, size FROM secret ORDER BY {COLUMN}, number")
-    session.ask(f"CREATE TABLE parted {make} PARTITIONED BY (tag) AS SELECT number, {COLUMN}, tag FROM secret")
-    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
-    session.ask(f"INSERT OVERWRITE parted SELECT number, 'x', tag FROM secret WHERE tag = '{PARTITION}-1'", dynamic)
     session.ask(
-        f"CREATE TABLE revenue {make} AS SELECT l_orderkey, l_comment, l_extendedprice, o_comment FROM lineitem JOIN orders "
+        f"INSERT INTO small VALUES ({LITERAL_NUMBER}L, '{LITERAL}-12', {planted.SIZES[15]}), "
+        f"(7, '{DATA}-x', 1)"
+    )
+    session.ask(
+        f"INSERT OVERWRITE small SELECT number, {COLUMN}, size FROM secret ORDER BY {COLUMN}, "
+        f"number"
+    )
+    session.ask(
+        f"CREATE TABLE parted {make} PARTITIONED BY (tag) AS SELECT number, {COLUMN}, tag FROM "
+        f"secret"
+    )
+    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+    session.ask(
+        f"INSERT OVERWRITE parted SELECT number, 'x', tag FROM secret WHERE tag = '{PARTITION}-1'",
+        dynamic,
+    )
+    session.ask(
+        f"CREATE TABLE revenue {make} AS SELECT l_orderkey, l_comment, l_extendedprice, o_comment "
+        f"FROM lineitem JOIN orders "
         "ON l_orderkey = o_orderkey WHERE l_quantity > 20"
     )
     session.run(
@@ -191,47 +241,75 @@ def writes(session: Session) -> None:
         format=session.format,
         path=str(session.folder / "saved"),
     )
-    session.ask(f"SELECT b, count(*), max(a) FROM small WHERE b <> '{LITERAL}-13' GROUP BY b ORDER BY b")
+    session.ask(
+        f"SELECT b, count(*), max(a) FROM small WHERE b <> '{LITERAL}-13' GROUP BY b ORDER BY b"
+    )
     session.ask(f"SELECT tag, count(*), min({COLUMN}) FROM parted GROUP BY tag")
 
 
 def failed(session: Session) -> None:
-    """Errors whose message names a planted value, of the data or of the query. Each is limited to the rows that hold planted
-    values: of others it would name something else."""
+    """Errors whose message names a planted value, of the data or of the query. Each is limited to
+    the rows that hold planted values: of others it would name something else."""
     planted_rows = f"{COLUMN} LIKE '{DATA}%'"
     wrong = [
         (f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {planted_rows}", "CAST_INVALID_INPUT"),
         ("SELECT CAST(number AS INT) FROM secret WHERE number > 5", "CAST_OVERFLOW"),
         ("SELECT number * 9 FROM secret WHERE number > 5", "ARITHMETIC_OVERFLOW"),
-        ("SELECT CAST(wide AS DECIMAL(12, 2)) FROM secret WHERE wide > 8", "NUMERIC_VALUE_OUT_OF_RANGE"),
-        (f"SELECT CAST({COLUMN} AS DATE) FROM secret WHERE {planted_rows}", "CAST_INVALID_INPUT"),
-        (f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)", "SCALAR_SUBQUERY_TOO_MANY_ROWS"),
-        (f"SELECT count(*) FROM secret WHERE {planted_rows} GROUP BY CAST({COLUMN} AS INT)", "CAST_INVALID_INPUT"),
         (
-            f"SELECT a.id FROM secret a JOIN secret b ON a.id = b.id AND CAST(a.{COLUMN} AS INT) = b.size "
+            "SELECT CAST(wide AS DECIMAL(12, 2)) FROM secret WHERE wide > 8",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+        ),
+        (f"SELECT CAST({COLUMN} AS DATE) FROM secret WHERE {planted_rows}", "CAST_INVALID_INPUT"),
+        (
+            f"SELECT id FROM secret WHERE {COLUMN} = (SELECT {COLUMN} FROM secret)",
+            "SCALAR_SUBQUERY_TOO_MANY_ROWS",
+        ),
+        (
+            f"SELECT count(*) FROM secret WHERE {planted_rows} GROUP BY CAST({COLUMN} AS INT)",
+            "CAST_INVALID_INPUT",
+        ),
+        (
+            f"SELECT a.id FROM secret a JOIN secret b ON a.id = b.id AND CAST(a.{COLUMN} AS INT) "
+            f"= b.size "
             f"WHERE a.{planted_rows}",
             "CAST_INVALID_INPUT",
         ),
-        (f"INSERT INTO small SELECT number * 9, {COLUMN}, size FROM secret WHERE number > 5", "ARITHMETIC_OVERFLOW"),
         (
-            f"CREATE TABLE unmade USING {session.format} AS SELECT CAST({COLUMN} AS INT) AS a FROM secret "
+            f"INSERT INTO small SELECT number * 9, {COLUMN}, size FROM secret WHERE number > 5",
+            "ARITHMETIC_OVERFLOW",
+        ),
+        (
+            f"CREATE TABLE unmade USING {session.format} AS SELECT CAST({COLUMN} AS INT) AS a "
+            f"FROM secret "
             f"WHERE {planted_rows}",
             "CAST_INVALID_INPUT",
         ),
     ]
     for sql, of in wrong:
         session.fails(sql, of)
-    session.fails(f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret", "USER_RAISED_EXCEPTION", refused=True)
-    # Coffer's engine says it in its own words: a file that is not there is one of those that a host may have taken away.
-    session.fails(f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'", "FAILED_READ_FILE", "COFFER_FILE_MISSING")
+    session.fails(
+        f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret",
+        "USER_RAISED_EXCEPTION",
+        refused=True,
+    )
+    # Coffer's engine says it in its own words: a file that is not there is one of those that a host
+    # may have taken away.
+    session.fails(
+        f"SELECT * FROM gone WHERE n_name = '{DATA}FRANCE'",
+        "FAILED_READ_FILE",
+        "COFFER_FILE_MISSING",
+    )
     # What Spark finds wrong as it plans.
-    session.fails(f"SELECT CAST('{LITERAL}-14' AS INT) + id FROM secret", "CAST_INVALID_INPUT", at_driver=True)
+    session.fails(
+        f"SELECT CAST('{LITERAL}-14' AS INT) + id FROM secret", "CAST_INVALID_INPUT", at_driver=True
+    )
     session.fails(f"SELECT `{LITERAL}-15` FROM secret", "UNRESOLVED_COLUMN", at_driver=True)
 
 
 # Pairs of rows by the thousand million: minutes, if it is let.
 _LONG = (
-    f"SELECT count(*), max(concat(a.l_comment, b.l_comment)) FROM lineitem a JOIN lineitem b ON a.l_comment < b.l_comment "
+    f"SELECT count(*), max(concat(a.l_comment, b.l_comment)) FROM lineitem a JOIN lineitem b ON "
+    f"a.l_comment < b.l_comment "
     f"AND a.l_extendedprice <> b.l_extendedprice AND a.l_shipmode <> '{LITERAL}-17'"
 )
 _BEGIN = """
@@ -274,10 +352,19 @@ def cancelled(session: Session) -> None:
 def spilling(session: Session) -> None:
     """What does not fit into the memory it is given: sorts, merge joins, groups."""
     many = " UNION ALL ".join(["SELECT * FROM lineitem"] * 6)
-    session.ask(f"CREATE TABLE sorted USING {session.format} AS SELECT * FROM ({many}) ORDER BY l_comment, l_orderkey")
+    session.ask(
+        f"CREATE TABLE sorted USING {session.format} AS SELECT * FROM ({many}) ORDER BY "
+        f"l_comment, l_orderkey"
+    )
     session.ask(
         f"SELECT count(*), max(a.l_comment) FROM ({many}) a JOIN lineitem b "
         "ON a.l_comment = b.l_comment AND a.l_orderkey = b.l_orderkey",
-        {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1"},
+        {
+            "spark.sql.autoBroadcastJoinThreshold": "-1",
+            "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+        },
     )
-    session.ask(f"SELECT count(*) FROM (SELECT l_comment, l_partkey, count(*) FROM ({many}) GROUP BY l_comment, l_partkey)")
+    session.ask(
+        f"SELECT count(*) FROM (SELECT l_comment, l_partkey, count(*) FROM ({many}) GROUP BY "
+        f"l_comment, l_partkey)"
+    )

@@ -1,4 +1,5 @@
-"""What is claimed of a column: the words of `coffer policy check --json`, as degrees that each pattern may have."""
+"""What is claimed of a column: the words of `coffer policy check --json`, as degrees that each
+pattern may have."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ _ALL: Collection[Degree] = ("all",)
 _NONE: Collection[Degree] = ("none",)
 _BEYOND: Collection[Degree] = ("none", "some", "all")
 # Words that say nothing of what lies in the files: a sum's rows show when it is made, sizes always.
-_ELSEWHERE = {"which rows each sum took", "nothing but sizes, and which files, row groups and pages are read"}
+_ELSEWHERE = {
+    "which rows each sum took",
+    "nothing but sizes, and which files, row groups and pages are read",
+}
 _WORDS = {
     "which are NULL": "nulls",
     "lengths": "lengths",
@@ -53,8 +57,13 @@ def prefix(said: Collection[str]) -> int | None:
 
 
 def allowed(said: Collection[str]) -> Allowed:
-    """What each pattern may come to where the claim is exact: what is claimed wholly, what is not claimed not at all."""
-    unknown = [word for word in said if word not in _WORDS and word not in _ELSEWHERE and not _PREFIX.fullmatch(word)]
+    """What each pattern may come to where the claim is exact: what is claimed wholly, what is not
+    claimed not at all."""
+    unknown = [
+        word
+        for word in said
+        if word not in _WORDS and word not in _ELSEWHERE and not _PREFIX.fullmatch(word)
+    ]
     if unknown:
         raise ValueError(f"a claim that no measure stands for: {unknown[0]}")
     claimed = {_WORDS[word] for word in said if word in _WORDS}
@@ -66,6 +75,7 @@ def allowed(said: Collection[str]) -> Allowed:
         found["order"] = _ALL
         found["equality"] = _ALL if "equality" in claimed else _BEYOND
     if "order" in claimed or prefix(said) is not None:
-        # Which of two is greater is told by the first bit in which they differ, and numbers in order lie about on a line.
+        # Which of two is greater is told by the first bit in which they differ, and numbers in
+        # order lie about on a line.
         found["first-bits"] = _ALL if "first-bits" in claimed else _BEYOND
     return found

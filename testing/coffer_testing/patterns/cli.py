@@ -1,4 +1,5 @@
-"""`testing/run patterns`: what the stored columns show, beside what is claimed; ends with 1 where the two differ."""
+"""`testing/run patterns`: what the stored columns show, beside what is claimed; ends with 1 where
+the two differ."""
 
 from __future__ import annotations
 
@@ -25,7 +26,12 @@ def main(argv: list[str]) -> int:
     findings = [*findings, *more, *others]
     if arguments.json:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        result = {"columns": columns, "pairs": pairs, "by_link": linked, "findings": [str(finding) for finding in findings]}
+        result = {
+            "columns": columns,
+            "pairs": pairs,
+            "by_link": linked,
+            "findings": [str(finding) for finding in findings],
+        }
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     print(report.table(tables, columns))
     print()

@@ -1,4 +1,5 @@
-"""Tables in which each protection occurs: alone, beside others, linked with another table's, and twice over equal values."""
+"""Tables in which each protection occurs: alone, beside others, linked with another table's, and
+twice over equal values."""
 
 from __future__ import annotations
 
@@ -84,14 +85,22 @@ class Fixture:
         self._owner = owner = Owner.create(folder / "trusted")
         owner.sign(owner.policy + POLICY)
         self.folders = owner.encrypt(plain, folder / "sealed")
-        said = {name: json.loads(owner.coffer("inspect", path, "--json").stdout) for name, path in self.folders.items()}
-        self._files = {name: [self.folders[name] / file["path"] for file in table["files"]] for name, table in said.items()}
+        said = {
+            name: json.loads(owner.coffer("inspect", path, "--json").stdout)
+            for name, path in self.folders.items()
+        }
+        self._files = {
+            name: [self.folders[name] / file["path"] for file in table["files"]]
+            for name, table in said.items()
+        }
         self._stored = {name: table["stored"] for name, table in said.items()}
         self._seen = {name: sight.read(files) for name, files in self._files.items()}
         # It ends with a code of its own when it has warnings, as here.
         checked = json.loads(owner.coffer("policy", "check", "--json", *plain, check=False).stdout)
         self._claims = {
-            (table["name"], column["name"]): column for table in checked["tables"] for column in table["columns"]
+            (table["name"], column["name"]): column
+            for table in checked["tables"]
+            for column in table["columns"]
         }
 
     @property
@@ -115,22 +124,28 @@ class Fixture:
         ]
 
     def lying(self, table: str, column: str) -> bytes:
-        """All bytes of its stored columns as they lie in the files, pages' headers included. Where they begin and end is
-        the owner's knowledge."""
+        """All bytes of its stored columns as they lie in the files, pages' headers included. Where
+        they begin and end is the owner's knowledge."""
         keks = self.folders[table].parent / f"{table}-keks.json"
         if not keks.exists():
             self._owner.coffer("keys", "export-keks", "--table", table, "--output", keks)
-        encodings = {stored["name"]: (stored["column"] or stored["form"], stored["form"]) for stored in self._stored[table]}
+        encodings = {
+            stored["name"]: (stored["column"] or stored["form"], stored["form"])
+            for stored in self._stored[table]
+        }
         found = bytearray()
         for file in self._files[table]:
             content = file.read_bytes()
             chunks = layout(file, load_keks(keks), encodings).chunks
-            found += b"".join(content[chunk.start : chunk.end] for chunk in chunks if chunk.logical == column)
+            found += b"".join(
+                content[chunk.start : chunk.end] for chunk in chunks if chunk.logical == column
+            )
         return bytes(found)
 
 
 def ordinals(values: list[Any], prefix: int | None = None) -> list[int | None]:
-    """Values as whole numbers in their order from 0, in the way that domains count; of a text its first bytes."""
+    """Values as whole numbers in their order from 0, in the way that domains count; of a text its
+    first bytes."""
     epoch = datetime.date(1900, 1, 1)
 
     def of(value: Any) -> int | None:

@@ -53,7 +53,8 @@ def recovered(cells: Sequence[Cell], values: list[Any], prefix: int | None) -> d
 def column(
     place: str, stored: Sequence[Stored], values: list[Any], said: Collection[str]
 ) -> tuple[dict[str, Degree], list[Finding]]:
-    """What all stored columns of a column show together, and where that is not what is said of it."""
+    """What all stored columns of a column show together, and where that is not what is said of
+    it."""
     if "every value" in said:
         seen = [one.column.cells for one in stored if one.column.cells is not None]
         together: dict[str, Degree] = {
@@ -85,24 +86,37 @@ def columns(tables: Fixture) -> tuple[dict[str, dict[str, Degree]], list[Finding
     for table, name in tables.columns:
         place = f"{table}.{name}"
         said = tables.claim(table, name)["hosts"]
-        seen[place], found = column(place, tables.stored(table, name), tables.values(table, name), said)
+        seen[place], found = column(
+            place, tables.stored(table, name), tables.values(table, name), said
+        )
         findings += found
     return seen, findings
 
 
-def pair(tables: Fixture, one: tuple[str, str], other: tuple[str, str], linked: bool) -> tuple[Degree, list[Finding]]:
-    """Whether two columns of equal values show that they are: those of a link do, under each form that both have."""
+def pair(
+    tables: Fixture, one: tuple[str, str], other: tuple[str, str], linked: bool
+) -> tuple[Degree, list[Finding]]:
+    """Whether two columns of equal values show that they are: those of a link do, under each form
+    that both have."""
     degrees: list[Degree] = []
     for left in tables.stored(*one):
         for right in tables.stored(*other):
-            if left.column.cells is None or right.column.cells is None or left.encoding != right.encoding:
+            if (
+                left.column.cells is None
+                or right.column.cells is None
+                or left.encoding != right.encoding
+            ):
                 continue
             values = tables.values(*one), tables.values(*other)
-            degrees.append(measures.shared(left.column.cells, values[0], right.column.cells, values[1]))
+            degrees.append(
+                measures.shared(left.column.cells, values[0], right.column.cells, values[1])
+            )
     degree = max(degrees, key=_RANK.__getitem__, default="none")
     place = f"{'.'.join(one)} and {'.'.join(other)}"
     wanted: Collection[Degree] = ("all",) if linked else ("none",)
-    return degree, [] if degree in wanted else [Finding(place, "equality across columns", degree, wanted)]
+    return degree, [] if degree in wanted else [
+        Finding(place, "equality across columns", degree, wanted)
+    ]
 
 
 def pairs(tables: Fixture) -> tuple[dict[str, Degree], list[Finding]]:
@@ -123,14 +137,18 @@ def by_links(tables: Fixture) -> tuple[dict[str, dict[str, Degree]], list[Findin
     findings: list[Finding] = []
     for one, other in LINKED:
         for here, there in ((one, other), (other, one)):
-            seen[f"{'.'.join(here)} by way of {'.'.join(there)}"], found = by_link(tables, here, there)
+            seen[f"{'.'.join(here)} by way of {'.'.join(there)}"], found = by_link(
+                tables, here, there
+            )
             findings += found
     return seen, findings
 
 
-def by_link(tables: Fixture, one: tuple[str, str], other: tuple[str, str]) -> tuple[dict[str, Degree], list[Finding]]:
-    """What a column shows by way of a linked one: its cells are looked up in the other's, and what those rows show beside is
-    taken for it."""
+def by_link(
+    tables: Fixture, one: tuple[str, str], other: tuple[str, str]
+) -> tuple[dict[str, Degree], list[Finding]]:
+    """What a column shows by way of a linked one: its cells are looked up in the other's, and what
+    those rows show beside is taken for it."""
     values = tables.values(*one)
     encodings = {stored.encoding: stored.column.cells for stored in tables.stored(*one)}
     others = {stored.encoding: stored.column.cells for stored in tables.stored(*other)}
@@ -141,6 +159,8 @@ def by_link(tables: Fixture, one: tuple[str, str], other: tuple[str, str]) -> tu
             if encoding in encodings or cells is None or keys is None or known is None:
                 continue
             beside = dict(zip(keys, cells, strict=True))
-            lent.append(Stored(encoding, fixture.Column(encoding, [beside.get(cell) for cell in known])))
+            lent.append(
+                Stored(encoding, fixture.Column(encoding, [beside.get(cell) for cell in known]))
+            )
     place = f"{'.'.join(one)} by way of {'.'.join(other)}"
     return column(place, lent, values, claims.words(tables.claim(*one)))

@@ -1,9 +1,10 @@
 """What can be recovered from a column's ciphertexts, pattern by pattern, held against its values.
 
-A measure plays the host: it looks at cells alone, and makes a guess (these two are equal, this one is greater, they differ
-first in bit 7). Only then are the values looked at, to see how much of the guess is right: all of it, none beyond what
-chance gives, or some. Chance is judged against permutations of the values over the same cells, and a finding takes six
-standard deviations, so that a run fails by accident less than once in a hundred thousand.
+A measure plays the host: it looks at cells alone, and makes a guess (these two are equal, this one
+is greater, they differ first in bit 7). Only then are the values looked at, to see how much of the
+guess is right: all of it, none beyond what chance gives, or some. Chance is judged against
+permutations of the values over the same cells, and a finding takes six standard deviations, so that
+a run fails by accident less than once in a hundred thousand.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def nulls(cells: Sequence[Cell], truth: Sequence[object]) -> Degree:
 
 
 def equality(cells: Sequence[Cell], truth: Sequence[object]) -> Degree:
-    """Which rows have equal values. "some": two rows of equal values have equal cells, but not all such rows do."""
+    """Which rows have equal values. "some": two rows of equal values have equal cells, but not all
+    such rows do."""
     by_value: dict[object, set[Cell]] = defaultdict(set)
     by_cell: dict[Cell, set[object]] = defaultdict(set)
     repeated = rows = 0
@@ -49,7 +51,9 @@ def equality(cells: Sequence[Cell], truth: Sequence[object]) -> Degree:
         by_cell[cell].add(value)
     if rows == len(by_value):
         raise ValueError("no value occurs twice: equality cannot be judged")
-    if all(len(found) == 1 for found in by_value.values()) and all(len(found) == 1 for found in by_cell.values()):
+    if all(len(found) == 1 for found in by_value.values()) and all(
+        len(found) == 1 for found in by_cell.values()
+    ):
         return "all"
     return "some" if repeated else "none"
 
@@ -75,7 +79,8 @@ def order(cells: Sequence[Cell], truth: Values) -> Degree:
 
 
 def first_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
-    """The first bit, of so many, in which two values differ: cells read as digits of two bits each (Chenette et al.)."""
+    """The first bit, of so many, in which two values differ: cells read as digits of two bits each
+    (Chenette et al.)."""
     known, values = _distinct(cells, truth)
     if not isinstance(known[0], bytes):
         return "none"
@@ -85,7 +90,9 @@ def first_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
     order = np.arange(len(values))
 
     def agreement(of: np.ndarray) -> float:
-        wanted = [_first_bit(values[of[i]], values[of[j]], bits) for i, j in zip(left, right, strict=True)]
+        wanted = [
+            _first_bit(values[of[i]], values[of[j]], bits) for i, j in zip(left, right, strict=True)
+        ]
         return float(np.mean(guessed == np.array(wanted)))
 
     if agreement(order) == 1.0:
@@ -94,8 +101,9 @@ def first_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
 
 
 def later_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
-    """How two values differ *behind* the first bit in which they do, in the lower half of the bits: what an order-revealing
-    ciphertext must not show. Under the scheme two digits there differ by any of three numbers, whatever the bits are."""
+    """How two values differ *behind* the first bit in which they do, in the lower half of the bits:
+    what an order-revealing ciphertext must not show. Under the scheme two digits there differ by
+    any of three numbers, whatever the bits are."""
     known, values = _distinct(cells, truth)
     if not isinstance(known[0], bytes):
         return "none"
@@ -116,15 +124,16 @@ def later_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
 
 
 def upper_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
-    """About the upper half of the bits: a straight line through known pairs puts half of the values to within four times the
-    root of the domain. No "some": less than that is the order, which has a measure of its own."""
+    """About the upper half of the bits: a straight line through known pairs puts half of the values
+    to within four times the root of the domain. No "some": less than that is the order, which has a
+    measure of its own."""
     left = _residuals(cells, truth)
     return "all" if np.median(np.abs(left)) <= 4 * 2.0 ** (bits / 2) else "none"
 
 
 def lower_bits(cells: Sequence[Cell], truth: Values, bits: int) -> Degree:
-    """The lower quarter of the bits, by the same line: where it tells nothing of them, what is left is spread evenly over
-    their whole circle (Rayleigh's test)."""
+    """The lower quarter of the bits, by the same line: where it tells nothing of them, what is left
+    is spread evenly over their whole circle (Rayleigh's test)."""
     left = _residuals(cells, truth)
     turns = np.exp(2j * np.pi * left / 2.0 ** (bits // 4))
     length = float(np.abs(np.mean(turns)))
@@ -161,10 +170,19 @@ def values(cells: Sequence[Cell], truth: Sequence[object]) -> Degree:
     return "some" if same > len(truth) // 100 else "none"
 
 
-def shared(one: Sequence[Cell], truth_one: Sequence[object], other: Sequence[Cell], truth_other: Sequence[object]) -> Degree:
+def shared(
+    one: Sequence[Cell],
+    truth_one: Sequence[object],
+    other: Sequence[Cell],
+    truth_other: Sequence[object],
+) -> Degree:
     """Whether two columns' cells show which of their values are equal, as a join does."""
-    cells = {value: cell for cell, value in zip(other, truth_other, strict=True) if value is not None}
-    common = [(cell, cells[value]) for cell, value in zip(one, truth_one, strict=True) if value in cells]
+    cells = {
+        value: cell for cell, value in zip(other, truth_other, strict=True) if value is not None
+    }
+    common = [
+        (cell, cells[value]) for cell, value in zip(one, truth_one, strict=True) if value in cells
+    ]
     if len(common) < _ENOUGH:
         raise ValueError("the columns have too few values in common")
     same = sum(a == b for a, b in common)
@@ -174,17 +192,24 @@ def shared(one: Sequence[Cell], truth_one: Sequence[object], other: Sequence[Cel
 
 
 def common(one: bytes, other: bytes, width: int = 12) -> int:
-    """How many windows of so many bytes two columns' stored bytes have in common; by chance none."""
-    windows = [{data[at : at + width] for at in range(len(data) - width + 1)} for data in (one, other)]
+    """How many windows of so many bytes two columns' stored bytes have in common; by chance
+    none."""
+    windows = [
+        {data[at : at + width] for at in range(len(data) - width + 1)} for data in (one, other)
+    ]
     return len(windows[0] & windows[1])
 
 
-# ---- what they are made of ---------------------------------------------------------------------------------------------
+# ---- what they are made of ---------------------------------------------------------------------
 
 
 def _distinct(cells: Sequence[Cell], truth: Values) -> tuple[list[Cell], list[int]]:
     """Different cells with their values, in an order that tells nothing of either."""
-    pairs = {cell: value for cell, value in zip(cells, truth, strict=True) if cell is not None and value is not None}
+    pairs = {
+        cell: value
+        for cell, value in zip(cells, truth, strict=True)
+        if cell is not None and value is not None
+    }
     if len(pairs) < _ENOUGH:
         raise ValueError(f"{len(pairs)} different values are too few to tell a pattern from chance")
     known = list(pairs)
@@ -203,7 +228,10 @@ def _ranks(values: Sequence[int]) -> np.ndarray:
 
 
 def _sigmas(
-    statistic: Callable[[np.ndarray], float], of: np.ndarray, rng: np.random.Generator, permutations: int = _PERMUTATIONS
+    statistic: Callable[[np.ndarray], float],
+    of: np.ndarray,
+    rng: np.random.Generator,
+    permutations: int = _PERMUTATIONS,
 ) -> float:
     """How many standard deviations the statistic lies from where chance puts it."""
     chance = [statistic(rng.permutation(of)) for _ in range(permutations)]

@@ -13,8 +13,8 @@ Cell = int | bytes | str | None
 
 @dataclass(frozen=True)
 class Column:
-    """A stored column under the name that the files give it: one cell for each row, None for NULL. `cells` is None where
-    the column does not open without a key."""
+    """A stored column under the name that the files give it: one cell for each row, None for NULL.
+    `cells` is None where the column does not open without a key."""
 
     name: str
     cells: list[Cell] | None

@@ -1,7 +1,8 @@
-"""Real key servers on loopback, for tests and benchmarks: what the masters outside of the keyring talk to.
+"""Real key servers on loopback, for tests and benchmarks: what the masters outside of the keyring
+talk to.
 
-Each finds or fetches its program, takes a free port, and stops the process that it started, by its id. What is missing and
-cannot be fetched is said with the command that installs it.
+Each finds or fetches its program, takes a free port, and stops the process that it started, by its
+id. What is missing and cannot be fetched is said with the command that installs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""An AWS KMS on loopback: moto's server, which keeps keys in memory. It does not check signatures."""
+"""An AWS KMS on loopback: moto's server, which keeps keys in memory. It does not check
+signatures."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from coffer_testing.servers.process import ServerProcess
 
 REGION = "eu-west-1"
 # Whoever knows these may do nothing anywhere: moto takes any.
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "not-a-secret", "AWS_REGION": REGION}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "AKIDTEST",
+    "AWS_SECRET_ACCESS_KEY": "not-a-secret",
+    "AWS_REGION": REGION,
+}
 
 
 class AwsKms:
@@ -31,7 +36,9 @@ class AwsKms:
 
     def uri(self, key: str, endpoint: str | None = None, **options: str | int) -> str:
         """As a policy names a key of it."""
-        query = urllib.parse.urlencode({"region": REGION, "endpoint": endpoint or self.address, **options}, safe=":/")
+        query = urllib.parse.urlencode(
+            {"region": REGION, "endpoint": endpoint or self.address, **options}, safe=":/"
+        )
         return f"aws-kms:{key}?{query}"
 
     def start(self) -> AwsKms:

@@ -1,4 +1,5 @@
-"""The Hadoop KMS 3.4, from its Maven artifacts: `KMSWebServer` with a JCEKS key store in a folder."""
+"""The Hadoop KMS 3.4, from its Maven artifacts: `KMSWebServer` with a JCEKS key store in a
+folder."""
 
 from __future__ import annotations
 
@@ -41,10 +42,18 @@ def jars() -> Path:
     folder = cache / f"hadoop-kms-{VERSION}"
     if not folder.is_dir():
         if shutil.which("mvn") is None:
-            raise RuntimeError("the Hadoop KMS comes through Maven, which is not installed: apt-get install maven")
+            raise RuntimeError(
+                "the Hadoop KMS comes through Maven, which is not installed: apt-get install maven"
+            )
         fresh = cache / f"hadoop-kms-{VERSION}.{os.getpid()}"
-        goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
-        done = subprocess.run(["mvn", "-q", "-B", "-f", str(_POM), *goal], text=True, capture_output=True, timeout=600)
+        goal = [
+            "dependency:copy-dependencies",
+            "-DincludeScope=runtime",
+            f"-DoutputDirectory={fresh}",
+        ]
+        done = subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(_POM), *goal], text=True, capture_output=True, timeout=600
+        )
         if done.returncode != 0:
             raise RuntimeError(f"Maven did not fetch the Hadoop KMS:\n{done.stdout[-2000:]}")
         try:
@@ -55,11 +64,13 @@ def jars() -> Path:
 
 
 class HadoopKms:
-    """A server of its own folder. `users`: who may do what the operations say; nobody else may do anything. `cache`: it
-    keeps keys that it has read from its key store, as it does by default: reading one takes it a tenth of a second. Without,
-    what is deleted is gone at once."""
+    """A server of its own folder. `users`: who may do what the operations say; nobody else may do
+    anything. `cache`: it keeps keys that it has read from its key store, as it does by default:
+    reading one takes it a tenth of a second. Without, what is deleted is gone at once."""
 
-    def __init__(self, folder: Path, *, users: str = "coffer", tls: bool = False, cache: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, users: str = "coffer", tls: bool = False, cache: bool = False
+    ) -> None:
         self.folder = folder
         self.tls = tls
         self.certificate = folder / "ca.pem"
@@ -104,7 +115,9 @@ class HadoopKms:
         """As a policy names a key of it."""
         if self.tls:
             options = {"ca": str(self.certificate), **options}
-        query = urllib.parse.urlencode({"key": key, "user": user, **options}, quote_via=urllib.parse.quote)
+        query = urllib.parse.urlencode(
+            {"key": key, "user": user, **options}, quote_via=urllib.parse.quote
+        )
         return f"hadoop-kms:{self.address}?{query}"
 
     def start(self) -> HadoopKms:
@@ -121,14 +134,17 @@ class HadoopKms:
         self.process.kill()
 
     def allow(self, operations: dict[str, str]) -> None:
-        """Writes the access rules, which the server reads anew within some seconds, and at its start. No user: `" "`."""
+        """Writes the access rules, which the server reads anew within some seconds, and at its
+        start. No user: `" "`."""
         rules = {f"hadoop.kms.acl.{operation}": " " for operation in _NEVER}
         rules |= {f"hadoop.kms.acl.{operation}": users for operation, users in operations.items()}
         for operation in ("MANAGEMENT", "GENERATE_EEK", "DECRYPT_EEK", "READ"):
             rules[f"default.key.acl.{operation}"] = "*"
         self._write("kms-acls.xml", rules)
 
-    def ask(self, method: str, path: str, body: object = None, user: str = "coffer") -> tuple[int, object]:
+    def ask(
+        self, method: str, path: str, body: object = None, user: str = "coffer"
+    ) -> tuple[int, object]:
         """One request, as its clients make them: `path` is below `/kms/v1/`."""
         mark = "&" if "?" in path else "?"
         text = json.dumps(body) if body is not None else None
@@ -144,7 +160,12 @@ class HadoopKms:
 
     def create(self, key: str, bits: int = 256) -> None:
         """A new key."""
-        body = {"name": key, "cipher": "AES/CTR/NoPadding", "length": bits, "description": "of a test"}
+        body = {
+            "name": key,
+            "cipher": "AES/CTR/NoPadding",
+            "length": bits,
+            "description": "of a test",
+        }
         status, said = self.ask("POST", "keys", body)
         if status not in (200, 201):
             raise RuntimeError(f"the key {key} was not made: {status} {said}")
@@ -158,7 +179,9 @@ class HadoopKms:
     def _connection(self) -> http.client.HTTPConnection:
         if self.tls:
             context = ssl.create_default_context(cafile=str(self.certificate))
-            return http.client.HTTPSConnection("127.0.0.1", self.process.port, timeout=10, context=context)
+            return http.client.HTTPSConnection(
+                "127.0.0.1", self.process.port, timeout=10, context=context
+            )
         return http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=10)
 
     def _answers(self) -> None:
@@ -170,9 +193,31 @@ class HadoopKms:
     def _certify(self) -> None:
         """A key pair and a certificate for 127.0.0.1 that is its own root."""
         store = self.folder / "tls.p12"
-        keytool = Path(os.environ["JAVA_HOME"]) / "bin/keytool" if "JAVA_HOME" in os.environ else "keytool"
-        common = [str(keytool), "-keystore", str(store), "-storepass", _STORE_PASSWORD, "-alias", "kms"]
-        make = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=127.0.0.1", "-validity", "30"]
+        keytool = (
+            Path(os.environ["JAVA_HOME"]) / "bin/keytool"
+            if "JAVA_HOME" in os.environ
+            else "keytool"
+        )
+        common = [
+            str(keytool),
+            "-keystore",
+            str(store),
+            "-storepass",
+            _STORE_PASSWORD,
+            "-alias",
+            "kms",
+        ]
+        make = [
+            "-genkeypair",
+            "-keyalg",
+            "EC",
+            "-groupname",
+            "secp256r1",
+            "-dname",
+            "CN=127.0.0.1",
+            "-validity",
+            "30",
+        ]
         make += ["-storetype", "PKCS12", "-ext", "SAN=ip:127.0.0.1"]
         subprocess.run([*common, *make], check=True, capture_output=True, timeout=600)
         export = ["-exportcert", "-rfc", "-file", str(self.certificate)]
@@ -188,7 +233,10 @@ class HadoopKms:
         )
 
     def _write(self, name: str, settings: dict[str, str]) -> None:
-        lines = [f"<property><name>{key}</name><value>{value}</value></property>" for key, value in settings.items()]
+        lines = [
+            f"<property><name>{key}</name><value>{value}</value></property>"
+            for key, value in settings.items()
+        ]
         text = "<configuration>\n" + "\n".join(lines) + "\n</configuration>\n"
         # Replaced at once: the server may be reading it.
         fresh = self.folder / f"{name}.new"

@@ -16,11 +16,16 @@ START_SECONDS = 60
 
 
 class ServerProcess:
-    """Starts a command, waits until it answers, stops it. The system chooses its port, and its log says which: `says` is the
-    pattern. `answers` raises `OSError` until it does."""
+    """Starts a command, waits until it answers, stops it. The system chooses its port, and its log
+    says which: `says` is the pattern. `answers` raises `OSError` until it does."""
 
     def __init__(
-        self, command: list[str], log: Path, says: str, answers: Callable[[], None], environment: dict[str, str]
+        self,
+        command: list[str],
+        log: Path,
+        says: str,
+        answers: Callable[[], None],
+        environment: dict[str, str],
     ) -> None:
         self.command = command
         self.log = log

@@ -1,4 +1,5 @@
-"""An HTTP server between a client and a key server: it counts, and on demand it fails as key servers and networks fail."""
+"""An HTTP server between a client and a key server: it counts, and on demand it fails as key
+servers and networks fail."""
 
 from __future__ import annotations
 
@@ -11,23 +12,24 @@ import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-#: What it does with a request, given what it is for; see `Relay`.
+# : What it does with a request, given what it is for; see `Relay`.
 Fault = Callable[[str], str | None]
 
 
 class Relay:
     """Passes requests on to `target` (a base URL), from its own `address`.
 
-    `fault` decides for each request, by its path and the operation in its `x-amz-target` header: None passes it on; `"slow"`
-    answers after `delay` seconds; `"garbage"` answers with a page that is no such answer; `"hang up"` ends the connection;
-    `"deny"` answers 403; `"later"` 503; a JSON object is answered as it is, with 400.
+    `fault` decides for each request, by its path and the operation in its `x-amz-target` header:
+    None passes it on; `"slow"` answers after `delay` seconds; `"garbage"` answers with a page that
+    is no such answer; `"hang up"` ends the connection; `"deny"` answers 403; `"later"` 503; a JSON
+    object is answered as it is, with 400.
     """
 
     def __init__(self, target: str, fault: Fault = lambda _: None) -> None:
         self.target = urllib.parse.urlsplit(target)
         self.fault = fault
         self.delay = 60.0
-        #: What requests were for, and the seconds until each was answered.
+        # : What requests were for, and the seconds until each was answered.
         self.seen: list[str] = []
         self.seconds: list[float] = []
         relay = self
@@ -86,8 +88,12 @@ class Relay:
             case "hang up":
                 _hang_up(request)
                 return
-        headers = {name: value for name, value in request.headers.items() if name.lower() != "connection"}
-        upstream = http.client.HTTPConnection(self.target.hostname or "", self.target.port, timeout=30)
+        headers = {
+            name: value for name, value in request.headers.items() if name.lower() != "connection"
+        }
+        upstream = http.client.HTTPConnection(
+            self.target.hostname or "", self.target.port, timeout=30
+        )
         try:
             upstream.request(request.command, request.path, body, headers)
             answer = upstream.getresponse()
@@ -97,7 +103,9 @@ class Relay:
             return
         finally:
             upstream.close()
-        _answer(request, answer.status, said, answer.getheader("content-type") or "application/json")
+        _answer(
+            request, answer.status, said, answer.getheader("content-type") or "application/json"
+        )
         self.seconds.append(time.monotonic() - start)
 
 

@@ -13,7 +13,8 @@ MODULES = ("/usr/lib/softhsm/libsofthsm2.so", "/usr/lib/x86_64-linux-gnu/softhsm
 
 
 class SoftHsm:
-    """A token named `coffer`. Its programs find it by an environment variable: see `environment`."""
+    """A token named `coffer`. Its programs find it by an environment variable: see
+    `environment`."""
 
     def __init__(self, folder: Path, pin: str = "471108") -> None:
         self.module = _installed()
@@ -21,7 +22,9 @@ class SoftHsm:
         tokens = folder / "tokens"
         tokens.mkdir(parents=True)
         configuration = folder / "softhsm2.conf"
-        configuration.write_text(f"directories.tokendir = {tokens}\nobjectstore.backend = file\nlog.level = ERROR\n")
+        configuration.write_text(
+            f"directories.tokendir = {tokens}\nobjectstore.backend = file\nlog.level = ERROR\n"
+        )
         self.environment = {"SOFTHSM2_CONF": str(configuration)}
         self.pin_file.touch(mode=0o600)
         self.pin_file.write_text(pin + "\n")
@@ -30,7 +33,8 @@ class SoftHsm:
     def uri(self, label: str, **options: str) -> str:
         """As a policy names a key of it."""
         query = urllib.parse.urlencode(
-            {"module-path": self.module, "pin-source": f"file:{self.pin_file}", **options}, safe="/:"
+            {"module-path": self.module, "pin-source": f"file:{self.pin_file}", **options},
+            safe="/:",
         )
         return f"pkcs11:token=coffer;object={label};type=secret-key?{query}"
 
@@ -46,7 +50,13 @@ class SoftHsm:
 
     def _util(self, *arguments: str) -> None:
         environment = {**os.environ, **self.environment}
-        subprocess.run(["softhsm2-util", *arguments], check=True, capture_output=True, env=environment, timeout=60)
+        subprocess.run(
+            ["softhsm2-util", *arguments],
+            check=True,
+            capture_output=True,
+            env=environment,
+            timeout=60,
+        )
 
 
 class NotInstalledError(RuntimeError):
@@ -57,5 +67,7 @@ def _installed() -> Path:
     """The module."""
     module = next((Path(path) for path in MODULES if Path(path).exists()), None)
     if module is None or shutil.which("softhsm2-util") is None:
-        raise NotInstalledError("SoftHSM is not installed\nhint: scripts/check-tools --test --install")
+        raise NotInstalledError(
+            "SoftHSM is not installed\nhint: scripts/check-tools --test --install"
+        )
     return module

@@ -14,7 +14,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Adds a file, or all files below a folder. A root must be there; what is below one may vanish meanwhile.
+    /// Adds a file, or all files below a folder. A root must be there; what is below one may vanish
+    /// meanwhile.
     pub(crate) fn add(&mut self, root: &Path) -> io::Result<()> {
         let kind = fs::symlink_metadata(root)?;
         if kind.is_file() {

@@ -1,11 +1,14 @@
 //! `coffer-leakscan`: looks for byte patterns in files, at the speed of reading them.
 //!
-//! A test tool, no part of Coffer: the leak harness (`testing/`) plants values, runs queries, and has this program search
-//! heap dumps, core files, disks, logs and captured traffic, several gigabytes in all. Nothing here knows what a pattern means.
+//! A test tool, no part of Coffer: the leak harness (`testing/`) plants values, runs queries, and
+//! has this program search heap dumps, core files, disks, logs and captured traffic, several
+//! gigabytes in all. Nothing here knows what a pattern means.
 //!
-//! In: on stdin, one JSON list of patterns as hexadecimal text. Arguments: files and folders; what is not a plain file is
-//! passed over, links are not followed. Out: one JSON object (see [`scan::Report`]). Exit codes: 0 done, whatever was found; 2 used wrongly, or a
-//! file could not be read. A file that vanishes while it is searched (a shuffle that Spark cleans up) is counted, not an error.
+//! In: on stdin, one JSON list of patterns as hexadecimal text. Arguments: files and folders; what
+//! is not a plain file is passed over, links are not followed. Out: one JSON object (see
+//! [`scan::Report`]). Exit codes: 0 done, whatever was found; 2 used wrongly, or a file could not
+//! be read. A file that vanishes while it is searched (a shuffle that Spark cleans up) is counted,
+//! not an error.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -46,8 +49,8 @@ fn run() -> Result<String, String> {
     stdin()
         .read_to_string(&mut text)
         .map_err(|error| format!("cannot read the patterns from stdin: {error}"))?;
-    let patterns: Vec<String> =
-        serde_json::from_str(&text).map_err(|error| format!("stdin is no JSON list of patterns: {error}"))?;
+    let patterns: Vec<String> = serde_json::from_str(&text)
+        .map_err(|error| format!("stdin is no JSON list of patterns: {error}"))?;
     let patterns = patterns
         .iter()
         .map(|pattern| hex::decode(pattern).map_err(|error| format!("pattern {pattern}: {error}")))

@@ -1,4 +1,5 @@
-//! The search: files are cut into pieces that overlap by a pattern's length, and all cores take pieces from one list.
+//! The search: files are cut into pieces that overlap by a pattern's length, and all cores take
+//! pieces from one list.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +16,8 @@ use serde::Serialize;
 
 use crate::files::Found;
 
-/// Bytes of a piece: large enough that starting on it costs nothing, small enough that a core file keeps all cores busy.
+/// Bytes of a piece: large enough that starting on it costs nothing, small enough that a core file
+/// keeps all cores busy.
 const PIECE: u64 = 32 << 20;
 /// Offsets reported of one pattern in one file; the count is of all.
 const SHOWN: usize = 4;
@@ -58,8 +60,8 @@ struct Outcome {
     gone: Vec<usize>,
 }
 
-/// Searches all files for all patterns. Errors are texts for a person: patterns that cannot be searched for, a file that
-/// cannot be read.
+/// Searches all files for all patterns. Errors are texts for a person: patterns that cannot be
+/// searched for, a file that cannot be read.
 pub(crate) fn scan(patterns: &[Vec<u8>], found: Found) -> Result<Report, String> {
     if patterns.iter().any(Vec::is_empty) {
         return Err("an empty pattern is everywhere".to_owned());
@@ -114,8 +116,13 @@ fn work(
     let mut buffer = Vec::new();
     loop {
         // A thread that broke has not touched the list in the middle of a change.
-        let next = pieces.lock().unwrap_or_else(|broken| broken.into_inner()).pop();
-        let Some(piece) = next else { return Ok(outcome) };
+        let next = pieces
+            .lock()
+            .unwrap_or_else(|broken| broken.into_inner())
+            .pop();
+        let Some(piece) = next else {
+            return Ok(outcome);
+        };
         let Some((path, _)) = files.get(piece.file) else {
             continue;
         };
@@ -127,7 +134,8 @@ fn work(
     }
 }
 
-/// The piece and what follows it, up to a pattern's length less one. A file that has shrunk meanwhile gives less.
+/// The piece and what follows it, up to a pattern's length less one. A file that has shrunk
+/// meanwhile gives less.
 fn read(path: &Path, piece: &Piece, overlap: usize, buffer: &mut Vec<u8>) -> io::Result<()> {
     let file = File::open(path)?;
     let length = usize::try_from(piece.end - piece.start).map_err(io::Error::other)? + overlap;
@@ -149,7 +157,10 @@ fn read(path: &Path, piece: &Piece, overlap: usize, buffer: &mut Vec<u8>) -> io:
 /// A match belongs to the piece in which it starts.
 fn search(machine: &AhoCorasick, piece: &Piece, bytes: &[u8], outcome: &mut Outcome) {
     for found in machine.find_iter(bytes) {
-        let Some(at) = u64::try_from(found.start()).ok().map(|start| piece.start + start) else {
+        let Some(at) = u64::try_from(found.start())
+            .ok()
+            .map(|start| piece.start + start)
+        else {
             continue;
         };
         if at >= piece.end {
@@ -197,7 +208,10 @@ fn report(found: &Found, outcomes: Vec<Outcome>) -> Report {
         }
     }
     for ((file, pattern), (count, offsets)) in all.hits {
-        let path = found.files.get(file).map(|(path, _)| path.display().to_string());
+        let path = found
+            .files
+            .get(file)
+            .map(|(path, _)| path.display().to_string());
         report.hits.push(Hit {
             path: path.unwrap_or_default(),
             pattern,
@@ -248,9 +262,16 @@ mod tests {
             .collect();
         assert_eq!(
             hits,
-            [("a", 0, 2, vec![3, 13]), ("a", 1, 1, vec![10]), ("b", 1, 1, vec![0])]
+            [
+                ("a", 0, 2, vec![3, 13]),
+                ("a", 1, 1, vec![10]),
+                ("b", 1, 1, vec![0])
+            ]
         );
-        assert_eq!((report.searched_bytes, report.files, report.vanished), (26, 4, 0));
+        assert_eq!(
+            (report.searched_bytes, report.files, report.vanished),
+            (26, 4, 0)
+        );
     }
 
     #[test]

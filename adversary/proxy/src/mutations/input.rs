@@ -47,43 +47,70 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("repeat-stream-in", Mutation::Input(repeat_stream)),
     ("reorder-streams-in", Mutation::Input(reorder_streams)),
     ("swap-inputs", Mutation::Inputs(swap_inputs)),
-    ("swap-inputs-relabelled", Mutation::Inputs(swap_inputs_relabelled)),
+    (
+        "swap-inputs-relabelled",
+        Mutation::Inputs(swap_inputs_relabelled),
+    ),
     (
         "swap-reducers",
-        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_reducer)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            replaced(inputs, asked, view, rng, false, of_another_reducer)
+        }),
     ),
     (
         "swap-reducers-relabelled",
-        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_reducer)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            replaced(inputs, asked, view, rng, true, of_another_reducer)
+        }),
     ),
     (
         "replay-stream-of-a-query",
-        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, false, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            replaced(inputs, asked, view, rng, false, of_another_query)
+        }),
     ),
     (
         "replay-stream-of-a-query-relabelled",
-        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            replaced(inputs, asked, view, rng, true, of_another_query)
+        }),
     ),
     (
         "replay-stream-of-a-stage-relabelled",
-        Mutation::Input(|inputs, asked, view, rng| replaced(inputs, asked, view, rng, true, of_another_stage)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            replaced(inputs, asked, view, rng, true, of_another_stage)
+        }),
     ),
-    ("replay-input-of-a-query", Mutation::Input(input_of_another_query)),
+    (
+        "replay-input-of-a-query",
+        Mutation::Input(input_of_another_query),
+    ),
     (
         "replay-frame-of-a-query-in",
-        Mutation::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_query)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            frame_replaced(inputs, asked, view, rng, of_another_query)
+        }),
     ),
     (
         "replay-frame-of-a-stage-in",
-        Mutation::Input(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_stage)),
+        Mutation::Input(|inputs, asked, view, rng| {
+            frame_replaced(inputs, asked, view, rng, of_another_stage)
+        }),
     ),
     (
         "replay-frame-of-an-attempt-in",
-        Mutation::Attempts(|inputs, asked, view, rng| frame_replaced(inputs, asked, view, rng, of_another_attempt)),
+        Mutation::Attempts(|inputs, asked, view, rng| {
+            frame_replaced(inputs, asked, view, rng, of_another_attempt)
+        }),
     ),
     (
         "honest-duplicate",
-        Mutation::Duplicate(|inputs, _, _| Some(format!("the same task at once, over {} inputs", inputs.len()))),
+        Mutation::Duplicate(|inputs, _, _| {
+            Some(format!(
+                "the same task at once, over {} inputs",
+                inputs.len()
+            ))
+        }),
     ),
     ("tampered-duplicate", Mutation::Duplicate(tampered)),
     ("forge-attempt-in", Mutation::Input(forge_attempt)),
@@ -108,7 +135,12 @@ fn empty(inputs: &mut Inputs, asked: u32, _: &View<'_>, _: &mut Rng) -> Did {
 }
 
 /// Alters one stream of the input.
-fn framed(inputs: &mut Inputs, asked: u32, rng: &mut Rng, alter: fn(&mut Stream, &mut Rng) -> Did) -> Did {
+fn framed(
+    inputs: &mut Inputs,
+    asked: u32,
+    rng: &mut Rng,
+    alter: fn(&mut Stream, &mut Rng) -> Did,
+) -> Did {
     let bytes = inputs.get_mut(&asked)?;
     let mut streams = parse(bytes)?;
     let which = one_that_changes(&streams, rng, alter)?;
@@ -125,7 +157,9 @@ pub(super) fn one_that_changes(
 ) -> Option<usize> {
     let can: Vec<usize> = (0..streams.len())
         .filter(|at| {
-            let Some(before) = streams.get(*at) else { return false };
+            let Some(before) = streams.get(*at) else {
+                return false;
+            };
             let mut after = before.clone();
             alter(&mut after, &mut rng.clone()).is_some() && after != *before
         })
@@ -244,7 +278,9 @@ fn reorder_streams(inputs: &mut Inputs, asked: u32, _: &View<'_>, _: &mut Rng) -
 }
 
 fn another_input(inputs: &Inputs, asked: u32, rng: &mut Rng) -> Option<u32> {
-    let others = inputs.iter().filter(|(id, bytes)| **id != asked && !bytes.is_empty());
+    let others = inputs
+        .iter()
+        .filter(|(id, bytes)| **id != asked && !bytes.is_empty());
     let others: Vec<u32> = others.map(|(id, _)| *id).collect();
     rng.pick(&others).copied()
 }
@@ -269,7 +305,8 @@ fn swap_inputs_relabelled(inputs: &mut Inputs, asked: u32, _: &View<'_>, rng: &m
     Some(format!("frames of input {other} as those of {asked}"))
 }
 
-/// Puts a recorded stream in the place of one of these; `relabelled`: with the preamble that is due.
+/// Puts a recorded stream in the place of one of these; `relabelled`: with the preamble that is
+/// due.
 fn replaced(
     inputs: &mut Inputs,
     asked: u32,
@@ -296,7 +333,8 @@ fn replaced(
     Some(what)
 }
 
-/// Puts one recorded frame in the place of one of these, never a stream's first; all else of the stream is as it was.
+/// Puts one recorded frame in the place of one of these, never a stream's first; all else of the
+/// stream is as it was.
 fn frame_replaced(
     inputs: &mut Inputs,
     asked: u32,
@@ -307,7 +345,11 @@ fn frame_replaced(
     let bytes = inputs.get_mut(&asked)?;
     let mut streams = parse(bytes)?;
     let long: Vec<usize> = (0..streams.len())
-        .filter(|at| streams.get(*at).is_some_and(|stream| stream.frames.len() > 1))
+        .filter(|at| {
+            streams
+                .get(*at)
+                .is_some_and(|stream| stream.frames.len() > 1)
+        })
         .collect();
     let which = *rng.pick(&long)?;
     let stream = streams.get_mut(which)?;
@@ -318,8 +360,8 @@ fn frame_replaced(
     Some(format!("stream {which}: {what} of {:?}", from.position()))
 }
 
-/// One frame of `from` where another is due, under its number: of `from` the one that has it, if there is one, so that
-/// nothing but the key is another.
+/// One frame of `from` where another is due, under its number: of `from` the one that has it, if
+/// there is one, so that nothing but the key is another.
 pub(super) fn replay_frame(stream: &mut Stream, from: &Stream, rng: &mut Rng) -> Did {
     let count = stream.frames.len();
     if count < 2 {
@@ -348,7 +390,9 @@ fn of_another_reducer(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .into_iter()
         .flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() == stream.attempt() && other.position() != stream.position())
+        .filter(|other| {
+            other.attempt() == stream.attempt() && other.position() != stream.position()
+        })
         .collect()
 }
 
@@ -374,14 +418,20 @@ fn of_another_stage(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .into_iter()
         .flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() != stream.attempt() && other.position() == stream.position())
+        .filter(|other| {
+            other.attempt() != stream.attempt() && other.position() == stream.position()
+        })
         .collect()
 }
 
 /// Of a second run of the task that wrote the stream.
 fn of_another_attempt(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
     let same_session = |task: &Task| task.start.session == view.start.session;
-    let wrote = |task: &Task| task.streams().iter().any(|other| other.attempt() == stream.attempt());
+    let wrote = |task: &Task| {
+        task.streams()
+            .iter()
+            .any(|other| other.attempt() == stream.attempt())
+    };
     let producers = view.past.tasks(|task| same_session(task) && wrote(task));
     let Some(producer) = producers.first() else {
         return Vec::new();
@@ -392,7 +442,9 @@ fn of_another_attempt(stream: &Stream, view: &View<'_>) -> Vec<Stream> {
         .attempts(|task| same_session(task) && task.start.stage == stage);
     let streams = attempts.into_iter().flat_map(|task| task.streams());
     streams
-        .filter(|other| other.attempt() != stream.attempt() && other.position() == stream.position())
+        .filter(|other| {
+            other.attempt() != stream.attempt() && other.position() == stream.position()
+        })
         .collect()
 }
 
@@ -425,7 +477,11 @@ fn forge_attempt(inputs: &mut Inputs, asked: u32, _: &View<'_>, rng: &mut Rng) -
     let mut streams = parse(bytes)?;
     let at = rng.below(streams.len());
     let drawn = rng.bytes(16);
-    streams.get_mut(at)?.preamble.get_mut(4..20)?.copy_from_slice(&drawn);
+    streams
+        .get_mut(at)?
+        .preamble
+        .get_mut(4..20)?
+        .copy_from_slice(&drawn);
     *bytes = join(&streams);
     Some(format!("an attempt that nobody made in stream {at}"))
 }
@@ -435,7 +491,8 @@ mod tests {
     use super::*;
     use crate::{past::Past, streams::tests::stream};
 
-    /// Every mutation about an input alters one that has all it could bite on, and says what it did.
+    /// Every mutation about an input alters one that has all it could bite on, and says what it
+    /// did.
     #[test]
     fn each_mutation_alters_what_it_can() {
         let start = coffer_protocol::wire::Start::default();
@@ -449,7 +506,9 @@ mod tests {
         let inputs: Inputs = [(4, bytes), (5, other)].into();
         for (name, mutation) in MUTATIONS {
             let apply = match mutation {
-                Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => apply,
+                Mutation::Input(apply) | Mutation::Inputs(apply) | Mutation::Attempts(apply) => {
+                    apply
+                }
                 _ => continue,
             };
             let recorded = ["swap-reducers", "replay"]
@@ -467,11 +526,18 @@ mod tests {
     #[test]
     fn a_replayed_frame_stands_under_the_number_that_is_due() {
         let honest = stream(0, 1, 4);
-        for (of, seed) in [1, 3, 6].into_iter().flat_map(|of| (0..20).map(move |seed| (of, seed))) {
+        for (of, seed) in [1, 3, 6]
+            .into_iter()
+            .flat_map(|of| (0..20).map(move |seed| (of, seed)))
+        {
             let mut altered = honest.clone();
             replay_frame(&mut altered, &stream(0, 2, of), &mut Rng::new(seed)).unwrap();
-            let changed: Vec<usize> = (0..4).filter(|at| altered.frames[*at] != honest.frames[*at]).collect();
-            let [at] = changed[..] else { panic!("{changed:?}") };
+            let changed: Vec<usize> = (0..4)
+                .filter(|at| altered.frames[*at] != honest.frames[*at])
+                .collect();
+            let [at] = changed[..] else {
+                panic!("{changed:?}")
+            };
             assert!(at > 0);
             assert_eq!(altered.frames[at][..12], honest.frames[at][..12]);
             assert_eq!(altered.preamble, honest.preamble);

@@ -79,7 +79,8 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     (
         "evidence-of-another-kind",
         Mutation::Evidence(|evidence: &mut EngineEvidence, _, rng| {
-            evidence.kind = (*rng.pick(&["sgx", "tdx", "sev-snp", "tpm", "", "unheard-of"])?).to_owned();
+            evidence.kind =
+                (*rng.pick(&["sgx", "tdx", "sev-snp", "tpm", "", "unheard-of"])?).to_owned();
             Some(format!("kind {:?}", evidence.kind))
         }),
     ),
@@ -156,7 +157,8 @@ mod tests {
                 let changed = match mutation {
                     Mutation::Attest(apply) => {
                         let mut altered = Attest::default();
-                        apply(&mut altered, &past, &mut rng).is_some() && altered != Attest::default()
+                        apply(&mut altered, &past, &mut rng).is_some()
+                            && altered != Attest::default()
                     }
                     Mutation::Evidence(apply) => {
                         let mut altered = evidence(2);
@@ -164,7 +166,8 @@ mod tests {
                     }
                     Mutation::Release(apply) => {
                         let mut altered = Some(release(1));
-                        apply(&mut altered, &[1; 16], &past, &mut rng).is_some() && altered != Some(release(1))
+                        apply(&mut altered, &[1; 16], &past, &mut rng).is_some()
+                            && altered != Some(release(1))
                     }
                     _ => true,
                 };

@@ -1,5 +1,5 @@
-//! Every mutation, by name. A mutation is a function that alters one thing on its way, and says what it did; or does nothing, when it finds nothing
-//! to bite on.
+//! Every mutation, by name. A mutation is a function that alters one thing on its way, and says
+//! what it did; or does nothing, when it finds nothing to bite on.
 
 mod input;
 mod keys;
@@ -138,7 +138,11 @@ mod tests {
     fn names_are_unique_and_found() {
         let all = all();
         for (name, _) in &all {
-            assert_eq!(all.iter().filter(|(other, _)| other == name).count(), 1, "{name}");
+            assert_eq!(
+                all.iter().filter(|(other, _)| other == name).count(),
+                1,
+                "{name}"
+            );
             assert!(named(name).is_some());
         }
         assert!(named("truth").is_none());

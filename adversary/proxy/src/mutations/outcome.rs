@@ -5,7 +5,8 @@ use coffer_protocol::wire::{Counters, Done, Failed};
 use super::{
     Did, Mutation, View, cut, flip, flipped,
     input::{
-        cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, replay_frame, reverse_frames, swap_frames,
+        cut_frames, drop_frame, end_early, one_that_changes, repeat_frame, replay_frame,
+        reverse_frames, swap_frames,
     },
 };
 use crate::{
@@ -124,7 +125,10 @@ fn drop_target(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
 
 fn framed(outcome: &mut Outcome, rng: &mut Rng, alter: fn(&mut Stream, &mut Rng) -> Did) -> Did {
     outcome.done()?;
-    let parsed = outcome.outs.iter().map(|(_, bytes)| parse(bytes)?.into_iter().next());
+    let parsed = outcome
+        .outs
+        .iter()
+        .map(|(_, bytes)| parse(bytes)?.into_iter().next());
     let mut streams = parsed.collect::<Option<Vec<_>>>()?;
     let which = one_that_changes(&streams, rng, alter)?;
     let what = alter(streams.get_mut(which)?, rng)?;
@@ -155,7 +159,9 @@ impl Label {
             return Some(from.to_vec());
         }
         let (old, mut from) = (parse(old)?, parse(from)?);
-        from.first_mut()?.preamble.clone_from(&old.first()?.preamble);
+        from.first_mut()?
+            .preamble
+            .clone_from(&old.first()?.preamble);
         Some(join(&from))
     }
 }
@@ -166,7 +172,11 @@ fn replay_stream(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, label: L
     let from = rng.pick(&tasks)?;
     let at = rng.below(outcome.outs.len());
     let (target, bytes) = outcome.outs.get_mut(at)?;
-    let (_, theirs) = from.outcome.outs.iter().find(|(other, _)| other == target)?;
+    let (_, theirs) = from
+        .outcome
+        .outs
+        .iter()
+        .find(|(other, _)| other == target)?;
     *bytes = label.put(bytes, theirs)?;
     Some(format!("target {target} by another query's"))
 }
@@ -209,7 +219,8 @@ type Candidates = fn(&View<'_>) -> Vec<std::sync::Arc<Task>>;
 fn of_another_query(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
     let position = (view.start.stage, view.start.partition);
     done(view, |task| {
-        task.start.session != view.start.session && (task.start.stage, task.start.partition) == position
+        task.start.session != view.start.session
+            && (task.start.stage, task.start.partition) == position
     })
 }
 
@@ -228,7 +239,8 @@ fn of_another_stage(view: &View<'_>) -> Vec<std::sync::Arc<Task>> {
 }
 
 fn done(view: &View<'_>, wanted: impl Fn(&Task) -> bool) -> Vec<std::sync::Arc<Task>> {
-    view.past.tasks(|task| task.outcome.done().is_some() && wanted(task))
+    view.past
+        .tasks(|task| task.outcome.done().is_some() && wanted(task))
 }
 
 fn replay(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng, candidates: Candidates) -> Did {
@@ -277,7 +289,11 @@ fn swap_records(done: &mut Done) {
 fn metrics_of_another(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did {
     let tasks = done(view, |task| task.start.partition != view.start.partition);
     let theirs = rng.pick(&tasks)?.outcome.done()?.sealed_metrics.clone();
-    records(outcome, |done| done.sealed_metrics = theirs, "another task's metrics")
+    records(
+        outcome,
+        |done| done.sealed_metrics = theirs,
+        "another task's metrics",
+    )
 }
 
 fn false_counters(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
@@ -293,7 +309,11 @@ fn false_counters(outcome: &mut Outcome, _: &View<'_>, rng: &mut Rng) -> Did {
         engine_nanos: word(),
         frames_sealed: word(),
     };
-    records(outcome, |done| done.counters = Some(counters), "false counters")
+    records(
+        outcome,
+        |done| done.counters = Some(counters),
+        "false counters",
+    )
 }
 
 /// Words of FAILED that are made up, the likely one twice.
@@ -315,7 +335,12 @@ fn failed_invented(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did
         1 => rng.bytes(80),
         // Sealed by an engine, but no error: its commit record.
         2 => outcome.done()?.sealed_commit.to_vec(),
-        _ => rng.pick(&done(view, |_| true))?.outcome.done()?.sealed_metrics.to_vec(),
+        _ => rng
+            .pick(&done(view, |_| true))?
+            .outcome
+            .done()?
+            .sealed_metrics
+            .to_vec(),
     };
     let what = format!("FAILED {code} with {} bytes of error", sealed_error.len());
     *outcome = Outcome {

@@ -56,7 +56,8 @@ macro_rules! misnumbered {
 pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("flip-bit-fragment", altered!(sealed_fragment, flip)),
     ("flip-bit-descriptor", altered!(sealed_descriptor, flip)),
-    ("flip-bit-object", Mutation::Start(|start, _, rng| object(start, rng, |bytes, rng| flip(bytes, rng)))),
+    ("flip-bit-object",
+        Mutation::Start(|start, _, rng| object(start, rng, |bytes, rng| flip(bytes, rng)))),
     ("truncate-fragment", altered!(sealed_fragment, cut)),
     ("truncate-descriptor", altered!(sealed_descriptor, cut)),
     ("truncate-object", Mutation::Start(|start, _, rng| object(start, rng, cut))),
@@ -66,11 +67,16 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("add-object-of-a-query", taken!(add_object_of, of_another_query)),
     ("object-of-a-query", taken!(object_of, of_another_query)),
     ("object-of-a-stage", taken!(object_of, of_another_stage)),
-    ("fragment-of-a-query", replaced!(sealed_fragment, of_another_query, "the fragment of another query")),
-    ("fragment-of-a-stage", replaced!(sealed_fragment, of_another_stage, "the fragment of another stage")),
-    ("descriptor-of-a-query", replaced!(sealed_descriptor, of_another_query, "the descriptor of another query")),
-    ("descriptor-of-a-stage", replaced!(sealed_descriptor, of_another_stage, "the descriptor of another stage")),
-    ("descriptor-of-a-task", replaced!(sealed_descriptor, of_another_task, "the descriptor of another task")),
+    ("fragment-of-a-query", replaced!(sealed_fragment, of_another_query, "the fragment of another \
+        query")),
+    ("fragment-of-a-stage", replaced!(sealed_fragment, of_another_stage, "the fragment of another \
+        stage")),
+    ("descriptor-of-a-query", replaced!(sealed_descriptor, of_another_query, "the descriptor of \
+        another query")),
+    ("descriptor-of-a-stage", replaced!(sealed_descriptor, of_another_stage, "the descriptor of \
+        another stage")),
+    ("descriptor-of-a-task", replaced!(sealed_descriptor, of_another_task, "the descriptor of \
+        another task")),
     ("start-of-a-query", taken!(whole, of_another_query)),
     ("start-of-a-stage", taken!(whole, of_another_stage)),
     ("start-of-a-task", taken!(whole, of_another_task)),
@@ -141,13 +147,17 @@ fn of_another_task(start: &Start, past: &Past) -> Vec<Arc<Task>> {
 }
 
 fn add_object_of(start: &mut Start, tasks: &[Arc<Task>], rng: &mut Rng) -> Did {
-    let theirs = rng.pick(&rng.clone().pick(tasks)?.start.sealed_objects)?.clone();
+    let theirs = rng
+        .pick(&rng.clone().pick(tasks)?.start.sealed_objects)?
+        .clone();
     start.sealed_objects.push(theirs);
     Some("an object of another query added".to_owned())
 }
 
 fn object_of(start: &mut Start, tasks: &[Arc<Task>], rng: &mut Rng) -> Did {
-    let theirs = rng.pick(&rng.clone().pick(tasks)?.start.sealed_objects)?.clone();
+    let theirs = rng
+        .pick(&rng.clone().pick(tasks)?.start.sealed_objects)?
+        .clone();
     let at = rng.below(start.sealed_objects.len());
     *start.sealed_objects.get_mut(at)? = theirs;
     Some(format!("object {at} by another's"))
@@ -157,7 +167,10 @@ fn object_of(start: &mut Start, tasks: &[Arc<Task>], rng: &mut Rng) -> Did {
 fn whole(start: &mut Start, tasks: &[Arc<Task>], rng: &mut Rng) -> Did {
     let task = rng.pick(tasks)?;
     start.clone_from(&task.start);
-    Some(format!("all of stage {} partition {}", start.stage, start.partition))
+    Some(format!(
+        "all of stage {} partition {}",
+        start.stage, start.partition
+    ))
 }
 
 fn other_number(number: u32, rng: &mut Rng) -> u32 {

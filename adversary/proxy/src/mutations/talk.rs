@@ -1,4 +1,5 @@
-//! Mutations in the conversation itself: messages out of turn, of no meaning, or of a length that they do not have.
+//! Mutations in the conversation itself: messages out of turn, of no meaning, or of a length that
+//! they do not have.
 
 use coffer_protocol::wire::{Attest, Start, TaskMessage};
 use prost::Message as _;
@@ -123,7 +124,9 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ),
     (
         "garbage-before-start",
-        Mutation::Before(|_, rng| Some((sent(garbage(rng)), "a message of random bytes".to_owned()))),
+        Mutation::Before(|_, rng| {
+            Some((sent(garbage(rng)), "a message of random bytes".to_owned()))
+        }),
     ),
     (
         "replay-start-before-start",

@@ -1,4 +1,5 @@
-//! The certificate of the chip: found, chained to AMD's root, in force, and of this chip and firmware.
+//! The certificate of the chip: found, chained to AMD's root, in force, and of this chip and
+//! firmware.
 
 use std::time::Duration;
 
@@ -41,7 +42,8 @@ pub(super) fn find(
         Some(der) => der.to_vec(),
         None => in_folder(policy, raw)?,
     };
-    let parsed = x509_cert::Certificate::from_der(&der).map_err(|_| "the chip's certificate is malformed")?;
+    let parsed = x509_cert::Certificate::from_der(&der)
+        .map_err(|_| "the chip's certificate is malformed")?;
     of_this_chip(&parsed, report)?;
     in_force(&parsed, now)?;
     let vcek = Certificate::from_der(&der).map_err(|_| "the chip's certificate is malformed")?;
@@ -51,7 +53,9 @@ pub(super) fn find(
         ("Turin", builtin::turin::ark(), builtin::turin::ask()),
     ];
     for (product, ark, ask) in roots {
-        let (Ok(ark), Ok(ask)) = (ark, ask) else { continue };
+        let (Ok(ark), Ok(ask)) = (ark, ask) else {
+            continue;
+        };
         let chain = Chain {
             ca: ca::Chain { ark, ask },
             vek: vcek.clone(),
@@ -89,11 +93,11 @@ fn in_table(table: &[u8]) -> Result<Option<&[u8]>, String> {
 fn in_folder(policy: &Attestation, raw: &[u8]) -> Result<Vec<u8>, String> {
     let digits = |range| raw.get(range).map(hex::encode).unwrap_or_default();
     let name = format!("vcek-{}-{}.der", digits(CHIP), digits(TCB));
-    let folder = policy
-        .collateral
-        .as_deref()
-        .ok_or_else(|| format!("none came with the report, and the policy names no folder with {name}"))?;
-    dcap::read(&folder.join(&name)).map_err(|error| format!("none came with the report; {name}: {error}"))
+    let folder = policy.collateral.as_deref().ok_or_else(|| {
+        format!("none came with the report, and the policy names no folder with {name}")
+    })?;
+    dcap::read(&folder.join(&name))
+        .map_err(|error| format!("none came with the report; {name}: {error}"))
 }
 
 fn in_force(certificate: &x509_cert::Certificate, now: u64) -> Result<(), String> {
@@ -109,14 +113,19 @@ fn in_force(certificate: &x509_cert::Certificate, now: u64) -> Result<(), String
 }
 
 /// AMD's extensions name the chip and the firmware for which the key exists.
-fn of_this_chip(certificate: &x509_cert::Certificate, report: &AttestationReport) -> Result<(), String> {
+fn of_this_chip(
+    certificate: &x509_cert::Certificate,
+    report: &AttestationReport,
+) -> Result<(), String> {
     let amd = |last: &[u32]| {
         let mut oid = ObjectIdentifier::new("1.3.6.1.4.1.3704.1").ok()?;
         for arc in last {
             oid = oid.push_arc(*arc).ok()?;
         }
         let extensions = certificate.tbs_certificate.extensions.as_ref()?;
-        let found = extensions.iter().find(|extension| extension.extn_id == oid)?;
+        let found = extensions
+            .iter()
+            .find(|extension| extension.extn_id == oid)?;
         Some(found.extn_value.as_bytes())
     };
     let number = |last: &[u32]| amd(last).and_then(|value| u8::from_der(value).ok());
@@ -130,11 +139,14 @@ fn of_this_chip(certificate: &x509_cert::Certificate, report: &AttestationReport
     ];
     for (name, theirs, ours) in versions {
         if theirs != ours {
-            return Err(format!("the chip's certificate is for another version of {name}"));
+            return Err(format!(
+                "the chip's certificate is for another version of {name}"
+            ));
         }
     }
     let chip = amd(&[4]).ok_or("the chip's certificate names no chip")?;
-    // Some certificates have the id as an OCTET STRING in the extension, most have it bare. Turin's is shorter.
+    // Some certificates have the id as an OCTET STRING in the extension, most have it bare. Turin's
+    // is shorter.
     let chip = OctetStringRef::from_der(chip).map_or(chip, |inner| inner.as_bytes());
     let same = (chip.len() == 64 || chip.len() == 8) && report.chip_id.starts_with(chip);
     let rest = report.chip_id.get(chip.len()..).unwrap_or_default();

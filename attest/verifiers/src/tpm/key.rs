@@ -1,7 +1,10 @@
-//! An attestation key's public area, TPMT_PUBLIC (part 2, 12.2.4), and signatures under it, TPMT_SIGNATURE (11.3.4).
-//! RSA of 2048 bits and more with RSASSA, and P-256 with ECDSA, both over SHA-256.
+//! An attestation key's public area, TPMT_PUBLIC (part 2, 12.2.4), and signatures under it,
+//! TPMT_SIGNATURE (11.3.4). RSA of 2048 bits and more with RSASSA, and P-256 with ECDSA, both over
+//! SHA-256.
 
-use ring::signature::{ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey};
+use ring::signature::{
+    ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
+};
 
 use super::reader::Reader;
 
@@ -28,8 +31,14 @@ pub(super) struct Key<'a> {
 }
 
 enum Public<'a> {
-    Rsa { modulus: &'a [u8], exponent: [u8; 4] },
-    P256 { x: &'a [u8], y: &'a [u8] },
+    Rsa {
+        modulus: &'a [u8],
+        exponent: [u8; 4],
+    },
+    P256 {
+        x: &'a [u8],
+        y: &'a [u8],
+    },
 }
 
 impl<'a> Key<'a> {
@@ -97,14 +106,17 @@ impl<'a> Key<'a> {
                     n: *modulus,
                     e: &exponent,
                 };
-                key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature).ok()
+                key.verify(&RSA_PKCS1_2048_8192_SHA256, message, signature)
+                    .ok()
             }
             (Public::P256 { x, y }, ECDSA) => {
                 let (r, s) = (reader.sized()?, reader.sized()?);
                 let point = [&[4], padded(x)?.as_slice(), padded(y)?.as_slice()].concat();
                 let fixed = [padded(r)?, padded(s)?].concat();
                 let key = UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point);
-                key.verify(message, &fixed).ok().filter(|()| reader.0.is_empty())
+                key.verify(message, &fixed)
+                    .ok()
+                    .filter(|()| reader.0.is_empty())
             }
             _ => None,
         }

@@ -1,8 +1,10 @@
-//! A TPM 2.0's quote: measured boot. It says what was booted; it does not keep the engine's memory from the host.
+//! A TPM 2.0's quote: measured boot. It says what was booted; it does not keep the engine's memory
+//! from the host.
 //!
-//! The evidence is eight bytes `CFTPMQ01` and four parts, each behind its length in four bytes, most significant first: the attestation
-//! key's public area (TPMT_PUBLIC), what it signed (TPMS_ATTEST), the signature (TPMT_SIGNATURE), and the PCRs, each as its number
-//! and its 32 bytes, in order. Structures: Trusted Platform Module Library, part 2.
+//! The evidence is eight bytes `CFTPMQ01` and four parts, each behind its length in four bytes,
+//! most significant first: the attestation key's public area (TPMT_PUBLIC), what it signed
+//! (TPMS_ATTEST), the signature (TPMT_SIGNATURE), and the PCRs, each as its number and its 32
+//! bytes, in order. Structures: Trusted Platform Module Library, part 2.
 
 mod key;
 mod quote;
@@ -25,7 +27,12 @@ struct Parts<'a> {
     pcrs: Vec<(u8, [u8; VALUE])>,
 }
 
-pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], checks: &mut Checks) {
+pub(crate) fn check(
+    policy: &Attestation,
+    evidence: &[u8],
+    expected: &[u8; 64],
+    checks: &mut Checks,
+) {
     let Some(parts) = parts(evidence) else {
         checks.note("form", false, "not a TPM's evidence");
         return;
@@ -38,13 +45,21 @@ pub(crate) fn check(policy: &Attestation, evidence: &[u8], expected: &[u8; 64], 
         );
         return;
     };
-    checks.note("form", true, format!("quote over {} PCRs", parts.pcrs.len()));
+    checks.note(
+        "form",
+        true,
+        format!("quote over {} PCRs", parts.pcrs.len()),
+    );
     is_pinned(policy, parts.key, &key, checks);
     let signed = key.has_signed(parts.quote, parts.signature);
     checks.note(
         "signature",
         signed,
-        if signed { "by this key" } else { "not by this key" },
+        if signed {
+            "by this key"
+        } else {
+            "not by this key"
+        },
     );
     let ours = quote.is_quote();
     let words = if ours {
@@ -110,7 +125,9 @@ fn pcrs(policy: &Attestation, quote: &Quote, values: &[(u8, [u8; VALUE])], check
         return;
     }
     for (name, allowed) in &policy.tpm.pcrs {
-        let found = values.iter().find(|(number, _)| number.to_string() == *name);
+        let found = values
+            .iter()
+            .find(|(number, _)| number.to_string() == *name);
         let check = format!("pcr{name}");
         match found {
             Some((_, value)) => allowed::one_of(checks, &check, value, allowed),

@@ -1,15 +1,20 @@
-//! Times the schemes on one core and prints a JSON object: median seconds, and bytes for each stored value.
+//! Times the schemes on one core and prints a JSON object: median seconds, and bytes for each
+//! stored value.
 //!
 //! usage: `coffer-schemes-bench [ROWS] [RUNS]`: 10,000,000 rows and 5 runs, unless said otherwise
 //!
-//! Paillier's are scaled up from 50 values to 10,000. Each run makes its scheme anew, so nothing is remembered from the one before. Columns are given whole, without NULLs.
+//! Paillier's are scaled up from 50 values to 10,000. Each run makes its scheme anew, so nothing is
+//! remembered from the one before. Columns are given whole, without NULLs.
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, Int64Array, cast::AsArray, types::Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, Int32Array, Int64Array, cast::AsArray, types::Int64Type,
+};
 use arrow_schema::DataType;
 use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, RowPositions, Scheme, SchemeError, SchemeKey, Standard,
+    Ashe, AsheSum, ColumnSpec, Det, Domain, Ope, Ore, RowPositions, Scheme, SchemeError, SchemeKey,
+    Standard,
 };
 use coffer_schemes_bench::Paillier;
 
@@ -25,7 +30,11 @@ struct Times {
 
 impl Times {
     /// Runs `work` and gives its last result; the clock covers `work` alone.
-    fn measure<T>(&mut self, name: &str, mut work: impl FnMut() -> Result<T, SchemeError>) -> Result<T, SchemeError> {
+    fn measure<T>(
+        &mut self,
+        name: &str,
+        mut work: impl FnMut() -> Result<T, SchemeError>,
+    ) -> Result<T, SchemeError> {
         let mut times = Vec::with_capacity(self.runs);
         loop {
             let start = Instant::now();
@@ -50,7 +59,9 @@ impl Times {
         scheme: impl Fn() -> Result<S, SchemeError>,
     ) -> Result<ArrayRef, SchemeError> {
         let stored = self.measure(name, || scheme()?.encrypt(column, positions))?;
-        let opened = self.measure(&format!("{name}_decrypt"), || scheme()?.decrypt(&stored, positions))?;
+        let opened = self.measure(&format!("{name}_decrypt"), || {
+            scheme()?.decrypt(&stored, positions)
+        })?;
         if &opened != column {
             return Err(SchemeError::Internal("a column did not come back"));
         }
@@ -76,7 +87,9 @@ impl Times {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let rows: usize = arguments.next().map_or(Ok(10_000_000), |text| text.parse())?;
+    let rows: usize = arguments
+        .next()
+        .map_or(Ok(10_000_000), |text| text.parse())?;
     let runs: usize = arguments.next().map_or(Ok(5), |text| text.parse())?;
     let mut times = Times {
         runs: runs.max(1),
@@ -89,19 +102,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let mut random = fastrand::Rng::with_seed(42);
 
-    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|_| random.i64(..))));
+    let longs: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        (0..rows).map(|_| random.i64(..)),
+    ));
     let whole = ColumnSpec::new(DataType::Int64);
     let key = SchemeKey::generate()?;
-    times.both(&name("det_i64"), &longs, positions, || Det::new(&key, &whole))?;
-    times.both(&name("std_i64"), &longs, positions, || Standard::new(&key, &whole))?;
-    times.both(&name("ore_i64"), &longs, positions, || Ore::new(&key, &whole))?;
+    times.both(&name("det_i64"), &longs, positions, || {
+        Det::new(&key, &whole)
+    })?;
+    times.both(&name("std_i64"), &longs, positions, || {
+        Standard::new(&key, &whole)
+    })?;
+    times.both(&name("ore_i64"), &longs, positions, || {
+        Ore::new(&key, &whole)
+    })?;
 
     let domain = Domain::new(0, 999_999_999_999)?;
     let amounts = (0..rows).map(|_| random.i64(0..1_000_000_000_000));
     let amounts: ArrayRef = Arc::new(Int64Array::from_iter_values(amounts));
     let bounded = whole.clone().with_domain(domain);
-    let stored = times.both(&name("ashe_i64"), &amounts, positions, || Ashe::new(&key, &bounded))?;
-    sums(&mut times, &stored, &Ashe::new(&key, &bounded)?, &name("ashe"))?;
+    let stored = times.both(&name("ashe_i64"), &amounts, positions, || {
+        Ashe::new(&key, &bounded)
+    })?;
+    sums(
+        &mut times,
+        &stored,
+        &Ashe::new(&key, &bounded)?,
+        &name("ashe"),
+    )?;
 
     for (distinct, stem) in [(1_000_000, "1m"), (10_000, "10k")] {
         let values: Vec<i32> = (0..distinct).map(|_| random.i32(..)).collect();
@@ -109,11 +137,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let positions = usize::try_from(random.u64(..distinct)).unwrap_or(0);
             values.get(positions).copied().unwrap_or(0)
         };
-        let ints: ArrayRef = Arc::new(Int32Array::from_iter_values((0..rows).map(|_| pick(&mut random))));
+        let ints: ArrayRef = Arc::new(Int32Array::from_iter_values(
+            (0..rows).map(|_| pick(&mut random)),
+        ));
         let spec = ColumnSpec::new(DataType::Int32);
-        times.both(&format!("{}_{stem}", name("ope_i32")), &ints, positions, || {
-            Ope::new(&key, &spec)
-        })?;
+        times.both(
+            &format!("{}_{stem}", name("ope_i32")),
+            &ints,
+            positions,
+            || Ope::new(&key, &spec),
+        )?;
     }
     paillier(&mut times)?;
     println!("{}", times.json());
@@ -121,7 +154,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// A group of every row, and four groups of scattered rows, as an engine without keys keeps them.
-fn sums(times: &mut Times, stored: &ArrayRef, scheme: &Ashe, name: &str) -> Result<(), SchemeError> {
+fn sums(
+    times: &mut Times,
+    stored: &ArrayRef,
+    scheme: &Ashe,
+    name: &str,
+) -> Result<(), SchemeError> {
     let values = stored.as_primitive::<Int64Type>();
     for (groups, stem) in [(1_u64, "all"), (4, "scattered")] {
         let sums = times.measure(&format!("{name}_sum_{stem}"), || {
@@ -129,7 +167,10 @@ fn sums(times: &mut Times, stored: &ArrayRef, scheme: &Ashe, name: &str) -> Resu
             for (row, value) in (0_u64..).zip(values.values()) {
                 // Which group: as unpredictable as data is.
                 let group = (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % groups;
-                if let Some(sum) = usize::try_from(group).ok().and_then(|group| sums.get_mut(group)) {
+                if let Some(sum) = usize::try_from(group)
+                    .ok()
+                    .and_then(|group| sums.get_mut(group))
+                {
                     sum.add(*value, &FILE, row)?;
                 }
             }

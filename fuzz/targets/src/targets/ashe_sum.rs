@@ -1,4 +1,5 @@
-//! Sums over `ashe` values: states that engines without keys hand on, so any host may have made them.
+//! Sums over `ashe` values: states that engines without keys hand on, so any host may have made
+//! them.
 
 use coffer_schemes::{AsheSum, SchemeError};
 
@@ -38,8 +39,15 @@ fn seeds() -> Vec<Seed> {
     let mut two_files = AsheSum::decode(&one).unwrap();
     two_files.add(5, &[2; 16], 9).unwrap();
     let mut file_twice = two_files.encode();
-    let second = file_twice.iter().position(|byte| *byte == 2).map_or(0, |at| at + 1);
-    let second = second + file_twice[second..].iter().position(|byte| *byte == 2).unwrap();
+    let second = file_twice
+        .iter()
+        .position(|byte| *byte == 2)
+        .map_or(0, |at| at + 1);
+    let second = second
+        + file_twice[second..]
+            .iter()
+            .position(|byte| *byte == 2)
+            .unwrap();
     file_twice = with(&file_twice, second, &[1; 16]);
     vec![
         seed("one_row", one.clone()),

@@ -1,9 +1,13 @@
-//! A frame's payload, as it is after the frame opened. The first byte picks the schema that the reader expects.
+//! A frame's payload, as it is after the frame opened. The first byte picks the schema that the
+//! reader expects.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Int16Array, NullArray, RecordBatch},
+    array::{
+        ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Int16Array, NullArray,
+        RecordBatch,
+    },
     datatypes::{DataType, Field, Schema, SchemaRef},
 };
 use bytes::Bytes;
@@ -24,8 +28,8 @@ mod payload;
 pub(super) const TARGET: Target = Target {
     name: "codec",
     about: "payloads of frames (Arrow batches)",
-    // A column of equal values takes no bytes at all, so what a batch takes is bounded by a limit and not by its payload; half as
-    // much again while a column is made.
+    // A column of equal values takes no bytes at all, so what a batch takes is bounded by a limit
+    // and not by its payload; half as much again while a column is made.
     memory: |input| MAX_BODY + MAX_BODY / 2 + 300 * input,
     smoke: 10_000,
     run,
@@ -34,7 +38,10 @@ pub(super) const TARGET: Target = Target {
 
 fn schema(which: u8) -> SchemaRef {
     let fields = match which {
-        0 => fixture::columns().iter().map(coffer_format::Column::field).collect(),
+        0 => fixture::columns()
+            .iter()
+            .map(coffer_format::Column::field)
+            .collect(),
         1 => vec![
             Field::new("n", DataType::Null, true),
             Field::new("b", DataType::Boolean, true),
@@ -56,9 +63,13 @@ fn run(input: &[u8]) -> Outcome {
     match decode_batch(&schema, Bytes::copy_from_slice(payload)) {
         Ok(None) => "NoBatch".to_owned(),
         Ok(Some(batch)) => {
-            // What is accepted must be sound to its last offset and byte: later code relies on it without looking.
+            // What is accepted must be sound to its last offset and byte: later code relies on it
+            // without looking.
             for column in batch.columns() {
-                column.to_data().validate_full().expect("a decoded column is valid");
+                column
+                    .to_data()
+                    .validate_full()
+                    .expect("a decoded column is valid");
             }
             assert_eq!(batch.schema(), schema);
             "ok".to_owned()
@@ -85,7 +96,11 @@ fn seeds() -> Vec<Seed> {
                 .with_precision_and_scale(12, 2)
                 .unwrap(),
         ),
-        Arc::new(BinaryArray::from(vec![Some(&b"ab"[..]), None, Some(&[0, 255][..])])),
+        Arc::new(BinaryArray::from(vec![
+            Some(&b"ab"[..]),
+            None,
+            Some(&[0, 255][..]),
+        ])),
         Arc::new(Date32Array::from(vec![None, Some(5), Some(-9)])),
     ];
     let kinds = encoded(1, &RecordBatch::try_new(schema(1), columns).unwrap());
@@ -135,7 +150,10 @@ fn seeds() -> Vec<Seed> {
         seed("text_longer_than_stored", set(&small, text, 1 << 20)),
         seed("stored_beyond_the_end", set(&small, stored, u32::MAX)),
         seed("stored_empty", set(&small, stored, 0)),
-        seed("packed_text_longer_than_it_can_be", set(&packed, text, 1 << 30)),
+        seed(
+            "packed_text_longer_than_it_can_be",
+            set(&packed, text, 1 << 30),
+        ),
         seed("packed_text_a_little_longer", set(&packed, text, 1 << 12)),
         seed("packed_text_a_little_shorter", set(&packed, text, 64)),
         seed("plain_marked_as_packed", with(&small, 1, &[1])),

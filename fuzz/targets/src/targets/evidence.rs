@@ -1,4 +1,5 @@
-//! What an engine says of itself, as the client engine takes it: the protobuf message, then the check against the policy.
+//! What an engine says of itself, as the client engine takes it: the protobuf message, then the
+//! check against the policy.
 
 use std::sync::LazyLock;
 
@@ -23,7 +24,8 @@ const OWNER: OwnerPublicKey = OwnerPublicKey([9; 32]);
 const CHALLENGE: [u8; 32] = [8; 32];
 const APPLICATION: &str = "application_1";
 
-static POLICY: LazyLock<Policy> = LazyLock::new(|| fixture::policy("[attestation]\naccept = [\"simulated\"]\n"));
+static POLICY: LazyLock<Policy> =
+    LazyLock::new(|| fixture::policy("[attestation]\naccept = [\"simulated\"]\n"));
 
 fn run(input: &[u8]) -> Outcome {
     let Ok(wire) = EngineEvidence::decode(input) else {
@@ -74,10 +76,19 @@ fn seeds() -> Vec<Seed> {
         seed("kind_unknown", changed(&|e| e.kind = "better".to_owned())),
         seed("kind_not_accepted", changed(&|e| e.kind = "sgx".to_owned())),
         seed("kind_long", changed(&|e| e.kind = "x".repeat(5000))),
-        seed("another_version", changed(&|e| e.engine_version = "99.0".to_owned())),
-        seed("unsealed_version", changed(&|e| e.engine_version += "+unsealed")),
+        seed(
+            "another_version",
+            changed(&|e| e.engine_version = "99.0".to_owned()),
+        ),
+        seed(
+            "unsealed_version",
+            changed(&|e| e.engine_version += "+unsealed"),
+        ),
         seed("key_short", changed(&|e| e.engine_key.truncate(31))),
-        seed("another_key", changed(&|e| e.engine_key = vec![1; 32].into())),
+        seed(
+            "another_key",
+            changed(&|e| e.engine_key = vec![1; 32].into()),
+        ),
         seed("report_empty", changed(&|e| e.report.clear())),
         seed("report_short", changed(&|e| e.report.truncate(9))),
         seed("report_long", changed(&|e| e.report = vec![3; 9000].into())),

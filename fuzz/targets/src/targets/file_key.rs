@@ -1,5 +1,6 @@
-//! Keys of files that other programs wrote, wrapped by masters of ours, as `coffer adopt` finds them in key metadata. The first byte says
-//! how: [`BY_NAME`] and [`BY_MASTER`] take key metadata whole, [`WRAPPED`] the wrapped key behind its Base64.
+//! Keys of files that other programs wrote, wrapped by masters of ours, as `coffer adopt` finds
+//! them in key metadata. The first byte says how: [`BY_NAME`] and [`BY_MASTER`] take key metadata
+//! whole, [`WRAPPED`] the wrapped key behind its Base64.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use coffer_catalog::{
@@ -55,7 +56,8 @@ fn by_master(metadata: &[u8]) -> Result<usize, Error> {
 
 fn named() -> NamedKeks {
     let mut keys = NamedKeks::default();
-    keys.insert(NAME.to_owned(), Zeroizing::new(KEY.to_vec())).unwrap();
+    keys.insert(NAME.to_owned(), Zeroizing::new(KEY.to_vec()))
+        .unwrap();
     keys
 }
 
@@ -65,10 +67,12 @@ fn once(master: &str, wrapped: &str) -> String {
     )
 }
 
-/// `inner`: the wrapped key that wraps the data key; `id`: its name, which is the associated data of `wrapped`.
+/// `inner`: the wrapped key that wraps the data key; `id`: its name, which is the associated data
+/// of `wrapped`.
 fn twice(master: &str, inner: &str, id: &str, wrapped: &str) -> String {
     let once = once(master, wrapped);
-    let more = format!(r#""doubleWrapping":true,"keyEncryptionKeyID":"{id}","wrappedKEK":"{inner}""#);
+    let more =
+        format!(r#""doubleWrapping":true,"keyEncryptionKeyID":"{id}","wrappedKEK":"{inner}""#);
     replaced(&once, "\"doubleWrapping\":false", &more)
 }
 
@@ -78,8 +82,12 @@ fn sealed(key: &[u8], aad: &[u8], plain: &[u8]) -> String {
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, key).unwrap());
     let nonce = [9; NONCE_LEN];
     let mut body = plain.to_vec();
-    key.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut body)
-        .unwrap();
+    key.seal_in_place_append_tag(
+        Nonce::assume_unique_for_key(nonce),
+        Aad::from(aad),
+        &mut body,
+    )
+    .unwrap();
     BASE64.encode([&nonce[..], &body].concat())
 }
 
@@ -92,8 +100,17 @@ fn seeds() -> Vec<Seed> {
 
     let under_inner = sealed(&inner, b"inner", &data);
     let named_once = once(NAME, &sealed(&KEY, NAME.as_bytes(), &data));
-    let named_twice = twice(NAME, &sealed(&KEY, NAME.as_bytes(), &inner), &id, &under_inner);
-    let wrap = |key: &[u8]| FILE_KEYS.wrap(MASTER, key, |_, _| Ok::<_, FileKeyError>(())).unwrap();
+    let named_twice = twice(
+        NAME,
+        &sealed(&KEY, NAME.as_bytes(), &inner),
+        &id,
+        &under_inner,
+    );
+    let wrap = |key: &[u8]| {
+        FILE_KEYS
+            .wrap(MASTER, key, |_, _| Ok::<_, FileKeyError>(()))
+            .unwrap()
+    };
     let text = wrap(&data);
     let master_twice = twice(MASTER, &wrap(&inner), &id, &under_inner);
     // "CFPK", id 16, length of the envelope u32, the envelope, the blob.
@@ -118,7 +135,12 @@ fn seeds() -> Vec<Seed> {
         ),
         seed(
             "twice_with_an_inner_key_of_nine_bytes",
-            named(&twice(NAME, &sealed(&KEY, NAME.as_bytes(), &[6; 9]), &id, &under_inner)),
+            named(&twice(
+                NAME,
+                &sealed(&KEY, NAME.as_bytes(), &[6; 9]),
+                &id,
+                &under_inner,
+            )),
         ),
         seed(
             "twice_with_an_empty_data_key",
@@ -133,7 +155,10 @@ fn seeds() -> Vec<Seed> {
             "master_wrapped_by_name",
             by_master(&named_twice.replace("\"k\"", "\"main\"")),
         ),
-        seed("wrapped_text_too_long", by_master(&once(MASTER, &"A".repeat(15 << 10)))),
+        seed(
+            "wrapped_text_too_long",
+            by_master(&once(MASTER, &"A".repeat(15 << 10))),
+        ),
         seed("wrapped_magic", at(0, b"CFPL")),
         seed("wrapped_id_flipped", at(5, &[wrapped[6] ^ 1])),
         seed("wrapped_envelope_length_huge", at(20, &[0xff; 4])),
@@ -141,7 +166,11 @@ fn seeds() -> Vec<Seed> {
         seed("wrapped_envelope_flipped", at(40, &[wrapped[41] ^ 1])),
         seed(
             "wrapped_blob_flipped",
-            with(&wrapped, wrapped.len() - 1, &[wrapped[wrapped.len() - 1] ^ 1]),
+            with(
+                &wrapped,
+                wrapped.len() - 1,
+                &[wrapped[wrapped.len() - 1] ^ 1],
+            ),
         ),
         seed("wrapped_cut_in_the_id", &wrapped[..9]),
         seed("wrapped_cut_in_the_blob", cut(&wrapped, 20)),

@@ -1,12 +1,15 @@
 //! Footers of sealed files, pinned as they come: as if a manifest named them.
 //!
-//! [`SEALED`] takes the AAD prefix (16 bytes), the footer and its tail. [`PLAINTEXT`] takes the FileMetaData and encrypts it under the
-//! key of the fixture's file. [`ADOPTED`] takes footers of other programs' files, with the keys that a manifest has of them: the first byte
-//! says what is wrong with these keys, if anything.
+//! [`SEALED`] takes the AAD prefix (16 bytes), the footer and its tail. [`PLAINTEXT`] takes the
+//! FileMetaData and encrypts it under the key of the fixture's file. [`ADOPTED`] takes footers of
+//! other programs' files, with the keys that a manifest has of them: the first byte says what is
+//! wrong with these keys, if anything.
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use bytes::Bytes;
-use coffer_format::{Adopted, AdoptedKey, Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource};
+use coffer_format::{
+    Adopted, AdoptedKey, Digest, Error, FooterPin, KeyMaterial, footer, lengths, pme::KekSource,
+};
 use coffer_sealing::ColumnId;
 
 use super::{cut, seed, with};
@@ -74,8 +77,8 @@ fn open_as(prefix: &[u8], adopted: Option<Adopted>, bytes: &[u8]) -> Result<(), 
     footer::open(Bytes::copy_from_slice(bytes), &pin, &keks(), &["a", "s"]).map(|_| ())
 }
 
-/// What a holder of the table's key may make a reader allocate is not bounded, so the plaintext is looked at first, as that of a
-/// plain file is.
+/// What a holder of the table's key may make a reader allocate is not bounded, so the plaintext is
+/// looked at first, as that of a plain file is.
 fn run_plaintext(input: &[u8]) -> Outcome {
     if let Err(error) = lengths::check_footer(input) {
         return variant(&error);
@@ -90,17 +93,29 @@ fn encrypted(plain: &[u8]) -> Vec<u8> {
     let nonce = [9; NONCE_LEN];
     let mut sealed = plain.to_vec();
     let tag = key
-        .seal_in_place_separate_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), &mut sealed)
+        .seal_in_place_separate_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(aad),
+            &mut sealed,
+        )
         .unwrap();
     let length = u32::try_from(NONCE_LEN + sealed.len() + tag.as_ref().len()).unwrap();
-    let mut footer = [clear, &length.to_le_bytes()[..], &nonce[..], &sealed[..], tag.as_ref()].concat();
+    let mut footer = [
+        clear,
+        &length.to_le_bytes()[..],
+        &nonce[..],
+        &sealed[..],
+        tag.as_ref(),
+    ]
+    .concat();
     let tail = u32::try_from(footer.len()).unwrap().to_le_bytes();
     footer.extend_from_slice(&tail);
     footer.extend_from_slice(b"PARE");
     footer
 }
 
-/// The fixture's footer in two: FileCryptoMetaData, and the module behind it. The module's length word says where.
+/// The fixture's footer in two: FileCryptoMetaData, and the module behind it. The module's length
+/// word says where.
 fn crypto_metadata() -> (&'static [u8], &'static [u8]) {
     let footer = cut_tail(footer_of(&FILE.bytes));
     let at = (0..footer.len() - 4)
@@ -116,7 +131,8 @@ pub(super) fn cut_tail(footer: &[u8]) -> &[u8] {
     &footer[..footer.len() - 8]
 }
 
-/// The key of the fixture's footer and its module's associated data: AAD prefix ‖ the file's unique part ‖ 0 (footer).
+/// The key of the fixture's footer and its module's associated data: AAD prefix ‖ the file's unique
+/// part ‖ 0 (footer).
 fn footer_key() -> (LessSafeKey, Vec<u8>) {
     let (clear, _) = crypto_metadata();
     let from = clear.windows(1).position(|byte| byte == b"{").unwrap();
@@ -130,7 +146,10 @@ fn footer_key() -> (LessSafeKey, Vec<u8>) {
         .unwrap()
         + 2;
     let aad = [&FILE.aad_prefix[..], &clear[unique..unique + 8], &[0]].concat();
-    (LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap()), aad)
+    (
+        LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap()),
+        aad,
+    )
 }
 
 /// The fixture's FileMetaData, decrypted.
@@ -139,7 +158,9 @@ fn metadata() -> Vec<u8> {
     let (key, aad) = footer_key();
     let nonce = Nonce::try_assume_unique_for_key(&module[4..4 + NONCE_LEN]).unwrap();
     let mut body = module[4 + NONCE_LEN..].to_vec();
-    key.open_in_place(nonce, Aad::from(aad), &mut body).unwrap().to_vec()
+    key.open_in_place(nonce, Aad::from(aad), &mut body)
+        .unwrap()
+        .to_vec()
 }
 
 /// The manifest has the footer as one in the clear.
@@ -200,14 +221,20 @@ fn seeds() -> Vec<Seed> {
         seed("magic_of_a_plain_file", with(&whole, end - 4, b"PAR1")),
         seed("tail_length", with(&whole, end - 8, &[0xff; 4])),
         seed("crypto_metadata_garbage", with(&whole, PREFIX, &[0xff; 8])),
-        seed("crypto_metadata_nested_deep", with(&whole, PREFIX, &[0x1c; 60])),
+        seed(
+            "crypto_metadata_nested_deep",
+            with(&whole, PREFIX, &[0x1c; 60]),
+        ),
         seed("module_length_huge", with(&whole, module, &[0xff; 4])),
         seed("module_length_zero", with(&whole, module, &[0; 4])),
         seed(
             "module_length_under_nonce_and_tag",
             with(&whole, module, &[15, 0, 0, 0]),
         ),
-        seed("module_flipped", with(&whole, module + 20, &[whole[module + 20] ^ 1])),
+        seed(
+            "module_flipped",
+            with(&whole, module + 20, &[whole[module + 20] ^ 1]),
+        ),
         seed("cut", cut(&whole, 9)),
     ]
 }
@@ -245,7 +272,10 @@ fn seeds_adopted() -> Vec<Seed> {
             "signature_flipped",
             with(&clear, clear.len() - 9, &[clear[clear.len() - 9] ^ 1]),
         ),
-        seed("signature_zeroed", with(&clear, clear.len() - 8 - 28, &[0; 28])),
+        seed(
+            "signature_zeroed",
+            with(&clear, clear.len() - 8 - 28, &[0; 28]),
+        ),
         seed(
             "signature_cut_off",
             [&clear[..clear.len() - 8 - 28], &clear[clear.len() - 8..]].concat(),
@@ -265,8 +295,14 @@ fn seeds_plaintext() -> Vec<Seed> {
         seed("cut", cut(&whole, 40)),
         seed("cut_in_the_schema", &whole[..20]),
         seed("nested_deep", [0x1c; 400]),
-        seed("schema_list_huge", [0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0]),
-        seed("binary_beyond_the_end", [0x15, 2, 0x68, 0xff, 0xff, 0xff, 0xff, 7]),
+        seed(
+            "schema_list_huge",
+            [0x15, 2, 0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 7, 0],
+        ),
+        seed(
+            "binary_beyond_the_end",
+            [0x15, 2, 0x68, 0xff, 0xff, 0xff, 0xff, 7],
+        ),
         seed("garbage", [0xff; 64]),
         seed("first_byte_flipped", with(&whole, 0, &[whole[0] ^ 0x10])),
     ]

@@ -1,11 +1,13 @@
-//! Fragments: decoded, shown, and built into a plan. Nothing is run: what a fragment says is done, however long it takes.
+//! Fragments: decoded, shown, and built into a plan. Nothing is run: what a fragment says is done,
+//! however long it takes.
 
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, build, readable};
 use coffer_protocol::plan::{
-    AggCall, AggMode, Aggregate, Call, Cast, DataType, Expr, Field, Fragment, InList, Input, Join, JoinType, Limit,
-    Literal, NamedExpr, Node, Partitioning, Project, Schema, Sink, Sort, SortKey, TypeId, Union, Values, expr::Kind,
-    join, literal::Value, node::Op, partitioning, sink, values::Row,
+    AggCall, AggMode, Aggregate, Call, Cast, DataType, Expr, Field, Fragment, InList, Input, Join,
+    JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Schema, Sink, Sort, SortKey,
+    TypeId, Union, Values, expr::Kind, join, literal::Value, node::Op, partitioning, sink,
+    values::Row,
 };
 use prost::Message;
 
@@ -118,7 +120,10 @@ pub(super) fn long(value: i64) -> Expr {
 
 fn text(value: &str) -> Expr {
     Expr {
-        kind: Some(Kind::Literal(literal(TypeId::String, Value::String(value.to_owned())))),
+        kind: Some(Kind::Literal(literal(
+            TypeId::String,
+            Value::String(value.to_owned()),
+        ))),
     }
 }
 
@@ -161,7 +166,11 @@ fn project(exprs: Vec<Expr>) -> Node {
 
 fn seeds() -> Vec<Seed> {
     let x = |id| named(&[("x", kind(id))]);
-    let at_least = call("greater_than_or_equal", vec![column(0), long(5)], TypeId::Boolean);
+    let at_least = call(
+        "greater_than_or_equal",
+        vec![column(0), long(5)],
+        TypeId::Boolean,
+    );
     let filtered = result(filter(input(1), at_least.clone()), schema());
     let cast = Expr {
         kind: Some(Kind::Cast(Box::new(Cast {
@@ -265,7 +274,9 @@ fn seeds() -> Vec<Seed> {
     );
     let encode = |fragment: Fragment| fragment.encode_to_vec();
     let like = |pattern: &str| call("like", vec![column(1), text(pattern)], TypeId::Boolean);
-    let deep = (0..30).fold(at_least.clone(), |inner, _| call("not", vec![inner], TypeId::Boolean));
+    let deep = (0..30).fold(at_least.clone(), |inner, _| {
+        call("not", vec![inner], TypeId::Boolean)
+    });
     let version = Fragment {
         version: 2,
         ..filtered.clone()
@@ -276,7 +287,10 @@ fn seeds() -> Vec<Seed> {
     };
     vec![
         seed("filtered", encode(filtered.clone())),
-        seed("cast", encode(result(project(vec![cast]), x(TypeId::Decimal)))),
+        seed(
+            "cast",
+            encode(result(project(vec![cast]), x(TypeId::Decimal))),
+        ),
         seed("in_list", encode(result(filter(input(1), list), schema()))),
         seed("sorted", encode(result(sorted(0), schema()))),
         seed("top_k", encode(result(sorted(10), schema()))),
@@ -286,7 +300,10 @@ fn seeds() -> Vec<Seed> {
         seed("limited", encode(result(limited, schema()))),
         seed("united", encode(result(united, schema()))),
         seed("shuffled", encode(fragment(input(1), hash(4), schema()))),
-        seed("like", encode(result(filter(input(1), like("%a_b%")), schema()))),
+        seed(
+            "like",
+            encode(result(filter(input(1), like("%a_b%")), schema())),
+        ),
         seed("nested", encode(result(filter(input(1), deep), schema()))),
         seed("nothing", []),
         seed("cut", cut(&encode(filtered.clone()), 7)),
@@ -336,8 +353,14 @@ fn seeds() -> Vec<Seed> {
                 schema(),
             )),
         ),
-        seed("partitions_huge", encode(fragment(input(1), hash(u32::MAX), schema()))),
-        seed("partitions_none", encode(fragment(input(1), hash(0), schema()))),
+        seed(
+            "partitions_huge",
+            encode(fragment(input(1), hash(u32::MAX), schema())),
+        ),
+        seed(
+            "partitions_none",
+            encode(fragment(input(1), hash(0), schema())),
+        ),
         seed("limit_huge", encode(result(sorted(u64::MAX), schema()))),
         seed(
             "decimal_out_of_range",
@@ -367,7 +390,13 @@ fn seeds() -> Vec<Seed> {
                 )]),
             )),
         ),
-        seed("operator_missing", encode(result(Node { id: 1, op: None }, schema()))),
-        seed("pattern_odd", encode(result(filter(input(1), like("\\")), schema()))),
+        seed(
+            "operator_missing",
+            encode(result(Node { id: 1, op: None }, schema())),
+        ),
+        seed(
+            "pattern_odd",
+            encode(result(filter(input(1), like("\\")), schema())),
+        ),
     ]
 }

@@ -1,8 +1,8 @@
 //! A stream of sealed frames, read as an engine's input or the client engine's result is.
 
 use coffer_sealing::{
-    Attempt, Error, ExecutionId, OpenedStream, Partition, StageId, StreamIdentity, StreamReader, StreamTarget,
-    stream::PREAMBLE_LEN,
+    Attempt, Error, ExecutionId, OpenedStream, Partition, StageId, StreamIdentity, StreamReader,
+    StreamTarget, stream::PREAMBLE_LEN,
 };
 
 use super::{cut, seed, with};
@@ -52,7 +52,8 @@ fn read(input: &[u8]) -> Result<u64, Error> {
 
 /// A stream of these plaintexts.
 fn stream(target: StreamTarget, plains: &[&[u8]], ends: bool) -> Vec<u8> {
-    let mut attempt = Attempt::begin(&session_key(), SESSION, ExecutionId(0), STAGE, PARTITION).unwrap();
+    let mut attempt =
+        Attempt::begin(&session_key(), SESSION, ExecutionId(0), STAGE, PARTITION).unwrap();
     let mut sealer = attempt.sealer(target).unwrap();
     let mut out = Vec::new();
     sealer.preamble(&mut out);
@@ -88,20 +89,32 @@ fn seeds() -> Vec<Seed> {
         seed("another_partition", with(&whole, 20, &[6])),
         seed("another_target", with(&whole, 24, &[3])),
         seed("another_attempt", with(&whole, 4, &[whole[4] ^ 1])),
-        seed("target_of_a_result", stream(StreamTarget::Result, &[b"x"], true)),
+        seed(
+            "target_of_a_result",
+            stream(StreamTarget::Result, &[b"x"], true),
+        ),
         seed("frame_version_unknown", with(&whole, first, &[2])),
         seed("frame_flags_reserved", with(&whole, first + 1, &[2])),
         seed("frame_last_flag_set", with(&whole, first + 1, &[1])),
         seed("frame_counter_skipped", with(&whole, first + 4, &[1])),
         seed("frame_counter_huge", with(&whole, first + 4, &[0xff; 8])),
         seed("frame_length_zero", with(&whole, first + 12, &[0; 4])),
-        seed("frame_length_over_the_limit", with(&whole, first + 12, &[0xff; 4])),
-        seed("frame_length_beyond_the_end", with(&whole, first + 12, &[0, 0, 1, 0])),
+        seed(
+            "frame_length_over_the_limit",
+            with(&whole, first + 12, &[0xff; 4]),
+        ),
+        seed(
+            "frame_length_beyond_the_end",
+            with(&whole, first + 12, &[0, 0, 1, 0]),
+        ),
         seed(
             "frame_ciphertext_flipped",
             with(&whole, first + 16, &[whole[first + 16] ^ 0x80]),
         ),
-        seed("frame_tag_flipped", with(&whole, second - 1, &[whole[second - 1] ^ 1])),
+        seed(
+            "frame_tag_flipped",
+            with(&whole, second - 1, &[whole[second - 1] ^ 1]),
+        ),
         seed("frames_swapped", swapped),
         seed("frame_repeated", repeated),
         seed("frame_dropped", dropped),

@@ -58,7 +58,10 @@ fn seeds() -> Vec<Seed> {
             "kek_of_another_table",
             text(&format!("{}{}", "0".repeat(32), ".1"), &wrapped),
         ),
-        seed("kek_not_held", text(&format!("{}.9", TABLE_KEY.table()), &wrapped)),
+        seed(
+            "kek_not_held",
+            text(&format!("{}.9", TABLE_KEY.table()), &wrapped),
+        ),
         seed(
             "kek_id_spelled_otherwise",
             text(&format!("{}.01", TABLE_KEY.table()), &wrapped),
@@ -70,12 +73,18 @@ fn seeds() -> Vec<Seed> {
         seed("wrapped_too_long", text(&id, &"A".repeat(4000))),
         seed(
             "wrapped_for_another_column",
-            text(&id, &TABLE_KEY.kek(ColumnId(2)).unwrap().wrap(&[5; 32]).unwrap()),
+            text(
+                &id,
+                &TABLE_KEY.kek(ColumnId(2)).unwrap().wrap(&[5; 32]).unwrap(),
+            ),
         ),
         seed("nested_deep", "[".repeat(400)),
         seed(
             "field_twice",
-            changed("\"isFooterKey\":false", "\"isFooterKey\":false,\"isFooterKey\":true"),
+            changed(
+                "\"isFooterKey\":false",
+                "\"isFooterKey\":false,\"isFooterKey\":true",
+            ),
         ),
     ]
 }

@@ -1,4 +1,5 @@
-//! A table's manifest. The first byte says how: 0 the file's bytes; else the content, sealed here under the table's key.
+//! A table's manifest. The first byte says how: 0 the file's bytes; else the content, sealed here
+//! under the table's key.
 
 use coffer_catalog::{Error, Manifest, manifest_name};
 use coffer_format::{Adopted, AdoptedKey, Digest, FilePin, RowGroupPin};
@@ -45,7 +46,11 @@ fn sealed(content: &[u8]) -> Vec<u8> {
     file.extend_from_slice(&TABLE_KEY.key_check().unwrap());
     file.extend_from_slice(&4_u16.to_le_bytes());
     file.extend_from_slice(b"main");
-    let blob = TABLE_KEY.manifest_key().unwrap().seal(1, &file, content).unwrap();
+    let blob = TABLE_KEY
+        .manifest_key()
+        .unwrap()
+        .seal(1, &file, content)
+        .unwrap();
     file.extend_from_slice(&blob);
     file
 }
@@ -133,7 +138,10 @@ fn seeds() -> Vec<Seed> {
             "content_adopted_unknown_field",
             adopted_with("\"clear_footer\"", "\"x\":0,\"clear_footer\""),
         ),
-        seed("content_adopted_digest_short", adopted_with(&"c1".repeat(32), "c1")),
+        seed(
+            "content_adopted_digest_short",
+            adopted_with(&"c1".repeat(32), "c1"),
+        ),
         seed("file", file.clone()),
         seed("content", content(&text)),
         seed("nothing", []),
@@ -151,21 +159,42 @@ fn seeds() -> Vec<Seed> {
         seed("content_empty", [1]),
         seed("content_cut", cut(&content(&text), 5)),
         seed("content_nested_deep", [&[1][..], &[b'['; 300]].concat()),
-        seed("content_another_table", changed("\"table\":\"02", "\"table\":\"03")),
-        seed("content_another_version", changed("\"version\":1", "\"version\":2")),
+        seed(
+            "content_another_table",
+            changed("\"table\":\"02", "\"table\":\"03"),
+        ),
+        seed(
+            "content_another_version",
+            changed("\"version\":1", "\"version\":2"),
+        ),
         seed(
             "content_unknown_field",
             changed("\"version\":1", "\"version\":1,\"x\":0"),
         ),
-        seed("content_path_goes_up", changed("part-1.parquet", "../part-1")),
-        seed("content_path_is_hidden", changed("part-1.parquet", ".part-1")),
-        seed("content_rows_disagree", changed("\"rows\":80", "\"rows\":81")),
+        seed(
+            "content_path_goes_up",
+            changed("part-1.parquet", "../part-1"),
+        ),
+        seed(
+            "content_path_is_hidden",
+            changed("part-1.parquet", ".part-1"),
+        ),
+        seed(
+            "content_rows_disagree",
+            changed("\"rows\":80", "\"rows\":81"),
+        ),
         seed(
             "content_rows_overflow",
             changed("\"rows\":40", "\"rows\":18446744073709551615"),
         ),
-        seed("content_rows_negative", changed("\"rows\":40", "\"rows\":-1")),
-        seed("content_column_twice", changed("\"name\":\"s\"", "\"name\":\"A\"")),
+        seed(
+            "content_rows_negative",
+            changed("\"rows\":40", "\"rows\":-1"),
+        ),
+        seed(
+            "content_column_twice",
+            changed("\"name\":\"s\"", "\"name\":\"A\""),
+        ),
         seed("content_column_id_twice", changed("\"id\":2", "\"id\":1")),
         seed(
             "content_column_plain",

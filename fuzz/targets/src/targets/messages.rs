@@ -1,8 +1,8 @@
 //! Sealed messages and objects of every purpose. The first byte says which one the reader expects.
 
 use coffer_sealing::{
-    Error, ExecutionId, MessageIdentity, ObjectKind, Partition, StageId, identity, open_message, open_object,
-    seal_message, seal_object,
+    Error, ExecutionId, MessageIdentity, ObjectKind, Partition, StageId, identity, open_message,
+    open_object, seal_message, seal_object,
 };
 
 use super::{cut, seed, with};
@@ -72,8 +72,14 @@ fn seeds() -> Vec<Seed> {
         seed("fragment_without_a_byte", cut(&fragment, 1)),
         seed("fragment_too_short", &fragment[..36]),
         seed("fragment_magic", with(&fragment, 1, b"CFS1")),
-        seed("fragment_id_flipped", with(&fragment, 5, &[fragment[5] ^ 1])),
-        seed("fragment_text_flipped", with(&fragment, 21, &[fragment[21] ^ 1])),
+        seed(
+            "fragment_id_flipped",
+            with(&fragment, 5, &[fragment[5] ^ 1]),
+        ),
+        seed(
+            "fragment_text_flipped",
+            with(&fragment, 21, &[fragment[21] ^ 1]),
+        ),
         seed("object_of_an_unknown_kind", with(&bounds, 1, &[9])),
         seed("bounds_as_value", with(&bounds, 1, &[3])),
         seed("object_empty", [5]),

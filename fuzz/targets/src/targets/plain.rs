@@ -1,5 +1,5 @@
-//! A plain Parquet file that the policy lists as an unverified input: its footer, as the client engine reads it. Nothing vouches for
-//! any byte of it.
+//! A plain Parquet file that the policy lists as an unverified input: its footer, as the client
+//! engine reads it. Nothing vouches for any byte of it.
 
 use std::{fs, sync::LazyLock};
 
@@ -71,14 +71,20 @@ fn seeds() -> Vec<Seed> {
     ];
     vec![
         seed("version_1", whole.clone()),
-        seed("version_2", fixture::plain(WriterVersion::PARQUET_2_0, false)),
+        seed(
+            "version_2",
+            fixture::plain(WriterVersion::PARQUET_2_0, false),
+        ),
         seed("footer_alone", file(metadata)),
         seed("nothing", []),
         seed("magic_alone", *b"PAR1"),
         seed("tail_alone", *b"\0\0\0\0PAR1"),
         seed("magic_of_a_sealed_file", with(&whole, end - 4, b"PARE")),
         seed("footer_length_huge", with(&whole, end - 8, &[0xff; 4])),
-        seed("footer_length_one_more", with(&whole, end - 8, &[whole[end - 8] + 1])),
+        seed(
+            "footer_length_one_more",
+            with(&whole, end - 8, &[whole[end - 8] + 1]),
+        ),
         seed("cut", cut(&whole, 1)),
         seed("metadata_cut", file(&metadata[..metadata.len() / 2])),
         seed("metadata_garbage", file(&[0xff; 40])),

@@ -56,7 +56,10 @@ fn seeds() -> Vec<Seed> {
         ),
         seed("evidence_unknown", changed("simulated", "emulated")),
         seed("evidence_of_a_tee", changed("simulated", "sgx")),
-        seed("pcr_unknown", format!("{TEXT}[attestation.tpm.pcrs]\n24 = []\n")),
+        seed(
+            "pcr_unknown",
+            format!("{TEXT}[attestation.tpm.pcrs]\n24 = []\n"),
+        ),
         seed(
             "measurement_short",
             format!("{TEXT}[attestation.sgx]\nmrenclave = [\"ab\"]\n"),

@@ -72,7 +72,10 @@ fn patched(mut input: &[u8]) -> Vec<u8> {
         if *count == 0 {
             file.truncate(at);
         }
-        file.iter_mut().skip(at).zip(bytes).for_each(|(to, from)| *to = *from);
+        file.iter_mut()
+            .skip(at)
+            .zip(bytes)
+            .for_each(|(to, from)| *to = *from);
         input = rest;
     }
     file
@@ -94,11 +97,14 @@ fn sealed(input: &[u8]) -> Outcome {
         table: TABLE_KEY.table().as_bytes().to_vec().into(),
         ..FileSlice::default()
     };
-    own_fault(task(&scanning(vec![slice], fragment::schema(), &keks()), &[]))
+    own_fault(task(
+        &scanning(vec![slice], fragment::schema(), &keks()),
+        &[],
+    ))
 }
 
-/// The client engine opens and pins the file as it is; then an engine reads all of it. The `parquet` crate may panic over pages
-/// that are not verified: the engine contains that.
+/// The client engine opens and pins the file as it is; then an engine reads all of it. The
+/// `parquet` crate may panic over pages that are not verified: the engine contains that.
 fn unverified(input: &[u8]) -> Outcome {
     let path = FOLDER.path().join("plain.parquet");
     fs::write(&path, input).unwrap();
@@ -123,7 +129,10 @@ fn unverified(input: &[u8]) -> Outcome {
         let chunks = pins.of(&table, file, 0..groups, &name)?;
         Some(ClearColumn {
             name,
-            chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec().into()).collect(),
+            chunks: chunks
+                .iter()
+                .map(|chunk| chunk.as_bytes().to_vec().into())
+                .collect(),
         })
     };
     let slice = FileSlice {
@@ -139,7 +148,10 @@ fn unverified(input: &[u8]) -> Outcome {
         clear_columns: columns.into_iter().filter_map(pinned).collect(),
         ..FileSlice::default()
     };
-    task(&scanning(vec![slice], fragment::schema(), &KekSet::new()), &[])
+    task(
+        &scanning(vec![slice], fragment::schema(), &KekSet::new()),
+        &[],
+    )
 }
 
 // ---- seeds ----
@@ -177,7 +189,10 @@ fn unverified_seeds() -> Vec<Seed> {
     vec![
         seed("version_1", whole.clone()),
         seed("version_2", second.clone()),
-        seed("version_2_dictionary", fixture::plain(WriterVersion::PARQUET_2_0, true)),
+        seed(
+            "version_2_dictionary",
+            fixture::plain(WriterVersion::PARQUET_2_0, true),
+        ),
         seed("nothing", []),
         seed("cut", cut(&whole, 3)),
         seed("page_header_garbage", with(&whole, 4, &[0xff; 12])),
@@ -189,6 +204,9 @@ fn unverified_seeds() -> Vec<Seed> {
         seed("page_body_garbage", with(&whole, 24, &[0xff; 40])),
         seed("page_body_zero", with(&second, 40, &[0; 40])),
         seed("indexes_garbage", with(&whole, footer - 60, &[0xff; 50])),
-        seed("schema_goes_down_for_ever", plain::file(&plain::deep_schema(5000))),
+        seed(
+            "schema_goes_down_for_ever",
+            plain::file(&plain::deep_schema(5000)),
+        ),
     ]
 }

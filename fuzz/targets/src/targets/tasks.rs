@@ -1,5 +1,6 @@
-//! Tasks of a real engine, in process: one connection of the task protocol, with a session whose key the target knows, so that what
-//! it sends is authentic. One part is the input; the others are as they should be.
+//! Tasks of a real engine, in process: one connection of the task protocol, with a session whose
+//! key the target knows, so that what it sends is authentic. One part is the input; the others are
+//! as they should be.
 
 use std::{
     sync::{
@@ -22,13 +23,13 @@ use coffer_protocol::{
     framing::{put_message, put_raw, read_message},
     plan::{Fragment, Partitioning, Schema, partitioning, sink},
     wire::{
-        AttemptList, Bounds, ErrorDetail, Failed, InputTask, Need, ObjectPin, ScanTask, SealedObject, Start,
-        TaskDescriptor, TaskMessage, Value, sealed_object::Kind,
+        AttemptList, Bounds, ErrorDetail, Failed, InputTask, Need, ObjectPin, ScanTask,
+        SealedObject, Start, TaskDescriptor, TaskMessage, Value, sealed_object::Kind,
     },
 };
 use coffer_sealing::{
-    Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message, seal_object, sha256,
-    stream::PREAMBLE_LEN, with_execution,
+    Attempt, ExecutionId, ObjectKind, Partition, StageId, StreamTarget, identity, seal_message,
+    seal_object, sha256, stream::PREAMBLE_LEN, with_execution,
 };
 use prost::Message;
 use tokio::io::AsyncWriteExt;
@@ -141,7 +142,12 @@ pub(super) fn task(start: &Start, input: &[u8]) -> Outcome {
 }
 
 /// An executor that answers from `input` and sends nothing else.
-async fn converse(mut read: ReadHalf, mut write: WriteHalf, start: &Start, mut input: &[u8]) -> Outcome {
+async fn converse(
+    mut read: ReadHalf,
+    mut write: WriteHalf,
+    start: &Start,
+    mut input: &[u8],
+) -> Outcome {
     let mut out = Vec::new();
     put_message(&mut out, kind_byte(TaskMessage::Start), start).unwrap();
     write.write_all(&out).await.unwrap();
@@ -190,12 +196,22 @@ fn result_of_input() -> Fragment {
 
 /// The attempt that a stream says it is of.
 fn attempt_in(stream: &[u8]) -> [u8; 16] {
-    stream.get(4..20).and_then(|id| id.try_into().ok()).unwrap_or([7; 16])
+    stream
+        .get(4..20)
+        .and_then(|id| id.try_into().ok())
+        .unwrap_or([7; 16])
 }
 
 /// A stream of map 0 for reduce 0, a frame for each payload.
 fn stream_of(payloads: &[&[u8]]) -> Vec<u8> {
-    let mut attempt = Attempt::begin(&session_key(), SESSION, EXECUTION, StageId(PRODUCER), Partition(0)).unwrap();
+    let mut attempt = Attempt::begin(
+        &session_key(),
+        SESSION,
+        EXECUTION,
+        StageId(PRODUCER),
+        Partition(0),
+    )
+    .unwrap();
     let mut sealer = attempt.sealer(StreamTarget::Shuffle(0)).unwrap();
     let mut out = Vec::new();
     sealer.preamble(&mut out);
@@ -217,7 +233,8 @@ fn payload(rows: i64) -> Vec<u8> {
     out
 }
 
-static STREAM_OF_ROWS: LazyLock<Vec<u8>> = LazyLock::new(|| stream_of(&[&payload(20), &payload(3)]));
+static STREAM_OF_ROWS: LazyLock<Vec<u8>> =
+    LazyLock::new(|| stream_of(&[&payload(20), &payload(3)]));
 
 fn attempts(attempt: [u8; 16]) -> Vec<u8> {
     let list = AttemptList {
@@ -254,7 +271,11 @@ pub(super) fn descriptor(fragment: &Fragment) -> TaskDescriptor {
     }
 }
 
-pub(super) fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKind, Vec<u8>)]) -> Start {
+pub(super) fn start(
+    fragment: &Fragment,
+    descriptor: &[u8],
+    objects: &[(ObjectKind, Vec<u8>)],
+) -> Start {
     let key = session_key();
     let stage = StageId(STAGE);
     let sealed = seal_message(
@@ -262,7 +283,11 @@ pub(super) fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKi
         &identity::descriptor(SESSION, EXECUTION, stage, Partition(0)),
         descriptor,
     );
-    let fragment = seal_message(&key, &identity::fragment(SESSION, stage), &fragment.encode_to_vec());
+    let fragment = seal_message(
+        &key,
+        &identity::fragment(SESSION, stage),
+        &fragment.encode_to_vec(),
+    );
     Start {
         protocol: 1,
         session: SESSION.as_bytes().to_vec().into(),
@@ -282,12 +307,20 @@ pub(super) fn start(fragment: &Fragment, descriptor: &[u8], objects: &[(ObjectKi
 fn reading(attempt: [u8; 16]) -> Start {
     let fragment = result_of_input();
     let descriptor = descriptor(&fragment).encode_to_vec();
-    start(&fragment, &descriptor, &[(ObjectKind::Attempts, attempts(attempt))])
+    start(
+        &fragment,
+        &descriptor,
+        &[(ObjectKind::Attempts, attempts(attempt))],
+    )
 }
 
 fn descriptor_task(descriptor: &[u8]) -> Start {
     let list = attempts(attempt_in(&STREAM_OF_ROWS));
-    start(&result_of_input(), descriptor, &[(ObjectKind::Attempts, list)])
+    start(
+        &result_of_input(),
+        descriptor,
+        &[(ObjectKind::Attempts, list)],
+    )
 }
 
 /// The first byte is the object's kind, the rest its plaintext, which the descriptor pins.
@@ -315,7 +348,10 @@ fn object_task(input: &[u8]) -> Start {
         _ => result_of_input(),
     };
     let mut descriptor = descriptor(&fragment);
-    let id = match SealedObject::decode(plain).ok().and_then(|object| object.kind) {
+    let id = match SealedObject::decode(plain)
+        .ok()
+        .and_then(|object| object.kind)
+    {
         Some(Kind::Bounds(bounds)) => Some(bounds.id),
         Some(Kind::Value(value)) => Some(value.id),
         _ => None,
@@ -346,21 +382,51 @@ fn descriptor_seeds() -> Vec<Seed> {
         seed("no_part_of_the_input", changed(&|d| d.inputs.clear())),
         seed("nothing", []),
         seed("cut", cut(&good.encode_to_vec(), 3)),
-        seed("another_session", changed(&|d| d.session = vec![9; 16].into())),
+        seed(
+            "another_session",
+            changed(&|d| d.session = vec![9; 16].into()),
+        ),
         seed("another_stage", changed(&|d| d.stage = 9)),
         seed("another_partition", changed(&|d| d.partition = 1)),
         seed("no_partitions", changed(&|d| d.partitions = 0)),
-        seed("another_fragment", changed(&|d| d.fragment_sha256 = vec![9; 32].into())),
-        seed("fragment_digest_short", changed(&|d| d.fragment_sha256.truncate(5))),
-        seed("list_older_than_the_descriptor", changed(&|d| d.inputs[0].epoch = 2)),
+        seed(
+            "another_fragment",
+            changed(&|d| d.fragment_sha256 = vec![9; 32].into()),
+        ),
+        seed(
+            "fragment_digest_short",
+            changed(&|d| d.fragment_sha256.truncate(5)),
+        ),
+        seed(
+            "list_older_than_the_descriptor",
+            changed(&|d| d.inputs[0].epoch = 2),
+        ),
         seed("input_unknown", changed(&|d| d.inputs[0].input_id = 8)),
         seed("input_twice", changed(&|d| d.inputs.push(d.inputs[0]))),
-        seed("producer_unknown", changed(&|d| d.inputs[0].producer_stage = 8)),
-        seed("maps_beyond_the_producer", changed(&|d| d.inputs[0].map_end = 5)),
-        seed("more_maps_than_attempts", changed(&|d| d.inputs[0].producer_maps = 5)),
-        seed("rectangle_reversed", changed(&|d| d.inputs[0].reduce_begin = 3)),
-        seed("reduces_huge", changed(&|d| d.inputs[0].reduce_end = u32::MAX)),
-        seed("scan_unknown", changed(&|d| d.scans = vec![ScanTask::default()])),
+        seed(
+            "producer_unknown",
+            changed(&|d| d.inputs[0].producer_stage = 8),
+        ),
+        seed(
+            "maps_beyond_the_producer",
+            changed(&|d| d.inputs[0].map_end = 5),
+        ),
+        seed(
+            "more_maps_than_attempts",
+            changed(&|d| d.inputs[0].producer_maps = 5),
+        ),
+        seed(
+            "rectangle_reversed",
+            changed(&|d| d.inputs[0].reduce_begin = 3),
+        ),
+        seed(
+            "reduces_huge",
+            changed(&|d| d.inputs[0].reduce_end = u32::MAX),
+        ),
+        seed(
+            "scan_unknown",
+            changed(&|d| d.scans = vec![ScanTask::default()]),
+        ),
         seed(
             "object_missing",
             changed(&|d| {
@@ -383,7 +449,10 @@ fn descriptor_seeds() -> Vec<Seed> {
             "write_of_a_result",
             changed(&|d| d.write = Some(coffer_protocol::wire::WriteTask::default())),
         ),
-        seed("ends_its_own_session", changed(&|d| d.next_session = u64::MAX)),
+        seed(
+            "ends_its_own_session",
+            changed(&|d| d.next_session = u64::MAX),
+        ),
         seed(
             "lives_before_it_begins",
             changed(&|d| d.live_sessions = vec![SESSION.number()]),
@@ -392,7 +461,13 @@ fn descriptor_seeds() -> Vec<Seed> {
 }
 
 fn object_seeds() -> Vec<Seed> {
-    let object = |kind: u8, of: Kind| [&[kind][..], &SealedObject { kind: Some(of) }.encode_to_vec()].concat();
+    let object = |kind: u8, of: Kind| {
+        [
+            &[kind][..],
+            &SealedObject { kind: Some(of) }.encode_to_vec(),
+        ]
+        .concat()
+    };
     let row = |value: i64| coffer_protocol::plan::values::Row {
         values: vec![literal(value)],
     };
@@ -429,7 +504,10 @@ fn object_seeds() -> Vec<Seed> {
             object(0, Kind::Attempts(list(vec![vec![9; 16]]))),
         ),
         seed("attempts_too_few", object(0, Kind::Attempts(list(vec![])))),
-        seed("attempts_short", object(0, Kind::Attempts(list(vec![vec![9; 5]])))),
+        seed(
+            "attempts_short",
+            object(0, Kind::Attempts(list(vec![vec![9; 5]]))),
+        ),
         seed("bounds_as_attempts", object(0, Kind::Bounds(good.clone()))),
         seed("value_as_bounds", object(1, Kind::Value(value))),
         seed(
@@ -448,7 +526,13 @@ fn object_seeds() -> Vec<Seed> {
         seed("bounds_of_another_id", changed(&|b| b.id = 6)),
         seed(
             "value_without_literal",
-            object(2, Kind::Value(Value { id: 3, literal: None })),
+            object(
+                2,
+                Kind::Value(Value {
+                    id: 3,
+                    literal: None,
+                }),
+            ),
         ),
         seed("garbage", [2, 0xff, 0xff, 0xff]),
     ]
@@ -475,7 +559,10 @@ fn stream_seeds() -> Vec<Seed> {
         seed("and_another_attempt", [&whole[..], &second].concat()),
         seed("another_map", with(&whole, 20, &[1])),
         seed("another_target", with(&whole, 24, &[1])),
-        seed("frame_length_huge", with(&whole, PREAMBLE_LEN + 12, &[0xff; 4])),
+        seed(
+            "frame_length_huge",
+            with(&whole, PREAMBLE_LEN + 12, &[0xff; 4]),
+        ),
         seed(
             "frame_length_at_the_limit",
             with(&whole, PREAMBLE_LEN + 12, &[0xf0, 0xff, 0xff, 3]),
@@ -499,6 +586,9 @@ fn payload_seeds() -> Vec<Seed> {
         seed("columns_garbage", with(&good, 20, &[0xff; 40])),
         seed("rows_huge", with(&good, 4, &[0xff, 0xff, 0xff, 0x7f])),
         seed("text_huge", with(&good, 12, &[0, 0, 0, 0x40])),
-        seed("packed_text_huge", with(&with(&good, 0, &[1]), 12, &[0, 0, 0, 0x40])),
+        seed(
+            "packed_text_huge",
+            with(&with(&good, 0, &[1]), 12, &[0, 0, 0, 0x40]),
+        ),
     ]
 }

@@ -1,6 +1,7 @@
 //! Framing and protobuf messages of both socket protocols, and of what travels sealed.
 //!
-//! The first byte says which: 0 the task protocol, 1 the client protocol, else a sealed content of that number.
+//! The first byte says which: 0 the task protocol, 1 the client protocol, else a sealed content of
+//! that number.
 
 use coffer_protocol::{framing, plan, wire};
 use futures::executor::block_on;
@@ -163,12 +164,16 @@ fn seeds() -> Vec<Seed> {
     };
     let alone = |which: u8, message: &[u8]| [&[which][..], message].concat();
     // Expr { call { args: Expr { … } } }: each level a message in a message.
-    let nested = |levels: usize| (0..levels).fold(vec![], |inner, _| lengthened(3, &lengthened(2, &inner)));
+    let nested =
+        |levels: usize| (0..levels).fold(vec![], |inner, _| lengthened(3, &lengthened(2, &inner)));
     vec![
         seed("start", start.clone()),
         seed("attest", attest.clone()),
         seed("two_messages", [&start[..], &attest[1..]].concat()),
-        seed("input", framed(0, wire::TaskMessage::In.into(), &[0, 0, 0, 0, 1, 2, 3])),
+        seed(
+            "input",
+            framed(0, wire::TaskMessage::In.into(), &[0, 0, 0, 0, 1, 2, 3]),
+        ),
         seed("seal_stage", stage.clone()),
         seed("descriptor", alone(2, &descriptor.encode_to_vec())),
         seed("commit", alone(3, &commit.encode_to_vec())),
@@ -179,16 +184,25 @@ fn seeds() -> Vec<Seed> {
         seed("length_at_the_limit", [0, 0, 0, 0, 4, 6]),
         seed("length_beyond_the_end", [0, 0xff, 0xff, 0, 0, 6, 1]),
         seed("client_length_over_the_limit", [1, 0xff, 0xff, 0xff, 0xff]),
-        seed("client_length_at_the_limit", [1, 0xff, 0xff, 0xff, 0x7f, 10]),
+        seed(
+            "client_length_at_the_limit",
+            [1, 0xff, 0xff, 0xff, 0x7f, 10],
+        ),
         seed("type_unknown", framed(0, 99, b"")),
         seed("client_type_unknown", framed(1, 59, b"")),
         seed("start_cut", cut(&start, 3)),
         seed("start_field_beyond_the_end", with(&start, 9, &[0xff, 0x7f])),
         seed("string_not_utf8", alone(2, &[0x5a, 1, 0xff])),
-        seed("varint_too_long", alone(2, &[[0x18].as_slice(), &[0xff; 11]].concat())),
+        seed(
+            "varint_too_long",
+            alone(2, &[[0x18].as_slice(), &[0xff; 11]].concat()),
+        ),
         seed("wire_type_unknown", alone(2, &[0x0f])),
         seed("field_number_zero", alone(2, &[0x02, 0])),
-        seed("nested_deep", alone(7, &lengthened(2, &lengthened(3, &nested(200))))),
+        seed(
+            "nested_deep",
+            alone(7, &lengthened(2, &lengthened(3, &nested(200)))),
+        ),
         seed("group_never_ends", alone(7, &[0x0b; 300])),
         seed(
             "list_of_empty_messages",

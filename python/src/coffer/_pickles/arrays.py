@@ -1,5 +1,5 @@
-"""NumPy's values in pickles. NumPy believes a pickle about lengths, and about what is a pointer: parts that do not fit
-together would have it read memory that is none of theirs."""
+"""NumPy's values in pickles. NumPy believes a pickle about lengths, and about what is a pointer:
+parts that do not fit together would have it read memory that is none of theirs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,9 @@ def _scalar(dtype: Any = None, data: Any = None) -> Any:
     return _numpy()[0].scalar(dtype, data)
 
 
-def _frombuffer(data: Any = None, dtype: Any = None, shape: Any = None, order: Any = None, axes: Any = None) -> Any:
+def _frombuffer(
+    data: Any = None, dtype: Any = None, shape: Any = None, order: Any = None, axes: Any = None
+) -> Any:
     if not _fits((shape,) if type(shape) is int else shape, dtype, data):
         raise _misfit()
     if order not in ("C", "F", "K") or not (axes is None or type(axes) is tuple):

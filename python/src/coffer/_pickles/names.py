@@ -1,13 +1,14 @@
 """The names that a pickle from executors may have, and what may be done with each.
 
-A pickle is a program: it names classes and functions, has them called with arguments of its own, and sets the state of what
-they return. Each name here was read with that in mind. Called with anything, it calls nothing that the pickle chose, and it
-changes nothing that outlives the pickle; who adds a name answers both questions.
+A pickle is a program: it names classes and functions, has them called with arguments of its own,
+and sets the state of what they return. Each name here was read with that in mind. Called with
+anything, it calls nothing that the pickle chose, and it changes nothing that outlives the pickle;
+who adds a name answers both questions.
 
-* *Plain* names are types that nobody can change, and functions that a pickle can only call. A pickle with no other names is
-  opened by Python's fast unpickler.
-* *Checked* names are classes that could be changed, or whose objects are given a state. A pickle with one of them is opened
-  by an unpickler that looks at each such step.
+* *Plain* names are types that nobody can change, and functions that a pickle can only call. A
+  pickle with no other names is opened by Python's fast unpickler.
+* *Checked* names are classes that could be changed, or whose objects are given a state. A pickle
+  with one of them is opened by an unpickler that looks at each such step.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Function:
         raise refusals.step("changes a function")
 
 
-# ---- plain names --------------------------------------------------------------------------------------------------
+# ---- plain names -------------------------------------------------------------------------------
 
 _PLAIN = {
     "array": "array _array_reconstructor",
@@ -47,7 +48,8 @@ _PLAIN = {
         "bool bytearray bytes complex dict float frozenset int list range set slice str tuple "
         "Ellipsis NotImplemented "
         "ArithmeticError AssertionError AttributeError Exception IndexError KeyError LookupError "
-        "NotImplementedError OSError OverflowError RuntimeError StopIteration TimeoutError TypeError "
+        "NotImplementedError OSError OverflowError RuntimeError StopIteration TimeoutError "
+        "TypeError "
         "UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError ZeroDivisionError"
     ),
     "collections": "OrderedDict defaultdict deque",
@@ -78,8 +80,8 @@ def plain() -> dict[tuple[str, str], Any]:
 
 
 class _Schema:
-    """A schema on its way to a converter of rows. Types such as `DateType()` exist once in a process: a pickle that got hold
-    of one could change how every row is read from then on."""
+    """A schema on its way to a converter of rows. Types such as `DateType()` exist once in a
+    process: a pickle that got hold of one could change how every row is read from then on."""
 
     __slots__ = ("schema",)
 
@@ -105,9 +107,10 @@ def _row_converter(schema: Any = None) -> Callable[..., Any]:
     return _create_row_inbound_converter(schema.schema)
 
 
-# ---- checked names ------------------------------------------------------------------------------------------------
+# ---- checked names -----------------------------------------------------------------------------
 
-# Of classes, with the attributes that make up their objects' state: none, where calling the class makes the object.
+# Of classes, with the attributes that make up their objects' state: none, where calling the class
+# makes the object.
 _LINALG = dict.fromkeys(("DenseVector", "SparseVector", "DenseMatrix", "SparseMatrix"), "")
 _UDTS = dict.fromkeys(("VectorUDT", "MatrixUDT"), "")
 _SINGLE_TYPES = """
@@ -186,12 +189,15 @@ def _row(kind: Any = None, base: Any = None, values: Any = None) -> Any:
     return Row(*values)
 
 
-_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {("copyreg", "_reconstructor"): _row, **arrays.FUNCTIONS}
+_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {
+    ("copyreg", "_reconstructor"): _row,
+    **arrays.FUNCTIONS,
+}
 
 
 def check_udt(text: str, additions: frozenset[str]) -> None:
-    """Raises PickleRefused if a schema may not name this class as a user-defined type. Spark imports the module that it
-    names, whichever that is."""
+    """Raises PickleRefused if a schema may not name this class as a user-defined type. Spark
+    imports the module that it names, whichever that is."""
     from pyspark.sql.types import UserDefinedType
 
     module, _, name = text.rpartition(".")
@@ -200,6 +206,7 @@ def check_udt(text: str, additions: frozenset[str]) -> None:
     known = getattr(sys.modules.get(module), name, None)
     if not (isinstance(known, type) and issubclass(known, UserDefinedType)):
         raise refusals.PickleRefused(
-            f"a schema names {refusals.shown(text)}, which is no user-defined type that this Python has imported",
+            f"a schema names {refusals.shown(text)}, which is no user-defined type that this "
+            f"Python has imported",
             f"import the module of the type first, or add the type's full name to {refusals.ALLOW}",
         )

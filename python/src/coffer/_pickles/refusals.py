@@ -11,7 +11,8 @@ _PLAIN_VALUES = "have tasks return plain values: numbers, texts, bytes, dates, l
 
 
 class PickleRefused(UnpicklingError):
-    """What executors sent was not opened. The text begins with COFFER_PICKLE and ends with a hint."""
+    """What executors sent was not opened. The text begins with COFFER_PICKLE and ends with a
+    hint."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(f"[COFFER_PICKLE] {what}\nhint: {hint}")
@@ -31,7 +32,9 @@ def name(text: str) -> PickleRefused:
     elif never(text):
         hint = f"{_PLAIN_VALUES} ({ALLOW} takes no names of modules that can run code)"
     else:
-        hint = f"{_PLAIN_VALUES}; or, if it is a class that only holds data, set {ALLOW}={shown(text)}"
+        hint = (
+            f"{_PLAIN_VALUES}; or, if it is a class that only holds data, set {ALLOW}={shown(text)}"
+        )
     return PickleRefused(what, hint)
 
 
@@ -55,19 +58,21 @@ def additions(text: str) -> frozenset[str]:
         if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)+", added):
             raise ValueError(
                 f"[COFFER_CONF] {ALLOW} has {added}, which is no class's full name\n"
-                "hint: name each class as module.Class, separated by commas; packages, prefixes and "
+                "hint: name each class as module.Class, separated by commas; packages, prefixes "
+                "and "
                 "wildcards are not taken"
             )
         if never(added):
             raise ValueError(
-                f"[COFFER_CONF] {ALLOW} has {added}: who sends that name can run code in the driver\n"
+                f"[COFFER_CONF] {ALLOW} has {added}: who sends that name can run code in the "
+                f"driver\n"
                 f"hint: {_PLAIN_VALUES}, or use a local master"
             )
     return names
 
 
-# Modules whose business is to run code, or to reach what does. It keeps users from mistakes; what executors may send is
-# decided by the list alone.
+# Modules whose business is to run code, or to reach what does. It keeps users from mistakes; what
+# executors may send is decided by the list alone.
 _CODE = """
     __builtin__ _codecs _ctypes _functools _io _operator _pickle _posixsubprocess _thread asyncio bdb builtins cPickle code
     codecs codeop concurrent copy_reg copyreg ctypes doctest ensurepip functools gc idlelib importlib inspect io linecache
@@ -83,5 +88,6 @@ def never(text: str) -> bool:
 
 
 def _makes_code(text: str) -> bool:
-    """Whether it is one of cloudpickle's, which make classes and functions of what a pickle says."""
+    """Whether it is one of cloudpickle's, which make classes and functions of what a pickle
+    says."""
     return re.match(r"(.*\.)?cloudpickle(\.|$)", text) is not None

@@ -1,7 +1,8 @@
-"""A policy for a workload: what its queries compute on each column, and the protections that show least and let them run.
+"""A policy for a workload: what its queries compute on each column, and the protections that show
+least and let them run.
 
-With enclaves nothing but `tee` is needed. Without, hosts compute on ciphertexts what these allow; whether a form of a
-column is needed, the planner itself says, over tables that are only imagined.
+With enclaves nothing but `tee` is needed. Without, hosts compute on ciphertexts what these allow;
+whether a form of a column is needed, the planner itself says, over tables that are only imagined.
 """
 
 from __future__ import annotations
@@ -17,11 +18,21 @@ from coffer.session import PASSPHRASE
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m coffer advise`."""
-    parser.add_argument("queries", type=Path, metavar="QUERIES", help="a file of SQL, or a folder of such")
-    parser.add_argument("tables", nargs="+", metavar="TABLES", help="NAME=PATH, files, folders, DDL, sealed tables")
-    parser.add_argument("--home", type=Path, help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)")
     parser.add_argument(
-        "--passphrase-file", type=Path, help=f"file with the passphrase, for sealed tables (default: ${PASSPHRASE})"
+        "queries", type=Path, metavar="QUERIES", help="a file of SQL, or a folder of such"
+    )
+    parser.add_argument(
+        "tables", nargs="+", metavar="TABLES", help="NAME=PATH, files, folders, DDL, sealed tables"
+    )
+    parser.add_argument(
+        "--home",
+        type=Path,
+        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
+    )
+    parser.add_argument(
+        "--passphrase-file",
+        type=Path,
+        help=f"file with the passphrase, for sealed tables (default: ${PASSPHRASE})",
     )
     parser.add_argument(
         "--bring-to-client",
@@ -31,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="what a statement may bring to the client to show less",
     )
-    parser.add_argument("--without-enclaves", action="store_true", help="--write: the policy for host engines")
+    parser.add_argument(
+        "--without-enclaves", action="store_true", help="--write: the policy for host engines"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the policy as TOML")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
@@ -57,6 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = advice.hosts if arguments.without_enclaves else advice.enclaves
     if arguments.write is not None:
         arguments.write.write_text(chosen.text)
-    print(json.dumps(report.table_of(advice), indent=1) if arguments.json else report.words(advice), end="")
-    refused = [why for one in (advice.enclaves, advice.hosts) for why, _ in one.planned if why is not None]
+    print(
+        json.dumps(report.table_of(advice), indent=1) if arguments.json else report.words(advice),
+        end="",
+    )
+    refused = [
+        why for one in (advice.enclaves, advice.hosts) for why, _ in one.planned if why is not None
+    ]
     return 1 if refused else 0

@@ -1,4 +1,5 @@
-"""What `coffer encrypt` and `coffer policy check` say of a policy that nothing is encrypted under yet."""
+"""What `coffer encrypt` and `coffer policy check` say of a policy that nothing is encrypted under
+yet."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Warning:
 
 @dataclass(frozen=True)
 class Checked:
-    """Warnings, and of each column (table.column) what hosts see. `sampled`: rows of the data were sealed and looked at."""
+    """Warnings, and of each column (table.column) what hosts see. `sampled`: rows of the data were
+    sealed and looked at."""
 
     warnings: tuple[Warning, ...]
     hosts: dict[str, tuple[str, ...]]
@@ -44,7 +46,8 @@ class Checked:
 
 
 def check(text: str, tables: Iterable[Table]) -> Checked:
-    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a temporary config directory.
+    """Checks a policy's text; if there are files of all tables, over their first rows, sealed in a
+    temporary config directory.
 
     The rows that are to be sealed lie there in plain for a moment, for nobody but the user (0700).
     """
@@ -52,7 +55,11 @@ def check(text: str, tables: Iterable[Table]) -> Checked:
     sampled = all(table.files for table in tables)
     with tempfile.TemporaryDirectory(prefix="coffer-advise-", dir=_memory()) as folder:
         home = Path(folder) / "home"
-        environment = {**os.environ, "COFFER_HOME": str(home), "COFFER_PASSPHRASE": secrets.token_urlsafe(24)}
+        environment = {
+            **os.environ,
+            "COFFER_HOME": str(home),
+            "COFFER_PASSPHRASE": secrets.token_urlsafe(24),
+        }
         if sampled:
             _coffer(environment, "init")
         home.mkdir(exist_ok=True)
@@ -70,7 +77,11 @@ def check(text: str, tables: Iterable[Table]) -> Checked:
         for table in report["tables"]
         for column in table["columns"]
     }
-    return Checked(tuple(Warning(one["id"], one["place"], one["what"]) for one in report["warnings"]), hosts, sampled)
+    return Checked(
+        tuple(Warning(one["id"], one["place"], one["what"]) for one in report["warnings"]),
+        hosts,
+        sampled,
+    )
 
 
 def _memory() -> Path | None:
@@ -83,14 +94,22 @@ def _coffer(environment: dict[str, str], *arguments: str) -> str:
     done = ask(*arguments, environment=environment)
     # 6: there are warnings.
     if done.returncode not in (0, 6):
-        raise AdviseError(f"`coffer {arguments[0]}` refuses what would be proposed: {done.stderr.strip()}")
+        raise AdviseError(
+            f"`coffer {arguments[0]}` refuses what would be proposed: {done.stderr.strip()}"
+        )
     return done.stdout
 
 
 def _first_rows(table: Table) -> pa.Table:
     first = table.files[0]
     if first.suffix.lower() == ".csv":
-        return pa.Table.from_batches([pacsv.open_csv(first).read_next_batch().slice(0, _SAMPLE_ROWS)])
+        return pa.Table.from_batches(
+            [pacsv.open_csv(first).read_next_batch().slice(0, _SAMPLE_ROWS)]
+        )
     batches = pq.ParquetFile(first).iter_batches(_SAMPLE_ROWS)
     found = next(batches, None)
-    return pq.ParquetFile(first).schema_arrow.empty_table() if found is None else pa.Table.from_batches([found])
+    return (
+        pq.ParquetFile(first).schema_arrow.empty_table()
+        if found is None
+        else pa.Table.from_batches([found])
+    )

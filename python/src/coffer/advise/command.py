@@ -15,7 +15,9 @@ class AdviseError(Exception):
     """What the user can mend, in words."""
 
 
-def ask(*arguments: str, environment: Mapping[str, str] = os.environ) -> subprocess.CompletedProcess[str]:
+def ask(
+    *arguments: str, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     """What `coffer` said, and how it ended.
 
     Raises:
@@ -24,7 +26,14 @@ def ask(*arguments: str, environment: Mapping[str, str] = os.environ) -> subproc
     command = [str(find_binary("coffer")), *arguments]
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL, timeout=_DEADLINE
+            command,
+            capture_output=True,
+            text=True,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            timeout=_DEADLINE,
         )
     except subprocess.TimeoutExpired as error:
-        raise AdviseError(f"`coffer {' '.join(arguments[:3])}` did not end in {_DEADLINE} s") from error
+        raise AdviseError(
+            f"`coffer {' '.join(arguments[:3])}` did not end in {_DEADLINE} s"
+        ) from error

@@ -1,4 +1,5 @@
-"""Domains for `ope`, `ore` and `ashe`: wider than the values that are there, so that new ones fit."""
+"""Domains for `ope`, `ore` and `ashe`: wider than the values that are there, so that new ones
+fit."""
 
 from __future__ import annotations
 
@@ -12,14 +13,22 @@ from coffer.advise.tables import Column
 
 _SUMMED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL")
 _BOUNDED = (*_SUMMED, "DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "DATE": 32, "TIMESTAMP": 64, "TIMESTAMP_NTZ": 64}
+_BITS = {
+    "TINYINT": 8,
+    "SMALLINT": 16,
+    "INT": 32,
+    "BIGINT": 64,
+    "DATE": 32,
+    "TIMESTAMP": 64,
+    "TIMESTAMP_NTZ": 64,
+}
 _DAY = 86_400_000_000
 
 
 @dataclass(frozen=True)
 class Domain:
-    """Least and greatest value, in the column's units (unscaled decimals, days, microseconds). `written`: whether the
-    policy must name it, rather than leave it to the type."""
+    """Least and greatest value, in the column's units (unscaled decimals, days, microseconds).
+    `written`: whether the policy must name it, rather than leave it to the type."""
 
     low: int
     high: int
@@ -39,7 +48,9 @@ class Domain:
 def kind(column: Column) -> str:
     """A type without its arguments: DECIMAL."""
     name = re.split(r"[ (]", column.type, maxsplit=1)[0].upper()
-    return {"INTEGER": "INT", "LONG": "BIGINT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}.get(name, name)
+    return {"INTEGER": "INT", "LONG": "BIGINT", "DEC": "DECIMAL", "NUMERIC": "DECIMAL"}.get(
+        name, name
+    )
 
 
 def is_summed(column: Column) -> bool:
@@ -72,7 +83,9 @@ def of(columns: Iterable[Column]) -> Domain | None:
     if kind(first) == "DATE":
         return Domain(_year(low, -1), _year(high, 11) - 1, written=True)
     if kind(first).startswith("TIMESTAMP"):
-        return Domain(_year(low / _DAY, -1) * _DAY, _year(high / _DAY, 11) * _DAY - 1_000_000, written=True)
+        return Domain(
+            _year(low / _DAY, -1) * _DAY, _year(high / _DAY, 11) * _DAY - 1_000_000, written=True
+        )
     unit = 10 ** scale(first)
     widest = _of_type(first)
     # Of a column that is 0 throughout, too, a new value is to fit.
@@ -90,7 +103,8 @@ def _of_type(column: Column) -> Domain:
 
 
 def _round(value: int, sign: int) -> int:
-    """At least twice as far from zero on that side, as 1, 2 or 5 times a power of ten; zero on the other."""
+    """At least twice as far from zero on that side, as 1, 2 or 5 times a power of ten; zero on the
+    other."""
     if value * sign <= 0:
         return 0
     wanted = 2 * abs(value)
@@ -115,11 +129,16 @@ def _value(value: int, column: Column) -> str:
     if kind(column).startswith("TIMESTAMP"):
         return f'"{datetime(1970, 1, 1) + timedelta(microseconds=value)}"'
     digits = scale(column)
-    return str(value) if digits == 0 and kind(column) != "DECIMAL" else f'"{value / 10**digits:.{digits}f}"'
+    return (
+        str(value)
+        if digits == 0 and kind(column) != "DECIMAL"
+        else f'"{value / 10**digits:.{digits}f}"'
+    )
 
 
 def summed_rows(domain: Domain, rows: int) -> int | None:
-    """The most rows that a table should be said to have, so that no sum overflows 64 bits; none if it has more already."""
+    """The most rows that a table should be said to have, so that no sum overflows 64 bits; none if
+    it has more already."""
     fits = ((1 << 64) - 1) // max(1, domain.size - 1)
     wanted = max(1_000_000, 10 ** len(str(10 * rows - 1)) if rows else 0)
     while wanted > fits:

@@ -1,4 +1,5 @@
-"""The planner's own word on a policy: Spark with Coffer's extensions, over tables that are only imagined.
+"""The planner's own word on a policy: Spark with Coffer's extensions, over tables that are only
+imagined.
 
 There is no key, no engine and no data.
 """
@@ -20,7 +21,8 @@ from coffer.session import EXTENSIONS
 
 @dataclass(frozen=True)
 class Choice:
-    """What a column is stored as. `link`: it is comparable with the columns of equal link; `narrow`: `ope` fits 8 bytes."""
+    """What a column is stored as. `link`: it is comparable with the columns of equal link;
+    `narrow`: `ope` fits 8 bytes."""
 
     protections: tuple[str, ...]
     link: str = ""
@@ -36,8 +38,8 @@ Policy = Mapping[ColumnRef, Choice]
 
 @dataclass(frozen=True)
 class Use:
-    """One thing that a statement computes on a column; `kind` and `other` as in Scala's `ColumnUses`. `partner`: of a join
-    or comparison the other column, if it is a table's."""
+    """One thing that a statement computes on a column; `kind` and `other` as in Scala's
+    `ColumnUses`. `partner`: of a join or comparison the other column, if it is a table's."""
 
     ref: ColumnRef
     kind: str
@@ -57,8 +59,9 @@ class Understood:
 
 @dataclass(frozen=True)
 class Brought:
-    """A part of a query that comes to the client. `values`: bytes of the values themselves; `bytes`: as they come; `work`: operators
-    in engines below it; `encodings`: table, column and protection of the stored columns that these work on."""
+    """A part of a query that comes to the client. `values`: bytes of the values themselves;
+    `bytes`: as they come; `work`: operators in engines below it; `encodings`: table, column and
+    protection of the stored columns that these work on."""
 
     rows: float
     values: float
@@ -70,7 +73,8 @@ class Brought:
 
 @dataclass(frozen=True)
 class Weighed:
-    """A statement under a policy: what comes to the client, and which operators run there; or why it cannot run."""
+    """A statement under a policy: what comes to the client, and which operators run there; or why
+    it cannot run."""
 
     refusal: str | None
     parts: tuple[Brought, ...]
@@ -108,7 +112,8 @@ class Planner:
         ]
 
     def weigh(self, policy: Policy, hosts: bool, which: Iterable[int]) -> list[Weighed]:
-        """What these statements, by number, bring to the client under a policy, with host engines or with enclaves."""
+        """What these statements, by number, bring to the client under a policy, with host engines
+        or with enclaves."""
         numbers = list(which)
         array = self._gateway.new_array(self._gateway.jvm.int, len(numbers))
         for index, number in enumerate(numbers):
@@ -172,10 +177,16 @@ class Session:
         """A planner over these tables."""
         names = ("name", "type", "nullable", "distinct", "low", "high", "width")
         imagined = [
-            {"name": t.name, "rows": t.rows, "columns": [{n: getattr(c, n) for n in names} for c in t.columns]}
+            {
+                "name": t.name,
+                "rows": t.rows,
+                "columns": [{n: getattr(c, n) for n in names} for c in t.columns],
+            }
             for t in tables
         ]
-        advisor = self._jvm.open(self._spark._jsparkSession, json.dumps(imagined), protections.printed)
+        advisor = self._jvm.open(
+            self._spark._jsparkSession, json.dumps(imagined), protections.printed
+        )
         return Planner(advisor, self._spark.sparkContext._gateway)
 
 

@@ -1,4 +1,5 @@
-"""The two proposals for a workload, found and confirmed: everything in enclaves, and no enclave at all."""
+"""The two proposals for a workload, found and confirmed: everything in enclaves, and no enclave at
+all."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from coffer.advise.workload import Statement
 
 @dataclass(frozen=True)
 class Proposal:
-    """A policy and what it comes to. `planned`: of each statement why it is refused, and its plan otherwise."""
+    """A policy and what it comes to. `planned`: of each statement why it is refused, and its plan
+    otherwise."""
 
     hosts: bool
     policy: dict[ColumnRef, Choice]
@@ -46,7 +48,8 @@ def advise(
     protections: Protections,
     slack: float,
 ) -> Advice:
-    """Both proposals. A statement that the proposal's own plan refuses is named, never passed over."""
+    """Both proposals. A statement that the proposal's own plan refuses is named, never passed
+    over."""
     understood = planner.understand(statement.sql for statement in statements)
     known = facts(tables, (use for one in understood for use in one.uses), protections)
     found = search(planner, known, understood, slack)
@@ -69,7 +72,15 @@ def advise(
         )
 
     enclaves = proposal(False, {}, planner.weigh({}, False, everything))
-    return Advice(statements, tables, understood, known, found, enclaves, proposal(True, found.policy, found.weighed))
+    return Advice(
+        statements,
+        tables,
+        understood,
+        known,
+        found,
+        enclaves,
+        proposal(True, found.policy, found.weighed),
+    )
 
 
 def reason(ref: ColumnRef, understood: list[Understood], statements: list[Statement]) -> str:
@@ -78,9 +89,17 @@ def reason(ref: ColumnRef, understood: list[Understood], statements: list[Statem
     for statement, one in zip(statements, understood, strict=True):
         for use in one.uses:
             if use.ref == ref:
-                words = f"{use.kind} with {use.other}" if use.kind in ("join", "compare") and use.other else use.kind
+                words = (
+                    f"{use.kind} with {use.other}"
+                    if use.kind in ("join", "compare") and use.other
+                    else use.kind
+                )
                 if use.kind == "expression":
-                    words = f"inside an expression ({use.other})" if use.other else "inside an expression"
+                    words = (
+                        f"inside an expression ({use.other})"
+                        if use.other
+                        else "inside an expression"
+                    )
                 names = by_use.setdefault({"output": "in the result"}.get(words, words), [])
                 if statement.name not in names:
                     names.append(statement.name)
@@ -90,4 +109,6 @@ def reason(ref: ColumnRef, understood: list[Understood], statements: list[Statem
 
 
 def _names(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    return (
+        ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
+    )

@@ -1,4 +1,5 @@
-"""What each protection shows, allows and costs: the command line's table of it, of which Python has no copy."""
+"""What each protection shows, allows and costs: the command line's table of it, of which Python has
+no copy."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _CARRY = "carry"
 
 @dataclass(frozen=True)
 class Treatment:
-    """What a protection does to values of one kind; words as in `coffer reference --protections --json`."""
+    """What a protection does to values of one kind; words as in
+    `coffer reference --protections --json`."""
 
     shows: frozenset[str]
     allows: frozenset[str]
@@ -35,7 +37,8 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Cost:
-    """Nanoseconds to encrypt a value, and one that was met before; and bytes of a value as it is stored."""
+    """Nanoseconds to encrypt a value, and one that was met before; and bytes of a value as it is
+    stored."""
 
     encrypt: int
     repeated: int
@@ -45,7 +48,11 @@ class Cost:
 
     def width(self, value: float, narrow: bool) -> float:
         """Bytes of a stored value, by those of the value itself. `narrow`: few values may occur."""
-        return float(self.narrow) if narrow and self.narrow is not None else self.times * value + self.plus
+        return (
+            float(self.narrow)
+            if narrow and self.narrow is not None
+            else self.times * value + self.plus
+        )
 
     def is_number(self, narrow: bool) -> bool:
         """Whether it is stored as a number, rather than as bytes behind their length."""
@@ -54,8 +61,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Protection:
-    """One row. `texts`: none where it takes no texts; `settings`: what a policy may say for it; `placed`: a value needs its
-    file and row, and no two are alike."""
+    """One row. `texts`: none where it takes no texts; `settings`: what a policy may say for it;
+    `placed`: a value needs its file and row, and no two are alike."""
 
     name: str
     numbers: Treatment
@@ -102,11 +109,14 @@ class Protections:
 
     def unordered(self) -> list[str]:
         """The schemes under which no order shows, from what shows most."""
-        return [row.name for row in reversed(self._rows) if not row.whole and not row.numbers.ordered]
+        return [
+            row.name for row in reversed(self._rows) if not row.whole and not row.numbers.ordered
+        ]
 
     def candidates(self, texts: bool) -> list[tuple[str, ...]]:
-        """Sets of protections with which hosts can do something, from what shows least. With none of them a column is
-        carried; of two that show the order one is enough; and a column must open from one of its protections."""
+        """Sets of protections with which hosts can do something, from what shows least. With none
+        of them a column is carried; of two that show the order one is enough; and a column must
+        open from one of its protections."""
         useful = [row for row in self if not row.whole and _allows(row, texts) - {_CARRY}]
         sets = [some for count in range(len(useful) + 1) for some in combinations(useful, count)]
         wanted = [some for some in sets if sum(_treated(row, texts).ordered for row in some) <= 1]
@@ -136,7 +146,9 @@ def read() -> Protections:
 
 def _protection(row: dict[str, Any]) -> Protection:
     texts = row["texts"]
-    cost = Cost(**{name: row["cost"][name] for name in ("encrypt", "repeated", "times", "plus", "narrow")})
+    cost = Cost(
+        **{name: row["cost"][name] for name in ("encrypt", "repeated", "times", "plus", "narrow")}
+    )
     return Protection(
         row["name"],
         _treatment(row["numbers"]),

@@ -22,10 +22,17 @@ def words(advice: Advice) -> str:
 
 
 def _workload(advice: Advice) -> list[str]:
-    lines = [f"{_counted(len(advice.statements), 'statement')} over {_counted(len(advice.tables), 'table')}", ""]
+    lines = [
+        f"{_counted(len(advice.statements), 'statement')} over "
+        f"{_counted(len(advice.tables), 'table')}",
+        "",
+    ]
     lines.append("WHAT THEY COMPUTE")
     for table in advice.tables:
-        lines.append(f"  {table.name}: {table.rows:,} rows, {size(sizes.plain(table))} as plain Parquet; {table.source}")
+        lines.append(
+            f"  {table.name}: {table.rows:,} rows, {size(sizes.plain(table))} as plain Parquet; "
+            f"{table.source}"
+        )
         for column in table.columns:
             use = reason((table.name, column.name), advice.understood, advice.statements)
             lines.append(f"    {column.name} ({column.type}){_values(column.distinct)}: {use}")
@@ -47,12 +54,16 @@ def _enclaves(advice: Advice) -> list[str]:
     proposal = advice.enclaves
     lines = ["WITH ENCLAVES: every column tee"]
     lines.append(
-        "  An enclave computes all of SQL on tee columns, so no column needs to show anything: hosts see sizes, and"
+        "  An enclave computes all of SQL on tee columns, so no column needs to show anything: "
+        "hosts see sizes, and"
     )
     lines.append(
-        "  which files, row groups and pages are read. Another protection beside tee would show more and save nothing."
+        "  which files, row groups and pages are read. Another protection beside tee would show "
+        "more and save nothing."
     )
-    lines.append("  std in its place keeps a key from enclaves too, for columns that no query computes on:")
+    lines.append(
+        "  std in its place keeps a key from enclaves too, for columns that no query computes on:"
+    )
     lines.append(f"  {_carried(advice)}")
     lines += _cost(advice, proposal)
     lines += _warnings(proposal)
@@ -62,21 +73,31 @@ def _enclaves(advice: Advice) -> list[str]:
 
 def _carried(advice: Advice) -> str:
     computed = {use.ref for one in advice.understood for use in one.uses if use.kind != "output"}
-    carried = [f"{t.name}.{c.name}" for t in advice.tables for c in t.columns if (t.name, c.name) not in computed]
+    carried = [
+        f"{t.name}.{c.name}"
+        for t in advice.tables
+        for c in t.columns
+        if (t.name, c.name) not in computed
+    ]
     return ", ".join(carried) if carried else "there are none here"
 
 
 def _hosts(advice: Advice) -> list[str]:
     proposal = advice.hosts
     lines = ['WITHOUT ENCLAVES: host_results = "accept", spark.coffer.enclave=none']
-    lines.append("  Hosts compute where a protection lets them; the rest comes to the client. Answers are not verified.")
+    lines.append(
+        "  Hosts compute where a protection lets them; the rest comes to the client. Answers are "
+        "not verified."
+    )
     std = sum(one.values for one in advice.found.std)
     now = sum(one.values for one in proposal.weighed)
     lines.append(
-        f"  All columns std would show least: {size(std)} of values would then come to the client in all, in place of {size(now)};"
+        f"  All columns std would show least: {size(std)} of values would then come to the client "
+        f"in all, in place of {size(now)};"
     )
     lines.append(
-        "  --bring-to-client SIZE lets each statement bring so much more to the client where a column then shows less."
+        "  --bring-to-client SIZE lets each statement bring so much more to the client where a "
+        "column then shows less."
     )
     for table in advice.tables:
         lines.append(f"  {table.name}")
@@ -95,18 +116,26 @@ def _column(advice: Advice, ref: ColumnRef) -> list[str]:
     choice = advice.hosts.policy.get(ref, _NONE)
     entry = toml.entry(ref, choice, advice.facts)
     if choice == _NONE:
-        return [f"    {ref[1]} = {entry}: not used; {advice.facts.protections.carried} if queries to come should read it"]
+        return [
+            f"    {ref[1]} = {entry}: not used; {advice.facts.protections.carried} if queries to "
+            f"come should read it"
+        ]
     shows = advice.hosts.checked.hosts.get(".".join(ref), ())
     lines = [f"    {ref[1]} = {entry}", f"        hosts see {'; '.join(shows)}"]
     saved = advice.found.reasons.get(ref, [])
     protections = advice.facts.protections
     if choice.protections == (protections.allowing("sum"),) and not saved:
-        lines.append(f"        in place of {protections.carried}, for its size: no statement has hosts add it up")
+        lines.append(
+            f"        in place of {protections.carried}, for its size: no statement has hosts add "
+            f"it up"
+        )
     if saved:
         most = sorted(saved, key=lambda one: -one[1])[:3]
         named = ", ".join(f"{advice.statements[n].name} ({_more(by)})" for n, by in most)
         rest = f" and {_counted(len(saved) - 3, 'other')}" if len(saved) > 3 else ""
-        lines.append(f"        were it {protections.carried}, more would come to the client of {named}{rest}")
+        lines.append(
+            f"        were it {protections.carried}, more would come to the client of {named}{rest}"
+        )
     return lines
 
 
@@ -117,16 +146,25 @@ def _more(by: float) -> str:
 def _statement(name: str, weighed: Weighed, understood: Understood) -> list[str]:
     if weighed.refusal is not None or understood.refusal is not None or understood.command:
         return []
-    lines = [f"    {name}: {size(weighed.bytes)} come to the client; there {_operators(weighed.above)}"]
+    lines = [
+        f"    {name}: {size(weighed.bytes)} come to the client; there {_operators(weighed.above)}"
+    ]
     for part in weighed.parts:
         columns = ", ".join(part.columns) or "no column"
-        lines.append(f"        hosts {_operators(part.work)}; client: {part.rows:,.0f} rows of {columns}")
+        lines.append(
+            f"        hosts {_operators(part.work)}; client: {part.rows:,.0f} rows of {columns}"
+        )
     return lines
 
 
 def _operators(names: tuple[str, ...]) -> str:
     unique = sorted(set(names), key=names.index)
-    return ", ".join(f"{name} ×{names.count(name)}" if names.count(name) > 1 else name for name in unique) or "only read"
+    return (
+        ", ".join(
+            f"{name} ×{names.count(name)}" if names.count(name) > 1 else name for name in unique
+        )
+        or "only read"
+    )
 
 
 def _cost(advice: Advice, proposal: Proposal) -> list[str]:
@@ -134,10 +172,15 @@ def _cost(advice: Advice, proposal: Proposal) -> list[str]:
     ratio = proposal.bytes / max(1.0, plain)
     lines = [f"  size on disk: about {size(proposal.bytes)}, {ratio:.2f} of plain Parquet"]
     seconds = "less than 0.1" if proposal.seconds < 0.1 else f"about {proposal.seconds:.1f}"
-    lines.append(f"  encrypting: {seconds} s of one core for the schemes, beside reading and packing")
+    lines.append(
+        f"  encrypting: {seconds} s of one core for the schemes, beside reading and packing"
+    )
     most = max((part.bytes for one in proposal.weighed for part in one.parts), default=0.0)
     if most > _DEFAULT_MOST:
-        lines.append(f"  one part brings about {size(most)} to the client: set {_MOST} above its default of 1g")
+        lines.append(
+            f"  one part brings about {size(most)} to the client: set {_MOST} above its default "
+            f"of 1g"
+        )
     return lines
 
 
@@ -149,22 +192,35 @@ def _warnings(proposal: Proposal) -> list[str]:
         return ["  coffer policy check warns of nothing"]
     seen = "" if proposal.checked.sampled else ", by the policy alone"
     return [f"  coffer policy check warns{seen} of"] + [
-        line for kind, texts in found.items() for line in (f"    {kind}", *(f"      {text}" for text in texts))
+        line
+        for kind, texts in found.items()
+        for line in (f"    {kind}", *(f"      {text}" for text in texts))
     ]
 
 
 def _refusals(advice: Advice, proposal: Proposal) -> list[str]:
-    refused = [(s.name, why) for s, (why, _) in zip(advice.statements, proposal.planned, strict=True) if why is not None]
+    refused = [
+        (s.name, why)
+        for s, (why, _) in zip(advice.statements, proposal.planned, strict=True)
+        if why is not None
+    ]
     if not refused:
         return ["  every statement can run"]
-    return [f"  cannot run: {len(refused)} of {len(advice.statements)}", *(f"    {name}: {why}" for name, why in refused)]
+    return [
+        f"  cannot run: {len(refused)} of {len(advice.statements)}",
+        *(f"    {name}: {why}" for name, why in refused),
+    ]
 
 
 def size(number: float) -> str:
     """A number of bytes for people."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if number < 1024 or unit == "GiB":
-            return f"{number:,.0f} {unit}" if unit == "bytes" or number >= 10 else f"{number:.1f} {unit}"
+            return (
+                f"{number:,.0f} {unit}"
+                if unit == "bytes" or number >= 10
+                else f"{number:.1f} {unit}"
+            )
         number /= 1024
     raise AssertionError
 
@@ -176,7 +232,10 @@ def table_of(advice: Advice) -> dict[str, Any]:
             {
                 "name": statement.name,
                 "refusal": one.refusal,
-                "uses": [{"column": ".".join(use.ref), "kind": use.kind, "other": use.other} for use in one.uses],
+                "uses": [
+                    {"column": ".".join(use.ref), "kind": use.kind, "other": use.other}
+                    for use in one.uses
+                ],
             }
             for statement, one in zip(advice.statements, advice.understood, strict=True)
         ],
@@ -195,7 +254,9 @@ def _table(table: Table) -> dict[str, Any]:
         "rows": table.rows,
         "plain_bytes": round(sizes.plain(table)),
         "source": table.source,
-        "columns": [{"name": c.name, "type": c.type, "distinct": c.distinct} for c in table.columns],
+        "columns": [
+            {"name": c.name, "type": c.type, "distinct": c.distinct} for c in table.columns
+        ],
     }
 
 
@@ -205,7 +266,9 @@ def _proposal(advice: Advice, proposal: Proposal) -> dict[str, Any]:
     return {
         "policy": proposal.text,
         "columns": {
-            f"{table.name}.{column.name}": list(proposal.policy.get((table.name, column.name), _NONE).protections)
+            f"{table.name}.{column.name}": list(
+                proposal.policy.get((table.name, column.name), _NONE).protections
+            )
             for table in advice.tables
             for column in table.columns
         },
@@ -213,7 +276,9 @@ def _proposal(advice: Advice, proposal: Proposal) -> dict[str, Any]:
         "ratio": round(proposal.bytes / max(1.0, plain), 3),
         "encrypt_seconds": round(proposal.seconds, 3),
         "hosts_see": {ref: list(shown) for ref, shown in proposal.checked.hosts.items()},
-        "warnings": [{"id": w.id, "place": w.place, "what": w.what} for w in proposal.checked.warnings],
+        "warnings": [
+            {"id": w.id, "place": w.place, "what": w.what} for w in proposal.checked.warnings
+        ],
         "saves": {
             ".".join(ref): {names[n]: by if by != float("inf") else None for n, by in saved}
             for ref, saved in (advice.found.reasons.items() if proposal.hosts else ())
@@ -229,6 +294,8 @@ def _proposal(advice: Advice, proposal: Proposal) -> dict[str, Any]:
                 "client": list(weighed.above),
                 "plan": plan,
             }
-            for name, weighed, (why, plan) in zip(names, proposal.weighed, proposal.planned, strict=True)
+            for name, weighed, (why, plan) in zip(
+                names, proposal.weighed, proposal.planned, strict=True
+            )
         ],
     }

@@ -1,6 +1,7 @@
 """The least-revealing protections under which hosts compute as much as they can.
 
-From everything that a type allows down, column by column, as long as the planner brings no more to the client.
+From everything that a type allows down, column by column, as long as the planner brings no more to
+the client.
 """
 
 from __future__ import annotations
@@ -19,21 +20,22 @@ _SAME = 1.0 + 1e-6
 
 @dataclass
 class Found:
-    """What was found. `most`: what comes to the client when engines have every encoding of everything; `std`: when they have none."""
+    """What was found. `most`: what comes to the client when engines have every encoding of
+    everything; `std`: when they have none."""
 
     policy: dict[ColumnRef, Choice]
     weighed: list[Weighed]
     most: list[Weighed]
     std: list[Weighed]
     reasons: dict[ColumnRef, list[tuple[int, float]]] = field(default_factory=dict)
-    """Of columns that show something: statements that would bring more to the client were it only carried, and how many bytes of
-    values."""
+    """Of columns that show something: statements that would bring more to the client were it only
+    carried, and how many bytes of values."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What the search goes by: tables by name, links between columns, a domain for each column that can have one, and what
-    protections show and allow."""
+    """What the search goes by: tables by name, links between columns, a domain for each column that
+    can have one, and what protections show and allow."""
 
     protections: Protections
     tables: Mapping[str, Table]
@@ -105,8 +107,8 @@ def _link_name(members: list[ColumnRef], taken: set[str]) -> str:
 
 
 def search(planner: Planner, known: Facts, understood: list[Understood], slack: float) -> Found:
-    """Descends from all encodings of every column that is used. `slack`: bytes of values that each statement may bring to the client
-    beyond what it must, if a column then shows less."""
+    """Descends from all encodings of every column that is used. `slack`: bytes of values that each
+    statement may bring to the client beyond what it must, if a column then shows less."""
     uses = [{use.ref for use in one.uses} or _counted(known, one) for one in understood]
     used = sorted(set().union(*uses))
     by_column = {ref: [n for n, refs in enumerate(uses) if ref in refs] for ref in used}
@@ -121,13 +123,21 @@ def search(planner: Planner, known: Facts, understood: list[Understood], slack: 
     std = under({ref: known.choice(ref, carried) for ref in used}, everything)
 
     def keeps(trial: Policy, which: list[int]) -> bool:
-        return all(_no_worse(now, most[n], slack) for n, now in zip(which, under(trial, which), strict=True))
+        return all(
+            _no_worse(now, most[n], slack)
+            for n, now in zip(which, under(trial, which), strict=True)
+        )
 
     def carries(trial: dict[ColumnRef, Choice], ref: ColumnRef) -> bool:
-        """Whether as `ashe` a column is still only carried along: of a sum hosts would learn which rows it took."""
+        """Whether as `ashe` a column is still only carried along: of a sum hosts would learn which
+        rows it took."""
         now = under(trial, by_column[ref])
-        summed = any(encoding[:2] == ref for one in now for part in one.parts for encoding in part.encodings)
-        return not summed and all(_no_worse(one, most[n], slack) for n, one in zip(by_column[ref], now, strict=True))
+        summed = any(
+            encoding[:2] == ref for one in now for part in one.parts for encoding in part.encodings
+        )
+        return not summed and all(
+            _no_worse(one, most[n], slack) for n, one in zip(by_column[ref], now, strict=True)
+        )
 
     for ref in used:
         for protections in known.candidates(ref):
@@ -151,7 +161,8 @@ def search(planner: Planner, known: Facts, understood: list[Understood], slack: 
 
 
 def _counted(known: Facts, one: Understood) -> set[ColumnRef]:
-    """Where only rows are asked for, the first column of each table: engines must be able to read something."""
+    """Where only rows are asked for, the first column of each table: engines must be able to read
+    something."""
     return {(table, known.tables[table].columns[0].name) for table in one.tables}
 
 
@@ -169,7 +180,10 @@ def _no_worse(now: Weighed, best: Weighed, slack: float) -> bool:
 
 
 def _lighter(
-    policy: dict[ColumnRef, Choice], known: Facts, ref: ColumnRef, keeps: Callable[[dict[ColumnRef, Choice]], bool]
+    policy: dict[ColumnRef, Choice],
+    known: Facts,
+    ref: ColumnRef,
+    keeps: Callable[[dict[ColumnRef, Choice]], bool],
 ) -> dict[ColumnRef, Choice]:
     """Without encodings that another one makes up for, such as `det` beside `ope`."""
     for encoding in known.protections.unordered():
@@ -183,9 +197,12 @@ def _lighter(
 
 
 def _smaller(
-    policy: dict[ColumnRef, Choice], known: Facts, carries: Callable[[dict[ColumnRef, Choice], ColumnRef], bool]
+    policy: dict[ColumnRef, Choice],
+    known: Facts,
+    carries: Callable[[dict[ColumnRef, Choice], ColumnRef], bool],
 ) -> dict[ColumnRef, Choice]:
-    """Numbers that are only carried along as what could be added up: smaller, and they show no more."""
+    """Numbers that are only carried along as what could be added up: smaller, and they show no
+    more."""
     carried, summed = (known.protections.carried,), (known.protections.allowing("sum"),)
     for ref, choice in policy.items():
         if choice.protections == carried and summed in known.candidates(ref):
@@ -196,7 +213,9 @@ def _smaller(
 
 
 def _linked(
-    policy: dict[ColumnRef, Choice], known: Facts, keeps: Callable[[dict[ColumnRef, Choice], ColumnRef], bool]
+    policy: dict[ColumnRef, Choice],
+    known: Facts,
+    keeps: Callable[[dict[ColumnRef, Choice], ColumnRef], bool],
 ) -> dict[ColumnRef, Choice]:
     """Links only where a join needs them: columns of a link show their equality to each other."""
     for ref in sorted(policy):
@@ -208,4 +227,7 @@ def _linked(
                 policy = trial
     alone = {choice.link for choice in policy.values()}
     members = {link: [c for c in policy.values() if c.link == link] for link in alone}
-    return {p: replace(c, link="") if c.link and len(members[c.link]) == 1 else c for p, c in policy.items()}
+    return {
+        p: replace(c, link="") if c.link and len(members[c.link]) == 1 else c
+        for p, c in policy.items()
+    }

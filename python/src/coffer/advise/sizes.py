@@ -1,4 +1,5 @@
-"""How large tables become under a policy, and how long encrypting them takes on one core: guesses from what is known."""
+"""How large tables become under a policy, and how long encrypting them takes on one core: guesses
+from what is known."""
 
 from __future__ import annotations
 
@@ -56,7 +57,9 @@ def seconds(table: Table, policy: Policy, protections: Protections) -> float:
 
 
 def _plain(table: Table, column: Column) -> float:
-    return column.packed if column.packed is not None else table.rows * value_bytes(column) * _PACKED
+    return (
+        column.packed if column.packed is not None else table.rows * value_bytes(column) * _PACKED
+    )
 
 
 def _encoded(table: Table, column: Column, narrow: bool, protection: Protection) -> float:

@@ -1,4 +1,5 @@
-"""What the tables of a workload are: names, types, and what their data says of rows, sizes and values."""
+"""What the tables of a workload are: names, types, and what their data says of rows, sizes and
+values."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ _DDL = re.compile(
 
 @dataclass(frozen=True)
 class Column:
-    """A column. `type`: as Spark's DDL has it. Numbers are in the type's units: days, microseconds, values of decimals.
-    `low` and `high`: bounds of all its values, never of a sample."""
+    """A column. `type`: as Spark's DDL has it. Numbers are in the type's units: days, microseconds,
+    values of decimals. `low` and `high`: bounds of all its values, never of a sample."""
 
     name: str
     type: str
@@ -66,18 +67,27 @@ Schema = Callable[[str], list[dict[str, Any]]]
 """Spark's reading of DDL columns: name, type, nullable."""
 
 
-def read(arguments: Iterable[str], schema: Schema, home: Path, passphrase: Path | None) -> list[Table]:
-    """The tables that the command line names: `name=path`, files, folders of tables, DDL, sealed tables by their names."""
+def read(
+    arguments: Iterable[str], schema: Schema, home: Path, passphrase: Path | None
+) -> list[Table]:
+    """The tables that the command line names: `name=path`, files, folders of tables, DDL, sealed
+    tables by their names."""
     tables: dict[str, Table] = {}
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if equals and (Path(path).expanduser() / "_coffer").is_dir():
             found = [replace(_sealed(path, home, passphrase), name=name)]
         else:
-            found = _named(name, Path(path).expanduser(), schema) if equals else _any(argument, schema, home, passphrase)
+            found = (
+                _named(name, Path(path).expanduser(), schema)
+                if equals
+                else _any(argument, schema, home, passphrase)
+            )
         for table in found:
             if table.name in tables:
-                raise AdviseError(f"there are two tables `{table.name}`\nhint: name them: NAME=PATH")
+                raise AdviseError(
+                    f"there are two tables `{table.name}`\nhint: name them: NAME=PATH"
+                )
             tables[table.name] = table
     return list(tables.values())
 
@@ -87,7 +97,12 @@ def _any(argument: str, schema: Schema, home: Path, passphrase: Path | None) -> 
     if (path / "_coffer").is_dir():
         return [_sealed(argument, home, passphrase)]
     if path.is_dir() and not _parts(path):
-        tables = [table for p in sorted(path.iterdir()) if _is_table(p) for table in _named(p.stem, p, schema)]
+        tables = [
+            table
+            for p in sorted(path.iterdir())
+            if _is_table(p)
+            for table in _named(p.stem, p, schema)
+        ]
         if not tables:
             raise AdviseError(f"no Parquet, CSV or DDL is in {path}")
         return tables
@@ -109,7 +124,11 @@ def _is_table(path: Path) -> bool:
         return False
     if path.is_dir():
         return any(_kind(p) in ("parquet", "csv") for p in path.iterdir())
-    return bool(_DDL.search(path.read_text(errors="replace"))) if _kind(path) == "ddl" else bool(_kind(path))
+    return (
+        bool(_DDL.search(path.read_text(errors="replace")))
+        if _kind(path) == "ddl"
+        else bool(_kind(path))
+    )
 
 
 def _parts(folder: Path) -> bool:
@@ -147,7 +166,12 @@ def _ddl(path: Path, schema: Schema) -> list[Table]:
 
 
 def _without_constraints(body: str) -> str:
-    body = re.sub(r",\s*(?:CONSTRAINT\s+\w+\s+)?(?:PRIMARY|FOREIGN|UNIQUE|CHECK)\b.*", "", body, flags=re.I | re.S)
+    body = re.sub(
+        r",\s*(?:CONSTRAINT\s+\w+\s+)?(?:PRIMARY|FOREIGN|UNIQUE|CHECK)\b.*",
+        "",
+        body,
+        flags=re.I | re.S,
+    )
     return re.sub(r"\s+PRIMARY\s+KEY", " NOT NULL", body, flags=re.I)
 
 
@@ -156,11 +180,14 @@ def _sealed(name: str, home: Path, passphrase: Path | None) -> Table:
     done = ask("--home", str(home), "inspect", "--json", name, *key)
     if done.returncode != 0:
         raise AdviseError(
-            f"{name} is no file or folder, and no sealed table of this config directory: {done.stderr.strip()}"
+            f"{name} is no file or folder, and no sealed table of this config directory: "
+            f"{done.stderr.strip()}"
         )
     found = json.loads(done.stdout)
     if not found["verified"]:
-        raise AdviseError(f"{name} is sealed, and its columns cannot be read without the passphrase")
+        raise AdviseError(
+            f"{name} is sealed, and its columns cannot be read without the passphrase"
+        )
     columns = tuple(Column(c["name"], c["type"], c["nullable"]) for c in found["columns"])
     source = "a sealed table: rows from its manifest, values by their types alone"
     return Table(found["name"], found["rows"], columns, source)
@@ -178,14 +205,34 @@ def _parquet(name: str, files: list[Path]) -> Table:
             for reader in readers
             for group in range(reader.metadata.num_row_groups)
         ]
-        bounds = [chunk.statistics for chunk in chunks if chunk.statistics is not None and chunk.statistics.has_min_max]
+        bounds = [
+            chunk.statistics
+            for chunk in chunks
+            if chunk.statistics is not None and chunk.statistics.has_min_max
+        ]
         column = _column(arrow, sample.column(index) if sample is not None else None, rows, whole)
-        if bounds and len(bounds) == len(chunks) and _numeric(arrow.type) and not _nanoseconds(arrow.type):
-            low, high = min(_number(b.min, arrow.type) for b in bounds), max(_number(b.max, arrow.type) for b in bounds)
+        if (
+            bounds
+            and len(bounds) == len(chunks)
+            and _numeric(arrow.type)
+            and not _nanoseconds(arrow.type)
+        ):
+            low, high = (
+                min(_number(b.min, arrow.type) for b in bounds),
+                max(_number(b.max, arrow.type) for b in bounds),
+            )
             column = _bounded(replace(column, low=low, high=high), arrow.type)
-        columns.append(replace(column, packed=float(sum(chunk.total_compressed_size for chunk in chunks))))
+        columns.append(
+            replace(column, packed=float(sum(chunk.total_compressed_size for chunk in chunks)))
+        )
     seen = 0 if sample is None else sample.num_rows
-    return Table(name, rows, tuple(columns), f"from its Parquet files; values of {seen:,} rows were counted", tuple(files))
+    return Table(
+        name,
+        rows,
+        tuple(columns),
+        f"from its Parquet files; values of {seen:,} rows were counted",
+        tuple(files),
+    )
 
 
 def _sample(readers: list[pq.ParquetFile]) -> pa.Table | None:
@@ -203,19 +250,27 @@ def _sample(readers: list[pq.ParquetFile]) -> pa.Table | None:
 
 
 def _csv(name: str, files: list[Path]) -> Table:
-    """Of the first block of each file; how many rows there are in all, by their length if there are more."""
+    """Of the first block of each file; how many rows there are in all, by their length if there are
+    more."""
     readers = [pacsv.open_csv(path) for path in files[:_SAMPLE_FILES]]
     blocks = [reader.read_next_batch() for reader in readers]
     sample = pa.Table.from_batches([block.slice(0, _SAMPLE_ROWS) for block in blocks])
     seen = sample.num_rows
-    whole = len(readers) == len(files) and seen == sum(map(len, blocks)) and not any(map(_more, readers))
+    whole = (
+        len(readers) == len(files)
+        and seen == sum(map(len, blocks))
+        and not any(map(_more, readers))
+    )
     rows = seen
     source = f"from its CSV; values of {seen:,} rows were counted"
     if not whole:
         row = sample.nbytes / max(1, seen)
         rows = max(seen, int(sum(path.stat().st_size for path in files) / max(1.0, row)))
         source += f", and about {rows:,} rows assumed"
-    columns = tuple(_column(arrow, sample.column(index), rows, whole) for index, arrow in enumerate(sample.schema))
+    columns = tuple(
+        _column(arrow, sample.column(index), rows, whole)
+        for index, arrow in enumerate(sample.schema)
+    )
     return Table(name, rows, columns, source, tuple(files))
 
 
@@ -230,7 +285,8 @@ def _more(reader: pacsv.CSVStreamingReader) -> bool:
 
 
 def _column(arrow: pa.Field, sample: pa.ChunkedArray | None, rows: int, whole: bool) -> Column:
-    """What a sample says; of bounds nothing unless it is the whole: values beyond would not encrypt."""
+    """What a sample says; of bounds nothing unless it is the whole: values beyond would not
+    encrypt."""
     column = Column(arrow.name, _ddl_type(arrow), arrow.nullable)
     if sample is None or len(sample) == sample.null_count:
         return column
@@ -240,7 +296,10 @@ def _column(arrow: pa.Field, sample: pa.ChunkedArray | None, rows: int, whole: b
         if not whole:
             return column
         found = pc.min_max(values)
-        low, high = _number(found["min"].as_py(), arrow.type), _number(found["max"].as_py(), arrow.type)
+        low, high = (
+            _number(found["min"].as_py(), arrow.type),
+            _number(found["max"].as_py(), arrow.type),
+        )
         return _bounded(replace(column, low=low, high=high), arrow.type)
     if pa.types.is_boolean(arrow.type):
         return replace(column, width=1.0)
@@ -248,7 +307,8 @@ def _column(arrow: pa.Field, sample: pa.ChunkedArray | None, rows: int, whole: b
 
 
 def _distinct(values: pa.ChunkedArray, rows: int) -> float:
-    """Values that repeat in the sample are taken to be all that there are; others to go on as they do there."""
+    """Values that repeat in the sample are taken to be all that there are; others to go on as they
+    do there."""
     found, seen = float(len(pc.unique(values))), len(values)
     return found if found < seen / 10 else found * max(1.0, rows / seen)
 
@@ -263,7 +323,13 @@ def _bounded(column: Column, arrow: pa.DataType) -> Column:
 
 
 def _numeric(arrow: pa.DataType) -> bool:
-    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+    kinds = (
+        pa.types.is_integer,
+        pa.types.is_floating,
+        pa.types.is_decimal,
+        pa.types.is_date,
+        pa.types.is_timestamp,
+    )
     return any(kind(arrow) for kind in kinds)
 
 
@@ -273,7 +339,10 @@ def _nanoseconds(arrow: pa.DataType) -> bool:
 
 def _number(value: Any, arrow: pa.DataType) -> float:
     if isinstance(value, datetime):
-        return value.replace(tzinfo=None).toordinal() * 86_400e6 - date(1970, 1, 1).toordinal() * 86_400e6
+        return (
+            value.replace(tzinfo=None).toordinal() * 86_400e6
+            - date(1970, 1, 1).toordinal() * 86_400e6
+        )
     if isinstance(value, date):
         return float(value.toordinal() - date(1970, 1, 1).toordinal())
     if pa.types.is_decimal(arrow) and not isinstance(value, Decimal):
@@ -282,13 +351,16 @@ def _number(value: Any, arrow: pa.DataType) -> float:
 
 
 def _plain_type(arrow: pa.DataType) -> pa.DataType:
-    """Without dictionaries, views and nanoseconds, for which Arrow and Python have few functions."""
+    """Without dictionaries, views and nanoseconds, for which Arrow and Python have few
+    functions."""
     kind = arrow.value_type if pa.types.is_dictionary(arrow) else arrow
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", kind.tz)
     if pa.types.is_fixed_size_binary(kind):
         return pa.large_binary()
-    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(
+        kind, kind
+    )
 
 
 def _ddl_type(arrow: pa.Field) -> str:

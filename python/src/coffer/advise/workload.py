@@ -9,12 +9,15 @@ from pathlib import Path
 from coffer.advise.command import AdviseError
 
 # Quoted texts and names, comments, and what ends a statement.
-_TOKEN = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", re.DOTALL)
+_TOKEN = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|;", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement, and what it is called in the report: its file's name, numbered where a file has several."""
+    """One statement, and what it is called in the report: its file's name, numbered where a file
+    has several."""
 
     name: str
     sql: str
@@ -33,7 +36,11 @@ def read(path: Path) -> list[Statement]:
             raise AdviseError(f"{file} is no text that can be read: {error}") from error
         prefix = file.stem if path.is_dir() else "query"
         for number, sql in enumerate(parts, 1):
-            found.append(Statement(prefix if path.is_dir() and len(parts) == 1 else f"{prefix} {number}", sql))
+            found.append(
+                Statement(
+                    prefix if path.is_dir() and len(parts) == 1 else f"{prefix} {number}", sql
+                )
+            )
     if not found:
         raise AdviseError(f"there is no statement in {path}")
     return found
@@ -51,9 +58,14 @@ def split(text: str) -> list[str]:
 
 
 def _bare(part: str) -> str:
-    return _TOKEN.sub(lambda token: "" if token.group()[:2] in ("--", "/*") else token.group(), part).strip()
+    return _TOKEN.sub(
+        lambda token: "" if token.group()[:2] in ("--", "/*") else token.group(), part
+    ).strip()
 
 
 def _natural(path: Path) -> list[tuple[int, str]]:
     """q2 before q10."""
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", path.stem)]
+    return [
+        (int(piece), "") if piece.isdigit() else (-1, piece)
+        for piece in re.split(r"(\d+)", path.stem)
+    ]

@@ -6,7 +6,10 @@ use std::{fmt::Display, sync::Arc};
 
 use arrow::{
     array::ArrayRef,
-    datatypes::{ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type},
+    datatypes::{
+        ArrowPrimitiveType, DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+        Int64Type,
+    },
 };
 use coffer_protocol::plan::EvalMode;
 
@@ -32,14 +35,19 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("bitwise_not", Fallible::Never, bitwise_not),
     entry("shift_left", Fallible::Never, shift_left),
     entry("shift_right", Fallible::Never, shift_right),
-    entry("shift_right_unsigned", Fallible::Never, shift_right_unsigned),
+    entry(
+        "shift_right_unsigned",
+        Fallible::Never,
+        shift_right_unsigned,
+    ),
 ];
 
 type Built = Result<Kernel, Unsupported>;
 
 /// The three operations that overflow.
 macro_rules! overflowing {
-    ($name:ident, $symbol:literal, $try:literal, $wrapping:ident, $checked:ident, $float:expr, $decimal:path) => {
+    ($name:ident, $symbol:literal, $try:literal, $wrapping:ident, $checked:ident, $float:expr,
+        $decimal:path) => {
         fn $name(call: &CallInfo<'_>) -> Built {
             if let [DataType::Decimal128(..), DataType::Decimal128(..)] = call.types {
                 return $decimal(call);
@@ -97,11 +105,13 @@ overflowing!(
 fn divide(call: &CallInfo<'_>) -> Built {
     match call.types {
         [DataType::Decimal128(..), DataType::Decimal128(..)] => decimal::divide(call),
-        [DataType::Float64, DataType::Float64] if *call.ret == DataType::Float64 => Ok(partial::<Float64Type>(
-            |a, b| (b != 0.0).then(|| a / b),
-            call.mode,
-            |_, _| SparkError::divide_by_zero(),
-        )),
+        [DataType::Float64, DataType::Float64] if *call.ret == DataType::Float64 => {
+            Ok(partial::<Float64Type>(
+                |a, b| (b != 0.0).then(|| a / b),
+                call.mode,
+                |_, _| SparkError::divide_by_zero(),
+            ))
+        }
         _ => Err(call.bad_types()),
     }
 }
@@ -203,12 +213,20 @@ fn int_remainder(a: i32, b: i32) -> i32 {
 /// As [`integer_pmod`] in 32 bits, where the sum wraps, as in Spark.
 fn int_pmod(a: i32, n: i32) -> i32 {
     let r = a.wrapping_rem(n);
-    if r < 0 { r.wrapping_add(n).wrapping_rem(n) } else { r }
+    if r < 0 {
+        r.wrapping_add(n).wrapping_rem(n)
+    } else {
+        r
+    }
 }
 
 fn integer_pmod(a: i64, n: i64) -> i64 {
     let r = a.wrapping_rem(n);
-    if r < 0 { r.wrapping_add(n).wrapping_rem(n) } else { r }
+    if r < 0 {
+        r.wrapping_add(n).wrapping_rem(n)
+    } else {
+        r
+    }
 }
 
 fn unary_minus(call: &CallInfo<'_>) -> Built {
@@ -219,12 +237,26 @@ fn unary_minus(call: &CallInfo<'_>) -> Built {
     }
     require_same(call)?;
     Ok(match call.ret {
-        DataType::Int8 => negation::<Int8Type>(call, i8::wrapping_neg, i8::checked_neg, "- %v caused overflow."),
-        DataType::Int16 => negation::<Int16Type>(call, i16::wrapping_neg, i16::checked_neg, "- %v caused overflow."),
+        DataType::Int8 => negation::<Int8Type>(
+            call,
+            i8::wrapping_neg,
+            i8::checked_neg,
+            "- %v caused overflow.",
+        ),
+        DataType::Int16 => negation::<Int16Type>(
+            call,
+            i16::wrapping_neg,
+            i16::checked_neg,
+            "- %v caused overflow.",
+        ),
         DataType::Int32 => integer!(Int32Type, "integer overflow"),
         DataType::Int64 => integer!(Int64Type, "long overflow"),
-        DataType::Float32 => Arc::new(|args, rows| unary::<Float32Type, Float32Type>(args, rows, |v| -v)),
-        DataType::Float64 => Arc::new(|args, rows| unary::<Float64Type, Float64Type>(args, rows, |v| -v)),
+        DataType::Float32 => {
+            Arc::new(|args, rows| unary::<Float32Type, Float32Type>(args, rows, |v| -v))
+        }
+        DataType::Float64 => {
+            Arc::new(|args, rows| unary::<Float64Type, Float64Type>(args, rows, |v| -v))
+        }
         DataType::Decimal128(..) => return decimal::negate(call),
         _ => return Err(call.bad_types()),
     })
@@ -233,12 +265,33 @@ fn unary_minus(call: &CallInfo<'_>) -> Built {
 fn abs(call: &CallInfo<'_>) -> Built {
     require_same(call)?;
     Ok(match call.ret {
-        DataType::Int8 => negation::<Int8Type>(call, i8::wrapping_abs, i8::checked_abs, "- %v caused overflow."),
-        DataType::Int16 => negation::<Int16Type>(call, i16::wrapping_abs, i16::checked_abs, "- %v caused overflow."),
-        DataType::Int32 => negation::<Int32Type>(call, i32::wrapping_abs, i32::checked_abs, "integer overflow"),
-        DataType::Int64 => negation::<Int64Type>(call, i64::wrapping_abs, i64::checked_abs, "long overflow"),
-        DataType::Float32 => Arc::new(|args, rows| unary::<Float32Type, Float32Type>(args, rows, f32::abs)),
-        DataType::Float64 => Arc::new(|args, rows| unary::<Float64Type, Float64Type>(args, rows, f64::abs)),
+        DataType::Int8 => negation::<Int8Type>(
+            call,
+            i8::wrapping_abs,
+            i8::checked_abs,
+            "- %v caused overflow.",
+        ),
+        DataType::Int16 => negation::<Int16Type>(
+            call,
+            i16::wrapping_abs,
+            i16::checked_abs,
+            "- %v caused overflow.",
+        ),
+        DataType::Int32 => negation::<Int32Type>(
+            call,
+            i32::wrapping_abs,
+            i32::checked_abs,
+            "integer overflow",
+        ),
+        DataType::Int64 => {
+            negation::<Int64Type>(call, i64::wrapping_abs, i64::checked_abs, "long overflow")
+        }
+        DataType::Float32 => {
+            Arc::new(|args, rows| unary::<Float32Type, Float32Type>(args, rows, f32::abs))
+        }
+        DataType::Float64 => {
+            Arc::new(|args, rows| unary::<Float64Type, Float64Type>(args, rows, f64::abs))
+        }
         DataType::Decimal128(..) => return decimal::abs(call),
         _ => return Err(call.bad_types()),
     })
@@ -253,12 +306,18 @@ fn negation<T: ArrowPrimitiveType<Native: Display>>(
     match call.mode {
         EvalMode::Legacy => Arc::new(move |args, rows| unary::<T, T>(args, rows, wrapping)),
         mode => Arc::new(move |args, rows| {
-            let failure = |v: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", message.replace("%v", &v.to_string()));
+            let failure = |v: T::Native| {
+                SparkError::new("ARITHMETIC_OVERFLOW", message.replace("%v", &v.to_string()))
+            };
             try_unary::<T, T>(
                 args,
                 rows,
                 checked,
-                if mode == EvalMode::Ansi { Some(&failure) } else { None },
+                if mode == EvalMode::Ansi {
+                    Some(&failure)
+                } else {
+                    None
+                },
             )
         }),
     }
@@ -299,24 +358,42 @@ macro_rules! shift {
     ($name:ident, $int:expr, $long:expr) => {
         fn $name(call: &CallInfo<'_>) -> Built {
             match call.types {
-                [DataType::Int32, DataType::Int32] if *call.ret == DataType::Int32 => Ok(total::<Int32Type>($int)),
-                [DataType::Int64, DataType::Int32] if *call.ret == DataType::Int64 => Ok(Arc::new(|args, rows| {
-                    Ok(Arc::new(binary::<Int64Type, Int32Type, Int64Type>(args, rows, $long)?) as ArrayRef)
-                })),
+                [DataType::Int32, DataType::Int32] if *call.ret == DataType::Int32 => {
+                    Ok(total::<Int32Type>($int))
+                }
+                [DataType::Int64, DataType::Int32] if *call.ret == DataType::Int64 => {
+                    Ok(Arc::new(|args, rows| {
+                        Ok(Arc::new(binary::<Int64Type, Int32Type, Int64Type>(
+                            args, rows, $long,
+                        )?) as ArrayRef)
+                    }))
+                }
                 _ => Err(call.bad_types()),
             }
         }
     };
 }
 
-shift!(shift_left, |a, n| a.wrapping_shl(n.cast_unsigned()), |a, n| a
-    .wrapping_shl(n.cast_unsigned()));
-shift!(shift_right, |a, n| a.wrapping_shr(n.cast_unsigned()), |a, n| a
-    .wrapping_shr(n.cast_unsigned()));
+shift!(
+    shift_left,
+    |a, n| a.wrapping_shl(n.cast_unsigned()),
+    |a, n| a.wrapping_shl(n.cast_unsigned())
+);
+shift!(
+    shift_right,
+    |a, n| a.wrapping_shr(n.cast_unsigned()),
+    |a, n| a.wrapping_shr(n.cast_unsigned())
+);
 shift!(
     shift_right_unsigned,
-    |a, n| a.cast_unsigned().wrapping_shr(n.cast_unsigned()).cast_signed(),
-    |a, n| a.cast_unsigned().wrapping_shr(n.cast_unsigned()).cast_signed()
+    |a, n| a
+        .cast_unsigned()
+        .wrapping_shr(n.cast_unsigned())
+        .cast_signed(),
+    |a, n| a
+        .cast_unsigned()
+        .wrapping_shr(n.cast_unsigned())
+        .cast_signed()
 );
 
 fn require_same(call: &CallInfo<'_>) -> Result<(), Unsupported> {
@@ -344,8 +421,12 @@ fn partial<T: ArrowPrimitiveType>(
     failure: impl Fn(T::Native, T::Native) -> SparkError + Send + Sync + 'static,
 ) -> Kernel {
     Arc::new(move |args, rows| {
-        let failure: Option<&dyn Fn(T::Native, T::Native) -> SparkError> =
-            if mode == EvalMode::Ansi { Some(&failure) } else { None };
+        let failure: Option<&dyn Fn(T::Native, T::Native) -> SparkError> = if mode == EvalMode::Ansi
+        {
+            Some(&failure)
+        } else {
+            None
+        };
         Ok(Arc::new(try_binary::<T, T, T>(args, rows, &f, failure)?) as ArrayRef)
     })
 }
@@ -354,7 +435,8 @@ fn overflow(what: &str, instead: &str) -> SparkError {
     SparkError::new(
         "ARITHMETIC_OVERFLOW",
         format!(
-            "{what}. Use '{instead}' to tolerate overflow and return NULL instead. If necessary set \
+            "{what}. Use '{instead}' to tolerate overflow and return NULL instead. If necessary \
+                set \
              \"spark.sql.ansi.enabled\" to \"false\" to bypass this error."
         ),
     )
@@ -363,6 +445,9 @@ fn overflow(what: &str, instead: &str) -> SparkError {
 fn narrow_overflow(a: impl Display, symbol: &str, b: impl Display, instead: &str) -> SparkError {
     SparkError::new(
         "BINARY_ARITHMETIC_OVERFLOW",
-        format!("{a} {symbol} {b} caused overflow. Use `{instead}` to ignore overflow problem and return NULL."),
+        format!(
+            "{a} {symbol} {b} caused overflow. Use `{instead}` to ignore overflow problem and \
+                return NULL."
+        ),
     )
 }

@@ -1,15 +1,18 @@
-//! The proleptic Gregorian calendar over days and microseconds since 1970-01-01, for every year that 64 bits reach.
+//! The proleptic Gregorian calendar over days and microseconds since 1970-01-01, for every year
+//! that 64 bits reach.
 
 pub(crate) const MICROS_PER_SECOND: i64 = 1_000_000;
 pub(crate) const MICROS_PER_DAY: i64 = 86_400 * MICROS_PER_SECOND;
 
-/// Year, month (1–12), day (1–31) of a day. (Hinnant, "chrono-compatible low-level date algorithms".)
+/// Year, month (1–12), day (1–31) of a day. (Hinnant, "chrono-compatible low-level date
+/// algorithms".)
 #[inline]
 pub(crate) fn civil(days: i64) -> (i64, u32, u32) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -68,7 +71,10 @@ pub(crate) fn iso_week(days: i64) -> (i64, i64) {
 
 /// A wall-clock time: days since 1970-01-01 and microseconds of the day.
 pub(crate) fn split_micros(micros: i64) -> (i64, i64) {
-    (micros.div_euclid(MICROS_PER_DAY), micros.rem_euclid(MICROS_PER_DAY))
+    (
+        micros.div_euclid(MICROS_PER_DAY),
+        micros.rem_euclid(MICROS_PER_DAY),
+    )
 }
 
 /// `n` months later, the day cut to the month's length.
@@ -91,11 +97,24 @@ mod tests {
         let mut day = -720_000i64;
         while day < 720_000 {
             let date = epoch + chrono::Duration::days(day);
-            assert_eq!(civil(day), (i64::from(date.year()), date.month(), date.day()), "{date}");
-            assert_eq!(days_from_civil(date.year().into(), date.month(), date.day()), day);
-            assert_eq!(iso_weekday(day), i64::from(date.weekday().number_from_monday()));
+            assert_eq!(
+                civil(day),
+                (i64::from(date.year()), date.month(), date.day()),
+                "{date}"
+            );
+            assert_eq!(
+                days_from_civil(date.year().into(), date.month(), date.day()),
+                day
+            );
+            assert_eq!(
+                iso_weekday(day),
+                i64::from(date.weekday().number_from_monday())
+            );
             let week = date.iso_week();
-            assert_eq!(iso_week(day), (i64::from(week.year()), i64::from(week.week())));
+            assert_eq!(
+                iso_week(day),
+                (i64::from(week.year()), i64::from(week.week()))
+            );
             day += 97;
         }
     }

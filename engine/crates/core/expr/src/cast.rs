@@ -1,7 +1,7 @@
 //! Casts among the flat types, in the three modes. `is_fallible` says which may raise.
 //!
-//! LEGACY: NULL for a text that is not a value, wrapping for integers. ANSI: an error. TRY: as ANSI, with NULL for the
-//! error.
+//! LEGACY: NULL for a text that is not a value, wrapping for integers. ANSI: an error. TRY: as
+//! ANSI, with NULL for the error.
 
 mod numbers;
 mod text;
@@ -23,7 +23,11 @@ use crate::{
     zone::Zone,
 };
 
-pub(crate) const FUNCTIONS: &[Entry] = &[entry("to_pretty_string", Fallible::Always, text::to_pretty_string)];
+pub(crate) const FUNCTIONS: &[Entry] = &[entry(
+    "to_pretty_string",
+    Fallible::Always,
+    text::to_pretty_string,
+)];
 
 /// What a cast's kernel is chosen by.
 pub(crate) struct CastInfo<'a> {
@@ -51,7 +55,11 @@ impl CastInfo<'_> {
     fn unsupported(&self) -> Unsupported {
         Unsupported::new(
             "cast",
-            format!("no cast from {} to {}", sql_name(self.from), sql_name(self.to)),
+            format!(
+                "no cast from {} to {}",
+                sql_name(self.from),
+                sql_name(self.to)
+            ),
         )
     }
 }
@@ -81,9 +89,8 @@ pub(crate) fn compile(
     let kernel = match (&from, to) {
         (_, DataType::Utf8) => text::to_text(&info)?,
         (DataType::Utf8, _) => text::from_text(&info)?,
-        (DataType::Date32 | DataType::Timestamp(..), _) | (_, DataType::Date32 | DataType::Timestamp(..)) => {
-            times::cast(&info)?
-        }
+        (DataType::Date32 | DataType::Timestamp(..), _)
+        | (_, DataType::Date32 | DataType::Timestamp(..)) => times::cast(&info)?,
         _ => numbers::cast(&info)?,
     };
     let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
@@ -116,18 +123,22 @@ pub(crate) fn is_fallible(cast: &plan::Cast) -> bool {
     }
     let widening = matches!(
         (from, to),
-        (Some(TypeId::Date), Some(TypeId::TimestampNtz | TypeId::Timestamp))
-            | (Some(TypeId::Timestamp | TypeId::TimestampNtz), Some(TypeId::Date))
-            | (
-                Some(TypeId::Byte),
-                Some(TypeId::Short | TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
-            )
-            | (
-                Some(TypeId::Short),
-                Some(TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
-            )
-            | (Some(TypeId::Int), Some(TypeId::Long | TypeId::Float | TypeId::Double))
-            | (Some(TypeId::Long), Some(TypeId::Float | TypeId::Double))
+        (
+            Some(TypeId::Date),
+            Some(TypeId::TimestampNtz | TypeId::Timestamp)
+        ) | (
+            Some(TypeId::Timestamp | TypeId::TimestampNtz),
+            Some(TypeId::Date)
+        ) | (
+            Some(TypeId::Byte),
+            Some(TypeId::Short | TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+        ) | (
+            Some(TypeId::Short),
+            Some(TypeId::Int | TypeId::Long | TypeId::Float | TypeId::Double)
+        ) | (
+            Some(TypeId::Int),
+            Some(TypeId::Long | TypeId::Float | TypeId::Double)
+        ) | (Some(TypeId::Long), Some(TypeId::Float | TypeId::Double))
             | (Some(TypeId::Float), Some(TypeId::Double))
             | (Some(TypeId::Decimal), Some(TypeId::Float | TypeId::Double))
     );
@@ -153,8 +164,10 @@ fn invalid_input(text: &str, to: &DataType) -> SparkError {
     SparkError::new(
         "CAST_INVALID_INPUT",
         format!(
-            "The value '{text}' of the type \"STRING\" cannot be cast to \"{}\" because it is malformed. Correct the \
-             value as per the syntax, or change its target type. Use `try_cast` to tolerate malformed input and return \
+            "The value '{text}' of the type \"STRING\" cannot be cast to \"{}\" because it is \
+                malformed. Correct the \
+             value as per the syntax, or change its target type. Use `try_cast` to tolerate \
+             malformed input and return \
              NULL instead.",
             sql_name(to)
         ),
@@ -166,7 +179,8 @@ fn overflow(value: &str, from: &DataType, to: &DataType) -> SparkError {
     SparkError::new(
         "CAST_OVERFLOW",
         format!(
-            "The value {value} of the type \"{}\" cannot be cast to \"{}\" due to an overflow. Use `try_cast` to tolerate \
+            "The value {value} of the type \"{}\" cannot be cast to \"{}\" due to an overflow. \
+                Use `try_cast` to tolerate \
              overflow and return NULL instead.",
             sql_name(from),
             sql_name(to)

@@ -20,7 +20,8 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("ore_compare", Fallible::Always, ore_compare),
 ];
 
-/// How the values of two order-revealing ciphertexts (Chenette et al. 2016) compare: −1, 0, 1; NULL for NULL.
+/// How the values of two order-revealing ciphertexts (Chenette et al. 2016) compare: −1, 0, 1; NULL
+/// for NULL.
 fn ore_compare(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
     match (call.types, call.ret) {
         ([DataType::Binary, DataType::Binary], DataType::Int32) => Ok(Arc::new(compare)),
@@ -38,9 +39,14 @@ fn compare(args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
             let (left, right) = (left.to_array(rows)?, right.to_array(rows)?);
             ore::compare_columns(binary(&left)?, binary(&right)?)
         }
-        _ => return Err(DataFusionError::Internal("ore_compare takes two arguments".to_owned())),
+        _ => {
+            return Err(DataFusionError::Internal(
+                "ore_compare takes two arguments".to_owned(),
+            ));
+        }
     };
-    let compared = compared.map_err(|error: SchemeError| DataFusionError::External(Box::new(error)))?;
+    let compared =
+        compared.map_err(|error: SchemeError| DataFusionError::External(Box::new(error)))?;
     let sign = |order: Ordering| match order {
         Ordering::Less => -1,
         Ordering::Equal => 0,

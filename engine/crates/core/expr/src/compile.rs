@@ -1,5 +1,5 @@
-//! From the IR to physical expressions: names are looked up in the families' tables, types are checked, and what is
-//! missing is refused with its name.
+//! From the IR to physical expressions: names are looked up in the families' tables, types are
+//! checked, and what is missing is refused with its name.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::{
     literal, math, predicate, repeatable, strings, types,
 };
 
-/// Gives the expression that stands for a subquery's value: a literal where it is known already, else one that reads
-/// it when the task runs.
+/// Gives the expression that stands for a subquery's value: a literal where it is known already,
+/// else one that reads it when the task runs.
 type SubqueryResolver = dyn Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> + Send + Sync;
 
 /// What compilation needs beside the expression and its input.
@@ -27,7 +27,8 @@ pub struct CompileContext {
 }
 
 impl CompileContext {
-    /// A context in which subquery values come from `resolver`; the expression it returns must have the given type.
+    /// A context in which subquery values come from `resolver`; the expression it returns must have
+    /// the given type.
     pub fn with_subqueries(
         resolver: impl Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> + Send + Sync + 'static,
     ) -> Self {
@@ -45,7 +46,11 @@ pub fn compile(
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     let malformed = |what: &str| Unsupported::new(what, "the fragment leaves out a part of it");
     let sub = |expr: &plan::Expr| compile(expr, schema, context);
-    match expr.kind.as_ref().ok_or_else(|| malformed("an expression"))? {
+    match expr
+        .kind
+        .as_ref()
+        .ok_or_else(|| malformed("an expression"))?
+    {
         Kind::Literal(value) => Ok(Arc::new(Literal::new(literal::scalar(value)?))),
         Kind::Column(position) => {
             let index = usize::try_from(*position).unwrap_or(usize::MAX);
@@ -65,7 +70,13 @@ pub fn compile(
             let child = sub(cast.child.as_deref().ok_or_else(|| malformed("cast"))?)?;
             let to = types::required(cast.to.as_ref(), "cast")?;
             let style = float_text("cast", cast.float_text)?;
-            cast::compile(child, &to, (mode("cast", cast.mode)?, style), &cast.time_zone, schema)
+            cast::compile(
+                child,
+                &to,
+                (mode("cast", cast.mode)?, style),
+                &cast.time_zone,
+                schema,
+            )
         }
         Kind::CaseWhen(case) => {
             let mut branches = Vec::with_capacity(case.branches.len());
@@ -90,8 +101,9 @@ pub fn compile(
                 .subqueries
                 .as_ref()
                 .and_then(|resolve| resolve(value.id, &data_type));
-            let resolved = resolved
-                .ok_or_else(|| Unsupported::new(format!("subquery {}", value.id), "its value was not given"))?;
+            let resolved = resolved.ok_or_else(|| {
+                Unsupported::new(format!("subquery {}", value.id), "its value was not given")
+            })?;
             match type_of(&resolved, schema)? == data_type {
                 true => Ok(resolved),
                 false => Err(Unsupported::new(
@@ -103,8 +115,8 @@ pub fn compile(
     }
 }
 
-/// Whether evaluating the expression on a row may raise an error. Errs on the side of yes: a fallible expression must
-/// not be evaluated on rows that Spark would not evaluate it on.
+/// Whether evaluating the expression on a row may raise an error. Errs on the side of yes: a
+/// fallible expression must not be evaluated on rows that Spark would not evaluate it on.
 #[must_use]
 pub fn is_fallible(expr: &plan::Expr) -> bool {
     let boxed = |expr: &Option<Box<plan::Expr>>| expr.as_deref().is_none_or(is_fallible);
@@ -116,15 +128,20 @@ pub fn is_fallible(expr: &plan::Expr) -> bool {
         Some(Kind::CaseWhen(case)) => {
             case.otherwise.as_deref().is_some_and(is_fallible)
                 || case.branches.iter().any(|branch| {
-                    branch.when.as_ref().is_none_or(is_fallible) || branch.then.as_ref().is_none_or(is_fallible)
+                    branch.when.as_ref().is_none_or(is_fallible)
+                        || branch.then.as_ref().is_none_or(is_fallible)
                 })
         }
         Some(Kind::InList(list)) => boxed(&list.value) || list.list.iter().any(is_fallible),
     }
 }
 
-/// Makes equal keys equal bit for bit: of a float, every NaN becomes one NaN and −0.0 becomes 0.0; other types stay.
-pub fn normalize_key(key: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+/// Makes equal keys equal bit for bit: of a float, every NaN becomes one NaN and −0.0 becomes 0.0;
+/// other types stay.
+pub fn normalize_key(
+    key: Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     let data_type = type_of(&key, schema)?;
     if !data_type.is_floating() {
         return Ok(key);
@@ -139,17 +156,22 @@ pub fn normalize_key(key: Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<A
     )
 }
 
-pub(crate) fn type_of(expr: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<DataType, Unsupported> {
+pub(crate) fn type_of(
+    expr: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<DataType, Unsupported> {
     expr.data_type(schema)
         .map_err(|e| Unsupported::new(expr.to_string(), e.strip_backtrace()))
 }
 
 fn mode(what: &str, mode: i32) -> Result<EvalMode, Unsupported> {
-    EvalMode::try_from(mode).map_err(|_| Unsupported::new(what, format!("unknown evaluation mode {mode}")))
+    EvalMode::try_from(mode)
+        .map_err(|_| Unsupported::new(what, format!("unknown evaluation mode {mode}")))
 }
 
 fn float_text(what: &str, style: i32) -> Result<FloatText, Unsupported> {
-    FloatText::try_from(style).map_err(|_| Unsupported::new(what, format!("unknown text of floats {style}")))
+    FloatText::try_from(style)
+        .map_err(|_| Unsupported::new(what, format!("unknown text of floats {style}")))
 }
 
 fn compile_call(
@@ -217,7 +239,8 @@ fn build_function(
         float_text,
         zone,
     };
-    let entry = find(name).ok_or_else(|| Unsupported::new(name, "the engine has no such function"))?;
+    let entry =
+        find(name).ok_or_else(|| Unsupported::new(name, "the engine has no such function"))?;
     let kernel = (entry.build)(&call)?;
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
@@ -225,7 +248,10 @@ fn build_function(
 fn is_marker(name: &str) -> bool {
     matches!(
         name,
-        "promote_precision" | "known_not_null" | "known_nullable" | "known_floating_point_normalized"
+        "promote_precision"
+            | "known_not_null"
+            | "known_nullable"
+            | "known_floating_point_normalized"
     )
 }
 
@@ -253,7 +279,10 @@ const FAMILIES: [&[Entry]; 9] = [
 ];
 
 fn find(name: &str) -> Option<&'static Entry> {
-    FAMILIES.into_iter().flatten().find(|entry| entry.name == name)
+    FAMILIES
+        .into_iter()
+        .flatten()
+        .find(|entry| entry.name == name)
 }
 
 #[cfg(test)]
@@ -263,5 +292,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 pub(crate) fn is_known(name: &str) -> bool {
-    find(name).is_some() || predicate::is_node(name) || conditional::is_node(name) || is_marker(name)
+    find(name).is_some()
+        || predicate::is_node(name)
+        || conditional::is_node(name)
+        || is_marker(name)
 }

@@ -1,7 +1,7 @@
 //! Expressions that decide which of their arguments a row needs: AND, OR, IF, CASE, COALESCE.
 //!
-//! An argument that may raise an error is evaluated only on the rows on which Spark would evaluate it; others are
-//! evaluated on all rows, which is faster.
+//! An argument that may raise an error is evaluated only on the rows on which Spark would evaluate
+//! it; others are evaluated on all rows, which is faster.
 
 use std::{fmt, hash::Hash, sync::Arc};
 
@@ -47,7 +47,12 @@ pub(crate) fn node(
 }
 
 /// AND or OR of two or more arguments, from left to right.
-pub(crate) fn logic(and: bool, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool], schema: &SchemaRef) -> Node {
+pub(crate) fn logic(
+    and: bool,
+    args: &[Arc<dyn PhysicalExpr>],
+    fallible: &[bool],
+    schema: &SchemaRef,
+) -> Node {
     let name = if and { "and" } else { "or" };
     let mut result: Option<(Arc<dyn PhysicalExpr>, bool)> = None;
     for (index, arg) in args.iter().enumerate() {
@@ -57,7 +62,8 @@ pub(crate) fn logic(and: bool, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool]
         );
         result = Some(match result {
             None => (arg, fails),
-            // DataFusion's node is what pruning recognises; it may be taken apart, so nothing in it may fail.
+            // DataFusion's node is what pruning recognises; it may be taken apart, so nothing in it
+            // may fail.
             Some((left, false)) if !fails => (
                 Arc::new(BinaryExpr::new(
                     left,
@@ -108,7 +114,12 @@ pub(crate) fn case_when(
     )))
 }
 
-fn coalesce(args: &[Arc<dyn PhysicalExpr>], data_type: &DataType, lazy: bool, schema: &SchemaRef) -> Node {
+fn coalesce(
+    args: &[Arc<dyn PhysicalExpr>],
+    data_type: &DataType,
+    lazy: bool,
+    schema: &SchemaRef,
+) -> Node {
     for arg in args {
         if type_of(arg, schema)? != *data_type {
             return Err(Unsupported::new("coalesce", "its arguments differ in type"));
@@ -127,7 +138,8 @@ enum Kind {
     Logic {
         and: bool,
     },
-    /// when, then, when, then, …, and the value of ELSE if there is one (an odd number of children).
+    /// when, then, when, then, …, and the value of ELSE if there is one (an odd number of
+    /// children).
     Case {
         lazy: bool,
     },
@@ -164,7 +176,9 @@ impl Conditional {
         if !undecided.has_true() {
             return Ok(ColumnarValue::Array(Arc::new(left.clone())));
         }
-        let right = right.evaluate_selection(batch, &undecided)?.into_array(rows)?;
+        let right = right
+            .evaluate_selection(batch, &undecided)?
+            .into_array(rows)?;
         let result = if and {
             and_kleene(left, right.as_boolean())
         } else {
@@ -183,7 +197,10 @@ impl Conditional {
                 break;
             }
             let truth = evaluate(when, lazy, &remaining, batch)?.into_array(rows)?;
-            let taken = arrow::compute::and(&remaining, &prep_null_mask_filter_always(truth.as_boolean()))?;
+            let taken = arrow::compute::and(
+                &remaining,
+                &prep_null_mask_filter_always(truth.as_boolean()),
+            )?;
             if taken.has_true() {
                 chosen.push((taken.clone(), evaluate(then, lazy, &taken, batch)?));
             }
@@ -272,7 +289,10 @@ impl PhysicalExpr for Conditional {
         self.children.iter().collect()
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         Ok(Arc::new(Self {
             children,
             ..self.as_ref().clone()
@@ -302,7 +322,9 @@ impl fmt::Display for Conditional {
 
 impl PartialEq for Conditional {
     fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.data_type == other.data_type && self.children == other.children
+        self.kind == other.kind
+            && self.data_type == other.data_type
+            && self.children == other.children
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, AsArray, Int32Array, PrimitiveArray, StringBuilder},
     datatypes::{
-        DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType as Micros,
+        DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type,
+        Int64Type, TimestampMicrosecondType as Micros,
     },
 };
 use datafusion_common::{Result, ScalarValue};
@@ -34,7 +34,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("day_of_month", Fallible::Never, |call| {
         field(call, |days| calendar::civil(days).2.into())
     }),
-    entry("day_of_year", Fallible::Never, |call| field(call, day_of_year)),
+    entry("day_of_year", Fallible::Never, |call| {
+        field(call, day_of_year)
+    }),
     entry("day_of_week", Fallible::Never, |call| {
         field(call, |days| calendar::iso_weekday(days) % 7 + 1)
     }),
@@ -50,8 +52,14 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("hour", Fallible::Never, |call| clock(call, 3_600, 24)),
     entry("minute", Fallible::Never, |call| clock(call, 60, 60)),
     entry("second", Fallible::Never, |call| clock(call, 1, 60)),
-    entry("seconds_of_time", Fallible::Never, |call| clock(call, 1, 60)),
-    entry("second_with_fraction", Fallible::Never, second_with_fraction),
+    entry("seconds_of_time", Fallible::Never, |call| {
+        clock(call, 1, 60)
+    }),
+    entry(
+        "second_with_fraction",
+        Fallible::Never,
+        second_with_fraction,
+    ),
     entry("date_add", Fallible::Never, |call| shift_days(call, 1)),
     entry("date_sub", Fallible::Never, |call| shift_days(call, -1)),
     entry("date_diff", Fallible::Never, date_diff),
@@ -64,14 +72,20 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("make_date", Fallible::Always, make_date),
     entry("date_from_unix_date", Fallible::Never, date_from_unix_date),
     entry("unix_date", Fallible::Never, unix_date),
-    entry("unix_seconds", Fallible::Never, |call| unix(call, MICROS_PER_SECOND)),
+    entry("unix_seconds", Fallible::Never, |call| {
+        unix(call, MICROS_PER_SECOND)
+    }),
     entry("unix_millis", Fallible::Never, |call| unix(call, 1_000)),
     entry("unix_micros", Fallible::Never, |call| unix(call, 1)),
     entry("seconds_to_timestamp", Fallible::Always, |call| {
         from_unix(call, MICROS_PER_SECOND)
     }),
-    entry("millis_to_timestamp", Fallible::Always, |call| from_unix(call, 1_000)),
-    entry("micros_to_timestamp", Fallible::Always, |call| from_unix(call, 1)),
+    entry("millis_to_timestamp", Fallible::Always, |call| {
+        from_unix(call, 1_000)
+    }),
+    entry("micros_to_timestamp", Fallible::Always, |call| {
+        from_unix(call, 1)
+    }),
     entry("date_format_class", Fallible::Never, date_format),
     entry("date_format", Fallible::Never, date_format),
 ];
@@ -127,7 +141,9 @@ fn second_with_fraction(call: &CallInfo<'_>) -> Built {
             let (zone, ret) = (zone(call, from)?, call.ret.clone());
             Ok(Arc::new(move |args, rows| {
                 let out = unary::<Micros, Decimal128Type>(args, rows, |micros| {
-                    zone.to_local(micros).rem_euclid(60 * MICROS_PER_SECOND).into()
+                    zone.to_local(micros)
+                        .rem_euclid(60 * MICROS_PER_SECOND)
+                        .into()
                 })?;
                 Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &ret))
             }))
@@ -144,7 +160,9 @@ fn shift_days(call: &CallInfo<'_>, sign: i32) -> Built {
         T::Native: Into<i32>,
     {
         Arc::new(move |args, rows| {
-            let f = |date: i32, days: T::Native| date.wrapping_add(Into::<i32>::into(days).wrapping_mul(sign));
+            let f = |date: i32, days: T::Native| {
+                date.wrapping_add(Into::<i32>::into(days).wrapping_mul(sign))
+            };
             Ok(Arc::new(binary::<Date32Type, T, Date32Type>(args, rows, f)?) as ArrayRef)
         })
     }
@@ -176,7 +194,9 @@ fn date_overflow() -> SparkError {
 fn add_months(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
         ([DataType::Date32, DataType::Int32], DataType::Date32) => Ok(Arc::new(|args, rows| {
-            let f = |days: i32, months: i32| i32::try_from(calendar::plus_months(days.into(), months.into())).ok();
+            let f = |days: i32, months: i32| {
+                i32::try_from(calendar::plus_months(days.into(), months.into())).ok()
+            };
             let failure = |_: i32, _: i32| date_overflow();
             Ok(Arc::new(try_binary::<Date32Type, Int32Type, Date32Type>(
                 args,
@@ -209,7 +229,9 @@ fn months_between(call: &CallInfo<'_>) -> Built {
     };
     Ok(Arc::new(move |args, rows| {
         let f = |a: i64, b: i64| Some(between(a, b, round, zone));
-        Ok(Arc::new(try_binary::<Micros, Micros, Float64Type>(args, rows, f, None)?) as ArrayRef)
+        Ok(Arc::new(try_binary::<Micros, Micros, Float64Type>(
+            args, rows, f, None,
+        )?) as ArrayRef)
     }))
 }
 
@@ -217,7 +239,9 @@ fn between(a: i64, b: i64, round: bool, zone: Zone) -> f64 {
     let split = |micros: i64| {
         let days = zone.to_local(micros).div_euclid(MICROS_PER_DAY);
         let (year, month, day) = calendar::civil(days);
-        let midnight = zone.to_instant(days.saturating_mul(MICROS_PER_DAY)).unwrap_or(micros);
+        let midnight = zone
+            .to_instant(days.saturating_mul(MICROS_PER_DAY))
+            .unwrap_or(micros);
         // Truncated, as Java's unit conversion.
         let seconds = (micros - midnight) / MICROS_PER_SECOND;
         (
@@ -312,7 +336,9 @@ fn trunc_date(call: &CallInfo<'_>) -> Built {
     Ok(match literal_level(call, 1)? {
         None | Some(Level::Micros(_) | Level::Clock(_)) => null_kernel(call.ret),
         Some(level) => Arc::new(move |args, rows| {
-            unary::<Date32Type, Date32Type>(args, rows, |days| narrow(truncate_days(days.into(), level)))
+            unary::<Date32Type, Date32Type>(args, rows, |days| {
+                narrow(truncate_days(days.into(), level))
+            })
         }),
     })
 }
@@ -331,7 +357,8 @@ fn trunc_timestamp(call: &CallInfo<'_>) -> Built {
         let f = |micros: i64| match level {
             Level::Micros(unit) => Some(micros - micros.rem_euclid(unit)),
             Level::Clock(unit) if unit < MICROS_PER_DAY => {
-                // The offset of the instant is kept where the truncated wall clock allows it, as ZonedDateTime does.
+                // The offset of the instant is kept where the truncated wall clock allows it, as
+                // ZonedDateTime does.
                 let local = zone.to_local(micros);
                 let truncated = local - local.rem_euclid(unit);
                 let same = truncated - zone.offset_at(micros) * MICROS_PER_SECOND;
@@ -347,19 +374,28 @@ fn trunc_timestamp(call: &CallInfo<'_>) -> Built {
             }
         };
         let failure = |_: i64| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
-        let out = try_unary::<Micros, Micros>(args.get(1..).unwrap_or_default(), rows, f, Some(&failure))?;
+        let out = try_unary::<Micros, Micros>(
+            args.get(1..).unwrap_or_default(),
+            rows,
+            f,
+            Some(&failure),
+        )?;
         Ok(typed(out.as_primitive::<Micros>().clone(), &ret))
     }))
 }
 
 fn make_date(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Int32, DataType::Int32, DataType::Int32], DataType::Date32) = (call.types, call.ret) else {
+    let ([DataType::Int32, DataType::Int32, DataType::Int32], DataType::Date32) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     let ansi = call.ansi();
     Ok(Arc::new(move |args, rows| {
         let part = |index| -> Result<Int32Array> {
-            Ok(array(argument(args, index)?, rows)?.as_primitive::<Int32Type>().clone())
+            Ok(array(argument(args, index)?, rows)?
+                .as_primitive::<Int32Type>()
+                .clone())
         };
         let (years, months, days) = (part(0)?, part(1)?, part(2)?);
         let mut out = Vec::with_capacity(rows);
@@ -368,7 +404,8 @@ fn make_date(call: &CallInfo<'_>) -> Built {
                 out.push(None);
                 continue;
             };
-            // Java's LocalDate ends at ±999 999 999 years; what is a date but not a day of 32 bits raises in every mode.
+            // Java's LocalDate ends at ±999 999 999 years; what is a date but not a day of 32 bits
+            // raises in every mode.
             let date = Some(i64::from(year))
                 .filter(|year| year.abs() <= 999_999_999)
                 .and_then(|year| calendar::checked_date(year, month.into(), day.into()));
@@ -390,18 +427,18 @@ fn make_date(call: &CallInfo<'_>) -> Built {
 
 fn date_from_unix_date(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Int32], DataType::Date32) => {
-            Ok(Arc::new(|args, rows| unary::<Int32Type, Date32Type>(args, rows, |v| v)))
-        }
+        ([DataType::Int32], DataType::Date32) => Ok(Arc::new(|args, rows| {
+            unary::<Int32Type, Date32Type>(args, rows, |v| v)
+        })),
         _ => Err(call.bad_types()),
     }
 }
 
 fn unix_date(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Date32], DataType::Int32) => {
-            Ok(Arc::new(|args, rows| unary::<Date32Type, Int32Type>(args, rows, |v| v)))
-        }
+        ([DataType::Date32], DataType::Int32) => Ok(Arc::new(|args, rows| {
+            unary::<Date32Type, Int32Type>(args, rows, |v| v)
+        })),
         _ => Err(call.bad_types()),
     }
 }
@@ -421,7 +458,12 @@ fn from_unix(call: &CallInfo<'_>, unit: i64) -> Built {
             let ret = call.ret.clone();
             Ok(Arc::new(move |args, rows| {
                 let failure = |_: i64| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
-                let out = try_unary::<Int64Type, Micros>(args, rows, |v| v.checked_mul(unit), Some(&failure))?;
+                let out = try_unary::<Int64Type, Micros>(
+                    args,
+                    rows,
+                    |v| v.checked_mul(unit),
+                    Some(&failure),
+                )?;
                 Ok(typed(out.as_primitive::<Micros>().clone(), &ret))
             }))
         }
@@ -440,7 +482,8 @@ enum Piece {
     Fraction(usize),
 }
 
-/// Patterns of `y`, `M`, `d`, `H`, `m`, `s`, `S` with numbers only; the rest needs Java's locale data.
+/// Patterns of `y`, `M`, `d`, `H`, `m`, `s`, `S` with numbers only; the rest needs Java's locale
+/// data.
 fn pieces(pattern: &str) -> Option<Vec<Piece>> {
     let mut pieces = Vec::new();
     let mut chars = pattern.chars().peekable();
@@ -467,7 +510,8 @@ fn pieces(pattern: &str) -> Option<Vec<Piece>> {
 }
 
 fn date_format(call: &CallInfo<'_>) -> Built {
-    let ([from @ DataType::Timestamp(..), DataType::Utf8], DataType::Utf8) = (call.types, call.ret) else {
+    let ([from @ DataType::Timestamp(..), DataType::Utf8], DataType::Utf8) = (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     let zone = zone(call, from)?;
@@ -544,7 +588,10 @@ mod tests {
             write_pieces(&pieces(pattern).unwrap(), micros, &mut out);
             out
         };
-        assert_eq!(text("yyyy-MM-dd HH:mm:ss.SSS", -1_000), "1969-12-31 23:59:59.999");
+        assert_eq!(
+            text("yyyy-MM-dd HH:mm:ss.SSS", -1_000),
+            "1969-12-31 23:59:59.999"
+        );
         assert_eq!(text("d/M/yyyy", 0), "1/1/1970");
         for pattern in ["EEE", "MMM", "yy", "'T'", "h", "yyyy-MM-dd'T'HH"] {
             assert!(pieces(pattern).is_none(), "{pattern}");
@@ -554,8 +601,14 @@ mod tests {
     #[test]
     fn truncation() {
         let day = |y, m, d| calendar::days_from_civil(y, m, d);
-        assert_eq!(truncate_days(day(2026, 11, 21), Level::Quarter), day(2026, 10, 1));
-        assert_eq!(truncate_days(day(2026, 11, 22), Level::Week), day(2026, 11, 16));
+        assert_eq!(
+            truncate_days(day(2026, 11, 21), Level::Quarter),
+            day(2026, 10, 1)
+        );
+        assert_eq!(
+            truncate_days(day(2026, 11, 22), Level::Week),
+            day(2026, 11, 16)
+        );
         assert_eq!(truncate_days(day(1969, 2, 3), Level::Year), day(1969, 1, 1));
     }
 }

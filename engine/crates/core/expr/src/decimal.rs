@@ -1,8 +1,9 @@
-//! Decimal arithmetic: exact in 128 or 256 bits, then rounded half up to the scale that Catalyst resolved, then checked
-//! against its precision. What 128 bits surely hold takes a loop without checks.
+//! Decimal arithmetic: exact in 128 or 256 bits, then rounded half up to the scale that Catalyst
+//! resolved, then checked against its precision. What 128 bits surely hold takes a loop without
+//! checks.
 //!
-//! Spark truncates products and quotients to 39 digits before it rounds to at most 38; rounding half up looks at the
-//! first dropped digit only, so rounding the exact value gives the same.
+//! Spark truncates products and quotients to 39 digits before it rounds to at most 38; rounding
+//! half up looks at the first dropped digit only, so rounding the exact value gives the same.
 
 use std::sync::Arc;
 
@@ -119,16 +120,17 @@ struct Types {
 impl Types {
     fn of(call: &CallInfo<'_>) -> Result<Self, Unsupported> {
         match (call.types, call.ret) {
-            ([DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)], DataType::Decimal128(precision, scale)) => {
-                Ok(Self {
-                    p1: *p1,
-                    s1: i32::from(*s1),
-                    p2: *p2,
-                    s2: i32::from(*s2),
-                    precision: *precision,
-                    scale: *scale,
-                })
-            }
+            (
+                [DataType::Decimal128(p1, s1), DataType::Decimal128(p2, s2)],
+                DataType::Decimal128(precision, scale),
+            ) => Ok(Self {
+                p1: *p1,
+                s1: i32::from(*s1),
+                p2: *p2,
+                s2: i32::from(*s2),
+                precision: *precision,
+                scale: *scale,
+            }),
             _ => Err(call.bad_types()),
         }
     }
@@ -166,8 +168,11 @@ fn partial(
             Some(by_zero) if b == 0 => by_zero(),
             _ => out_of_range("result", precision, scale),
         };
-        let failure: Option<&dyn Fn(i128, i128) -> SparkError> =
-            if mode == EvalMode::Ansi { Some(&failure) } else { None };
+        let failure: Option<&dyn Fn(i128, i128) -> SparkError> = if mode == EvalMode::Ansi {
+            Some(&failure)
+        } else {
+            None
+        };
         Ok(typed(
             try_binary::<Decimals, Decimals, Decimals>(args, rows, &f, failure)?,
             &data_type,
@@ -197,7 +202,9 @@ fn sum(
     if digits <= 38 && scale == common && digits <= precision {
         return Ok(match (up1, up2) {
             (0, 0) => total(call.ret, narrow),
-            _ => total(call.ret, move |a, b| narrow(a.wrapping_mul(f1), b.wrapping_mul(f2))),
+            _ => total(call.ret, move |a, b| {
+                narrow(a.wrapping_mul(f1), b.wrapping_mul(f2))
+            }),
         });
     }
     if digits <= 38 {
@@ -218,7 +225,10 @@ fn sum(
     Ok(partial(
         call,
         move |a, b| {
-            let exact = wide(i256::from_i128(a).wrapping_mul(f1), i256::from_i128(b).wrapping_mul(f2));
+            let exact = wide(
+                i256::from_i128(a).wrapping_mul(f1),
+                i256::from_i128(b).wrapping_mul(f2),
+            );
             narrowed(exact, common, &t)
         },
         None,
@@ -235,14 +245,20 @@ pub(crate) fn multiply(call: &CallInfo<'_>) -> Built {
             call,
             move |a, b| match product(a, b) {
                 Some(exact) => to_precision(exact, exact_scale, t.precision, t.scale),
-                None => narrowed(i256::from_i128(a).wrapping_mul(i256::from_i128(b)), exact_scale, &t),
+                None => narrowed(
+                    i256::from_i128(a).wrapping_mul(i256::from_i128(b)),
+                    exact_scale,
+                    &t,
+                ),
             },
             None,
         ));
     }
     if digits <= 18 && digits <= t.precision {
         // Both sides and the product are longs.
-        return Ok(total(call.ret, |a, b| i128::from((a as i64).wrapping_mul(b as i64))));
+        return Ok(total(call.ret, |a, b| {
+            i128::from((a as i64).wrapping_mul(b as i64))
+        }));
     }
     if digits <= 38 && digits <= t.precision {
         return Ok(total(call.ret, i128::wrapping_mul));
@@ -255,7 +271,8 @@ pub(crate) fn multiply(call: &CallInfo<'_>) -> Built {
     ))
 }
 
-/// The product in 128 bits. Sides that are longs, as almost all are, take one machine multiplication.
+/// The product in 128 bits. Sides that are longs, as almost all are, take one machine
+/// multiplication.
 #[inline]
 fn product(a: i128, b: i128) -> Option<i128> {
     match (i64::try_from(a), i64::try_from(b)) {
@@ -291,7 +308,10 @@ fn quotient(a: i128, b: i128, shift: i32) -> Option<i128> {
         ));
     }
     let negative = (a < 0) != (b < 0);
-    let (a, b) = (i256::from_i128(a).wrapping_abs(), i256::from_i128(b).wrapping_abs());
+    let (a, b) = (
+        i256::from_i128(a).wrapping_abs(),
+        i256::from_i128(b).wrapping_abs(),
+    );
     let mut divisor = b;
     // At most 76: split, so that each step stays below 10^76.
     let first = shift.clamp(0, 38);
@@ -325,7 +345,9 @@ fn rounded(whole: i128, rest: u128, divisor: u128, negative: bool) -> i128 {
 }
 
 pub(crate) fn integral_divide(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Decimal128(p1, s1), DataType::Decimal128(_, s2)], DataType::Int64) = (call.types, call.ret) else {
+    let ([DataType::Decimal128(p1, s1), DataType::Decimal128(_, s2)], DataType::Int64) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     let (s1, s2) = (i32::from(*s1), i32::from(*s2));
@@ -344,9 +366,14 @@ pub(crate) fn integral_divide(call: &CallInfo<'_>) -> Built {
             0 => SparkError::divide_by_zero(),
             _ => out_of_range("result", precision, 0),
         };
-        let failure: Option<&dyn Fn(i128, i128) -> SparkError> =
-            if mode == EvalMode::Ansi { Some(&failure) } else { None };
-        Ok(Arc::new(try_binary::<Decimals, Decimals, Int64Type>(args, rows, f, failure)?) as ArrayRef)
+        let failure: Option<&dyn Fn(i128, i128) -> SparkError> = if mode == EvalMode::Ansi {
+            Some(&failure)
+        } else {
+            None
+        };
+        Ok(Arc::new(try_binary::<Decimals, Decimals, Int64Type>(
+            args, rows, f, failure,
+        )?) as ArrayRef)
     }))
 }
 
@@ -383,7 +410,9 @@ pub(crate) fn pmod(call: &CallInfo<'_>) -> Built {
 /// Both at the larger scale; 10^38 × 10^38 is within 256 bits.
 fn aligned(a: i128, s1: i32, b: i128, s2: i32) -> (i256, i256) {
     let common = s1.max(s2);
-    let up = |v: i128, by: i32| i256::from_i128(v).wrapping_mul(i256::from_i128(power(by.unsigned_abs())));
+    let up = |v: i128, by: i32| {
+        i256::from_i128(v).wrapping_mul(i256::from_i128(power(by.unsigned_abs())))
+    };
     (up(a, common - s1), up(b, common - s2))
 }
 
@@ -393,8 +422,8 @@ fn narrowed(exact: i256, from: i32, t: &Types) -> Option<i128> {
     let value = if to >= from {
         exact.checked_mul(i256::from_i128(power((to - from).unsigned_abs())))?
     } else {
-        // A scale drops by at most 76: in two steps, the last of which rounds (the first truncates, which rounding
-        // half up does not notice).
+        // A scale drops by at most 76: in two steps, the last of which rounds (the first truncates,
+        // which rounding half up does not notice).
         let drop = from - to;
         let first = (drop - 38).max(0);
         let kept = exact.checked_div(i256::from_i128(power(first.unsigned_abs())))?;
@@ -437,7 +466,9 @@ fn negated(value: i128) -> i128 {
 
 /// A result that rounding made too long raises in every mode.
 fn map(call: &CallInfo<'_>, f: fn(i128) -> i128) -> Built {
-    let ([DataType::Decimal128(..)], DataType::Decimal128(precision, scale)) = (call.types, call.ret) else {
+    let ([DataType::Decimal128(..)], DataType::Decimal128(precision, scale)) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     let (data_type, precision, scale) = (call.ret.clone(), *precision, *scale);
@@ -446,7 +477,8 @@ fn map(call: &CallInfo<'_>, f: fn(i128) -> i128) -> Built {
             SparkError::new(
                 "NUMERIC_VALUE_OUT_OF_RANGE.WITHOUT_SUGGESTION",
                 format!(
-                    "The {} rounded half up from {} cannot be represented as Decimal({precision}, {scale}).",
+                    "The {} rounded half up from {} cannot be represented as Decimal({precision}, \
+                        {scale}).",
                     plain(f(v), scale),
                     plain(v, scale)
                 ),
@@ -462,7 +494,9 @@ fn map(call: &CallInfo<'_>, f: fn(i128) -> i128) -> Built {
 }
 
 fn check_overflow(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Decimal128(_, from)], DataType::Decimal128(precision, scale)) = (call.types, call.ret) else {
+    let ([DataType::Decimal128(_, from)], DataType::Decimal128(precision, scale)) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     Ok(change(*from, *precision, *scale, call.ansi()))
@@ -474,7 +508,12 @@ pub(crate) fn change(from: i8, precision: u8, scale: i8, ansi: bool) -> Kernel {
     Arc::new(move |args, rows| {
         let failure = |v: i128| out_of_range(&plain(v, from), precision, scale);
         let f = |v: i128| to_precision(v, i32::from(from), precision, scale);
-        let array = try_unary::<Decimals, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
+        let array = try_unary::<Decimals, Decimals>(
+            args,
+            rows,
+            f,
+            if ansi { Some(&failure) } else { None },
+        )?;
         Ok(typed(
             arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
             &data_type,
@@ -491,7 +530,12 @@ fn make_decimal(call: &CallInfo<'_>) -> Built {
     Ok(Arc::new(move |args, rows| {
         let failure = |v: i64| out_of_range(&plain(v.into(), scale), precision, scale);
         let f = |v: i64| Some(i128::from(v)).filter(|v| fits(*v, precision));
-        let array = try_unary::<Int64Type, Decimals>(args, rows, f, if ansi { Some(&failure) } else { None })?;
+        let array = try_unary::<Int64Type, Decimals>(
+            args,
+            rows,
+            f,
+            if ansi { Some(&failure) } else { None },
+        )?;
         Ok(typed(
             arrow::array::AsArray::as_primitive::<Decimals>(&array).clone(),
             &data_type,

@@ -1,4 +1,5 @@
-//! The two ways an expression says no: [`Unsupported`] before any row is read, [`SparkError`] on a row.
+//! The two ways an expression says no: [`Unsupported`] before any row is read, [`SparkError`] on a
+//! row.
 
 use std::fmt;
 
@@ -23,7 +24,8 @@ impl Unsupported {
     }
 }
 
-/// A row on which Spark raises an error. The message may hold values: it leaves an enclave sealed only.
+/// A row on which Spark raises an error. The message may hold values: it leaves an enclave sealed
+/// only.
 ///
 /// Travels as `DataFusionError::External`; find it again by downcasting (see [`SparkError::find`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +56,8 @@ impl SparkError {
     pub(crate) fn divide_by_zero() -> Self {
         Self::new(
             "DIVIDE_BY_ZERO",
-            "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. If necessary set \
+            "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL \
+                instead. If necessary set \
              \"spark.sql.ansi.enabled\" to \"false\" to bypass this error.",
         )
     }
@@ -62,7 +65,8 @@ impl SparkError {
     pub(crate) fn remainder_by_zero() -> Self {
         Self::new(
             "REMAINDER_BY_ZERO",
-            "Remainder by zero. Use `try_mod` to tolerate divisor being 0 and return NULL instead. If necessary set \
+            "Remainder by zero. Use `try_mod` to tolerate divisor being 0 and return NULL \
+                instead. If necessary set \
              \"spark.sql.ansi.enabled\" to \"false\" to bypass this error.",
         )
     }

@@ -14,7 +14,8 @@ use crate::{
     decimal::plain,
 };
 
-/// `java.math.BigDecimal.toString`: scientific when the first digit is after the sixth place behind the point.
+/// `java.math.BigDecimal.toString`: scientific when the first digit is after the sixth place behind
+/// the point.
 pub(crate) fn big_decimal(unscaled: i128, scale: i8, out: &mut String) {
     let digits = unscaled.unsigned_abs().to_string();
     let exponent = i32::try_from(digits.len()).unwrap_or(0) - 1 - i32::from(scale);
@@ -138,6 +139,9 @@ mod tests {
         let day = |y, m, d| calendar::days_from_civil(y, m, d);
         assert_eq!(text(|out| date(day(10_000, 1, 1), out)), "+10000-01-01");
         assert_eq!(text(|out| date(day(-44, 3, 15), out)), "-0044-03-15");
-        assert_eq!(text(|out| local_timestamp(-1, out)), "1969-12-31 23:59:59.999999");
+        assert_eq!(
+            text(|out| local_timestamp(-1, out)),
+            "1969-12-31 23:59:59.999999"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The one node type for plain functions: arguments are evaluated, then a kernel chosen at compile time runs once for
-//! each batch. Kernels are vectorised and typed; the only dynamic call is one per batch.
+//! The one node type for plain functions: arguments are evaluated, then a kernel chosen at compile
+//! time runs once for each batch. Kernels are vectorised and typed; the only dynamic call is one
+//! per batch.
 
 use std::{
     fmt,
@@ -44,7 +45,11 @@ pub(crate) struct Entry {
 }
 
 pub(crate) const fn entry(name: &'static str, fallible: Fallible, build: Builder) -> Entry {
-    Entry { name, fallible, build }
+    Entry {
+        name,
+        fallible,
+        build,
+    }
 }
 
 /// A call as its builder sees it: arguments compiled, types known.
@@ -91,8 +96,8 @@ impl CallInfo<'_> {
     }
 }
 
-/// A function call in a physical plan. Equal when name, arguments, type, mode, text of floats and time zone are: the kernel
-/// follows from those.
+/// A function call in a physical plan. Equal when name, arguments, type, mode, text of floats and
+/// time zone are: the kernel follows from those.
 pub(crate) struct SparkFunction {
     name: String,
     args: Vec<Arc<dyn PhysicalExpr>>,
@@ -136,7 +141,10 @@ impl PhysicalExpr for SparkFunction {
             .iter()
             .map(|arg| arg.evaluate(batch))
             .collect::<Result<Vec<_>>>()?;
-        if args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_))) {
+        if args
+            .iter()
+            .all(|arg| matches!(arg, ColumnarValue::Scalar(_)))
+        {
             let one = (self.kernel)(&args, 1)?;
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?));
         }
@@ -147,7 +155,10 @@ impl PhysicalExpr for SparkFunction {
         self.args.iter().collect()
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         Ok(Arc::new(Self {
             name: self.name.clone(),
             args: children,
@@ -177,7 +188,11 @@ impl fmt::Display for SparkFunction {
 
 impl fmt::Debug for SparkFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}: {} {:?} {}", self.data_type, self.mode, self.zone)
+        write!(
+            f,
+            "{self}: {} {:?} {}",
+            self.data_type, self.mode, self.zone
+        )
     }
 }
 

@@ -1,11 +1,12 @@
 //! Spark's scalar expressions over Arrow arrays.
 //!
-//! [`compile()`] turns an expression of the fragment IR into a DataFusion `PhysicalExpr` that gives, value by value, what
-//! Spark 4.1 gives: its three-valued logic, its NaN order, its decimal rounding, its casts, its ANSI errors. What cannot
-//! be done exactly is [`Unsupported`], never approximated.
+//! [`compile()`] turns an expression of the fragment IR into a DataFusion `PhysicalExpr` that
+//! gives, value by value, what Spark 4.1 gives: its three-valued logic, its NaN order, its decimal
+//! rounding, its casts, its ANSI errors. What cannot be done exactly is [`Unsupported`], never
+//! approximated.
 //!
-//! Not here: aggregates and operators (`coffer-plan`), and Catalyst's type coercion: types arrive resolved, and an
-//! expression whose argument types Catalyst would not have produced is refused.
+//! Not here: aggregates and operators (`coffer-plan`), and Catalyst's type coercion: types arrive
+//! resolved, and an expression whose argument types Catalyst would not have produced is refused.
 
 mod arithmetic;
 mod average;

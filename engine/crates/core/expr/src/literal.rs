@@ -20,18 +20,28 @@ pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
     };
     Ok(match (&data_type, value) {
         (DataType::Boolean, Value::Bool(v)) => ScalarValue::Boolean(Some(*v)),
-        (DataType::Int8, Value::Int(v)) => ScalarValue::Int8(Some(i8::try_from(*v).map_err(|_| misfit())?)),
-        (DataType::Int16, Value::Int(v)) => ScalarValue::Int16(Some(i16::try_from(*v).map_err(|_| misfit())?)),
-        (DataType::Int32, Value::Int(v)) => ScalarValue::Int32(Some(i32::try_from(*v).map_err(|_| misfit())?)),
+        (DataType::Int8, Value::Int(v)) => {
+            ScalarValue::Int8(Some(i8::try_from(*v).map_err(|_| misfit())?))
+        }
+        (DataType::Int16, Value::Int(v)) => {
+            ScalarValue::Int16(Some(i16::try_from(*v).map_err(|_| misfit())?))
+        }
+        (DataType::Int32, Value::Int(v)) => {
+            ScalarValue::Int32(Some(i32::try_from(*v).map_err(|_| misfit())?))
+        }
         (DataType::Int64, Value::Int(v)) => ScalarValue::Int64(Some(*v)),
-        (DataType::Date32, Value::Int(v)) => ScalarValue::Date32(Some(i32::try_from(*v).map_err(|_| misfit())?)),
+        (DataType::Date32, Value::Int(v)) => {
+            ScalarValue::Date32(Some(i32::try_from(*v).map_err(|_| misfit())?))
+        }
         (DataType::Timestamp(TimeUnit::Microsecond, zone), Value::Int(v)) => {
             ScalarValue::TimestampMicrosecond(Some(*v), zone.clone())
         }
         (DataType::Float32, Value::Float(v)) => ScalarValue::Float32(Some(*v)),
         (DataType::Float64, Value::Double(v)) => ScalarValue::Float64(Some(*v)),
         (DataType::Decimal128(p, s), Value::Decimal(bytes)) => {
-            let unscaled = big_endian(bytes).filter(|v| fits(*v, *p)).ok_or_else(misfit)?;
+            let unscaled = big_endian(bytes)
+                .filter(|v| fits(*v, *p))
+                .ok_or_else(misfit)?;
             ScalarValue::Decimal128(Some(unscaled), *p, *s)
         }
         (DataType::Utf8, Value::String(v)) => ScalarValue::Utf8(Some(v.clone())),
@@ -56,7 +66,11 @@ fn big_endian(bytes: &[u8]) -> Option<i128> {
     if bytes.len() > 16 {
         return None;
     }
-    let mut wide = if first & 0x80 == 0 { [0u8; 16] } else { [0xffu8; 16] };
+    let mut wide = if first & 0x80 == 0 {
+        [0u8; 16]
+    } else {
+        [0xffu8; 16]
+    };
     wide.get_mut(16 - bytes.len()..)?.copy_from_slice(bytes);
     Some(i128::from_be_bytes(wide))
 }
@@ -86,7 +100,14 @@ mod tests {
         };
         assert!(scalar(&literal(plan::TypeId::Byte, 0, Value::Int(128))).is_err());
         assert!(scalar(&literal(plan::TypeId::Int, 0, Value::Double(1.0))).is_err());
-        assert!(scalar(&literal(plan::TypeId::Decimal, 2, Value::Decimal(vec![100]))).is_err());
+        assert!(
+            scalar(&literal(
+                plan::TypeId::Decimal,
+                2,
+                Value::Decimal(vec![100])
+            ))
+            .is_err()
+        );
         assert_eq!(
             scalar(&literal(plan::TypeId::Decimal, 2, Value::Decimal(vec![99]))).unwrap(),
             ScalarValue::Decimal128(Some(99), 2, 0)

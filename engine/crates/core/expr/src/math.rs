@@ -1,7 +1,8 @@
 //! Rounding, elementary functions, greatest and least.
 //!
-//! Spark computes `exp`, `log` and `pow` with Java's `StrictMath` (fdlibm). `libm` is a port of the same algorithms, so
-//! the results agree bit for bit where the platform's own library may differ in the last place.
+//! Spark computes `exp`, `log` and `pow` with Java's `StrictMath` (fdlibm). `libm` is a port of the
+//! same algorithms, so the results agree bit for bit where the platform's own library may differ in
+//! the last place.
 
 use std::sync::Arc;
 
@@ -9,8 +10,8 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray},
     compute::kernels::{cmp, zip::zip},
     datatypes::{
-        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-        Int64Type,
+        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type,
+        Int16Type, Int32Type, Int64Type,
     },
 };
 use coffer_protocol::plan::FloatText;
@@ -27,10 +28,16 @@ use crate::{
 
 pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("round", Fallible::Ansi, |call| round(call, Mode::HalfUp)),
-    entry("b_round", Fallible::Ansi, |call| round(call, Mode::HalfEven)),
+    entry("b_round", Fallible::Ansi, |call| {
+        round(call, Mode::HalfEven)
+    }),
     entry("bround", Fallible::Ansi, |call| round(call, Mode::HalfEven)),
-    entry("floor", Fallible::Never, |call| whole(call, f64::floor, Mode::Floor)),
-    entry("ceil", Fallible::Never, |call| whole(call, f64::ceil, Mode::Ceiling)),
+    entry("floor", Fallible::Never, |call| {
+        whole(call, f64::floor, Mode::Floor)
+    }),
+    entry("ceil", Fallible::Never, |call| {
+        whole(call, f64::ceil, Mode::Ceiling)
+    }),
     entry("sqrt", Fallible::Never, |call| double(call, f64::sqrt)),
     entry("exp", Fallible::Never, |call| double(call, libm::exp)),
     entry("signum", Fallible::Never, |call| double(call, signum)),
@@ -66,7 +73,9 @@ fn divide(value: i128, drop: u32, mode: Mode) -> i128 {
     let twice = rest.unsigned_abs() * 2;
     let away = match mode {
         Mode::HalfUp => twice >= unit.unsigned_abs(),
-        Mode::HalfEven => twice > unit.unsigned_abs() || (twice == unit.unsigned_abs() && whole % 2 != 0),
+        Mode::HalfEven => {
+            twice > unit.unsigned_abs() || (twice == unit.unsigned_abs() && whole % 2 != 0)
+        }
         Mode::Floor => rest < 0,
         Mode::Ceiling => rest > 0,
     };
@@ -88,11 +97,15 @@ fn round(call: &CallInfo<'_>, mode: Mode) -> Built {
     };
     let style = call.float_text;
     match (call.types, call.ret) {
-        ([DataType::Decimal128(_, from), _], DataType::Decimal128(..)) => round_decimal(call, *from, scale, mode),
+        ([DataType::Decimal128(_, from), _], DataType::Decimal128(..)) => {
+            round_decimal(call, *from, scale, mode)
+        }
         ([DataType::Float32, _], DataType::Float32) => Ok(Arc::new(move |args, rows| {
             unary::<Float32Type, Float32Type>(args, rows, |v| {
                 if v.is_finite() {
-                    round_text(v.into(), style, scale, mode).parse().unwrap_or(v)
+                    round_text(v.into(), style, scale, mode)
+                        .parse()
+                        .unwrap_or(v)
                 } else {
                     v
                 }
@@ -107,15 +120,24 @@ fn round(call: &CallInfo<'_>, mode: Mode) -> Built {
                 }
             })
         })),
-        ([DataType::Int8, _], DataType::Int8) => Ok(integer::<Int8Type>(call, scale, mode, |v| v as i8)),
-        ([DataType::Int16, _], DataType::Int16) => Ok(integer::<Int16Type>(call, scale, mode, |v| v as i16)),
-        ([DataType::Int32, _], DataType::Int32) => Ok(integer::<Int32Type>(call, scale, mode, |v| v as i32)),
-        ([DataType::Int64, _], DataType::Int64) => Ok(integer::<Int64Type>(call, scale, mode, |v| v as i64)),
+        ([DataType::Int8, _], DataType::Int8) => {
+            Ok(integer::<Int8Type>(call, scale, mode, |v| v as i8))
+        }
+        ([DataType::Int16, _], DataType::Int16) => {
+            Ok(integer::<Int16Type>(call, scale, mode, |v| v as i16))
+        }
+        ([DataType::Int32, _], DataType::Int32) => {
+            Ok(integer::<Int32Type>(call, scale, mode, |v| v as i32))
+        }
+        ([DataType::Int64, _], DataType::Int64) => {
+            Ok(integer::<Int64Type>(call, scale, mode, |v| v as i64))
+        }
         _ => Err(call.bad_types()),
     }
 }
 
-/// Rounds the decimal text of the double, as `BigDecimal(value).setScale` does; gives the result's text.
+/// Rounds the decimal text of the double, as `BigDecimal(value).setScale` does; gives the result's
+/// text.
 fn round_text(value: f64, style: FloatText, scale: i32, mode: Mode) -> String {
     let scientific = format::scientific(value.abs(), style);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -128,7 +150,11 @@ fn round_text(value: f64, style: FloatText, scale: i32, mode: Mode) -> String {
         return format!("{}e{}", sign * unscaled, -own_scale);
     }
     let drop = u32::try_from(i64::from(own_scale) - i64::from(scale)).unwrap_or(u32::MAX);
-    format!("{}e{}", divide(sign * unscaled, drop, mode), -i64::from(scale))
+    format!(
+        "{}e{}",
+        divide(sign * unscaled, drop, mode),
+        -i64::from(scale)
+    )
 }
 
 fn round_decimal(call: &CallInfo<'_>, from: i8, scale: i32, mode: Mode) -> Built {
@@ -146,7 +172,11 @@ fn round_decimal(call: &CallInfo<'_>, from: i8, scale: i32, mode: Mode) -> Built
             }
         } else {
             // Digits before the point go too; the result has scale 0.
-            let rounded = divide(v, from.unsigned_abs().saturating_add(scale.unsigned_abs()), mode);
+            let rounded = divide(
+                v,
+                from.unsigned_abs().saturating_add(scale.unsigned_abs()),
+                mode,
+            );
             if rounded == 0 {
                 0
             } else {
@@ -164,8 +194,12 @@ fn round_decimal(call: &CallInfo<'_>, from: i8, scale: i32, mode: Mode) -> Built
                 "A rounded value exceeds 38 digits.",
             )
         };
-        let out =
-            try_unary::<Decimal128Type, Decimal128Type>(args, rows, f, if raises { Some(&failure) } else { None })?;
+        let out = try_unary::<Decimal128Type, Decimal128Type>(
+            args,
+            rows,
+            f,
+            if raises { Some(&failure) } else { None },
+        )?;
         Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &ret))
     }))
 }
@@ -177,7 +211,8 @@ where
 {
     let ansi = call.ansi();
     Arc::new(move |args, rows| {
-        let failure = |_: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", "Overflow in rounding.");
+        let failure =
+            |_: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", "Overflow in rounding.");
         let f = |v: T::Native| {
             if scale >= 0 {
                 return Some(v);
@@ -197,16 +232,17 @@ where
 
 fn whole(call: &CallInfo<'_>, f: fn(f64) -> f64, mode: Mode) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Int64], DataType::Int64) => {
-            Ok(Arc::new(|args, rows| unary::<Int64Type, Int64Type>(args, rows, |v| v)))
-        }
+        ([DataType::Int64], DataType::Int64) => Ok(Arc::new(|args, rows| {
+            unary::<Int64Type, Int64Type>(args, rows, |v| v)
+        })),
         ([DataType::Float64], DataType::Int64) => Ok(Arc::new(move |args, rows| {
             unary::<Float64Type, Int64Type>(args, rows, |v| f(v) as i64)
         })),
         ([DataType::Decimal128(_, scale)], DataType::Decimal128(_, 0)) => {
             let (drop, ret) = (u32::from(scale.unsigned_abs()), call.ret.clone());
             Ok(Arc::new(move |args, rows| {
-                let out = unary::<Decimal128Type, Decimal128Type>(args, rows, |v| divide(v, drop, mode))?;
+                let out =
+                    unary::<Decimal128Type, Decimal128Type>(args, rows, |v| divide(v, drop, mode))?;
                 Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &ret))
             }))
         }
@@ -236,7 +272,12 @@ fn signum(value: f64) -> f64 {
 fn logarithm(call: &CallInfo<'_>, f: fn(f64) -> f64) -> Built {
     match (call.types, call.ret) {
         ([DataType::Float64], DataType::Float64) => Ok(Arc::new(move |args, rows| {
-            try_unary::<Float64Type, Float64Type>(args, rows, |v| if v <= 0.0 { None } else { Some(f(v)) }, None)
+            try_unary::<Float64Type, Float64Type>(
+                args,
+                rows,
+                |v| if v <= 0.0 { None } else { Some(f(v)) },
+                None,
+            )
         })),
         _ => Err(call.bad_types()),
     }
@@ -244,35 +285,43 @@ fn logarithm(call: &CallInfo<'_>, f: fn(f64) -> f64) -> Built {
 
 fn logarithm_of_base(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Float64, DataType::Float64], DataType::Float64) => Ok(Arc::new(|args, rows| {
-            let f = |base: f64, value: f64| {
-                if base <= 0.0 || value <= 0.0 {
-                    None
-                } else {
-                    Some(libm::log(value) / libm::log(base))
-                }
-            };
-            Ok(Arc::new(try_binary::<Float64Type, Float64Type, Float64Type>(
-                args, rows, f, None,
-            )?) as ArrayRef)
-        })),
+        ([DataType::Float64, DataType::Float64], DataType::Float64) => {
+            Ok(Arc::new(|args, rows| {
+                let f = |base: f64, value: f64| {
+                    if base <= 0.0 || value <= 0.0 {
+                        None
+                    } else {
+                        Some(libm::log(value) / libm::log(base))
+                    }
+                };
+                Ok(
+                    Arc::new(try_binary::<Float64Type, Float64Type, Float64Type>(
+                        args, rows, f, None,
+                    )?) as ArrayRef,
+                )
+            }))
+        }
         _ => Err(call.bad_types()),
     }
 }
 
 fn pow(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Float64, DataType::Float64], DataType::Float64) => Ok(Arc::new(|args, rows| {
-            // C says 1 where Java says NaN.
-            let f = |a: f64, b: f64| {
-                if b != 0.0 && (b.is_nan() || (a.abs() == 1.0 && b.is_infinite())) {
-                    f64::NAN
-                } else {
-                    libm::pow(a, b)
-                }
-            };
-            Ok(Arc::new(binary::<Float64Type, Float64Type, Float64Type>(args, rows, f)?) as ArrayRef)
-        })),
+        ([DataType::Float64, DataType::Float64], DataType::Float64) => {
+            Ok(Arc::new(|args, rows| {
+                // C says 1 where Java says NaN.
+                let f = |a: f64, b: f64| {
+                    if b != 0.0 && (b.is_nan() || (a.abs() == 1.0 && b.is_infinite())) {
+                        f64::NAN
+                    } else {
+                        libm::pow(a, b)
+                    }
+                };
+                Ok(Arc::new(binary::<Float64Type, Float64Type, Float64Type>(
+                    args, rows, f,
+                )?) as ArrayRef)
+            }))
+        }
         _ => Err(call.bad_types()),
     }
 }
@@ -292,7 +341,8 @@ fn log10(value: f64) -> f64 {
     let bits = value.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as i64 - 1_023 + shift;
     let negative = i64::from(exponent < 0);
-    let scaled = f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | (((0x3ff - negative) as u64) << 52));
+    let scaled =
+        f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | (((0x3ff - negative) as u64) << 52));
     let y = (exponent + negative) as f64;
     let z = y * LOG10_2LO + std::f64::consts::LOG10_E * libm::log(scaled);
     z + y * LOG10_2HI
@@ -309,13 +359,19 @@ fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
             let next = array(arg, rows)?;
             let better: BooleanArray = match next.data_type() {
                 DataType::Float32 => {
-                    let (a, b) = (next.as_primitive::<Float32Type>(), best.as_primitive::<Float32Type>());
+                    let (a, b) = (
+                        next.as_primitive::<Float32Type>(),
+                        best.as_primitive::<Float32Type>(),
+                    );
                     (0..rows)
                         .map(|i| Some(wins(order_f32(a.value(i), b.value(i)), greatest)))
                         .collect()
                 }
                 DataType::Float64 => {
-                    let (a, b) = (next.as_primitive::<Float64Type>(), best.as_primitive::<Float64Type>());
+                    let (a, b) = (
+                        next.as_primitive::<Float64Type>(),
+                        best.as_primitive::<Float64Type>(),
+                    );
                     (0..rows)
                         .map(|i| Some(wins(order_f64(a.value(i), b.value(i)), greatest)))
                         .collect()
@@ -324,7 +380,12 @@ fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
                 _ => cmp::lt(&next, &best)?,
             };
             let take: BooleanArray = (0..rows)
-                .map(|i| Some(next.is_valid(i) && (best.is_null(i) || (better.is_valid(i) && better.value(i)))))
+                .map(|i| {
+                    Some(
+                        next.is_valid(i)
+                            && (best.is_null(i) || (better.is_valid(i) && better.value(i))),
+                    )
+                })
                 .collect();
             best = zip(&take, &next, &best)?;
         }
@@ -333,7 +394,11 @@ fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
 }
 
 fn wins(order: std::cmp::Ordering, greatest: bool) -> bool {
-    if greatest { order.is_gt() } else { order.is_lt() }
+    if greatest {
+        order.is_gt()
+    } else {
+        order.is_lt()
+    }
 }
 
 #[cfg(test)]
@@ -342,7 +407,11 @@ mod tests {
 
     #[test]
     fn doubles_round_by_their_decimal_text() {
-        let round = |v, scale, mode| round_text(v, FloatText::Shortest, scale, mode).parse::<f64>().unwrap();
+        let round = |v, scale, mode| {
+            round_text(v, FloatText::Shortest, scale, mode)
+                .parse::<f64>()
+                .unwrap()
+        };
         assert_eq!(round(2.5, 0, Mode::HalfUp), 3.0);
         assert_eq!(round(2.5, 0, Mode::HalfEven), 2.0);
         assert_eq!(round(-2.5, 0, Mode::HalfUp), -3.0);

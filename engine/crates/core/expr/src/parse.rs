@@ -1,4 +1,5 @@
-//! Text as values, as Spark's cast from string reads it. None where Spark gives NULL or, in ANSI mode, an error.
+//! Text as values, as Spark's cast from string reads it. None where Spark gives NULL or, in ANSI
+//! mode, an error.
 
 use crate::{
     calendar::{self, MICROS_PER_DAY, MICROS_PER_SECOND},
@@ -6,14 +7,21 @@ use crate::{
     zone::Zone,
 };
 
-/// Java's white space and control characters among ASCII: what Spark trims around numbers, dates and booleans.
+/// Java's white space and control characters among ASCII: what Spark trims around numbers, dates
+/// and booleans.
 fn is_blank(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f
 }
 
 fn trim_all(text: &[u8]) -> &[u8] {
-    let start = text.iter().position(|b| !is_blank(*b)).unwrap_or(text.len());
-    let end = text.iter().rposition(|b| !is_blank(*b)).map_or(start, |last| last + 1);
+    let start = text
+        .iter()
+        .position(|b| !is_blank(*b))
+        .unwrap_or(text.len());
+    let end = text
+        .iter()
+        .rposition(|b| !is_blank(*b))
+        .map_or(start, |last| last + 1);
     text.get(start..end).unwrap_or_default()
 }
 
@@ -56,7 +64,11 @@ pub(crate) fn long(text: &str, decimals: bool) -> Option<i64> {
     if !rest.all(u8::is_ascii_digit) {
         return None;
     }
-    if negative { Some(value) } else { value.checked_neg() }
+    if negative {
+        Some(value)
+    } else {
+        value.checked_neg()
+    }
 }
 
 /// What a text may be as a floating point number.
@@ -84,7 +96,9 @@ pub(crate) fn float<T: std::str::FromStr>(text: &str, special: [T; 3]) -> Float<
     if unsigned.starts_with("0x") || unsigned.starts_with("0X") {
         return Float::Hexadecimal;
     }
-    let number = trimmed.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(trimmed);
+    let number = trimmed
+        .strip_suffix(['d', 'D', 'f', 'F'])
+        .unwrap_or(trimmed);
     // Rust reads the same decimal grammar as Java, and a few words more.
     let plain = number
         .bytes()
@@ -133,7 +147,10 @@ pub(crate) fn decimal(text: &str, precision: u8, scale: i8) -> Decimal {
         let zeros = u32::try_from(keep - kept.len()).unwrap_or(u32::MAX);
         // No power: more digits than any decimal has.
         let unit = Some(power(zeros)).filter(|unit| *unit != 0);
-        let up = dropped.as_bytes().first().is_some_and(|digit| *digit >= b'5');
+        let up = dropped
+            .as_bytes()
+            .first()
+            .is_some_and(|digit| *digit >= b'5');
         let whole = if kept.is_empty() {
             Some(0)
         } else {
@@ -156,8 +173,13 @@ fn big_decimal(text: &str) -> Option<(bool, String, i64)> {
     let (mantissa, exponent) = match body.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => {
             let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            let plain = !digits.is_empty() && digits.len() <= 10 && digits.bytes().all(|b| b.is_ascii_digit());
-            (mantissa, plain.then(|| exponent.parse::<i64>().ok()).flatten()?)
+            let plain = !digits.is_empty()
+                && digits.len() <= 10
+                && digits.bytes().all(|b| b.is_ascii_digit());
+            (
+                mantissa,
+                plain.then(|| exponent.parse::<i64>().ok()).flatten()?,
+            )
         }
         None => (body, 0),
     };

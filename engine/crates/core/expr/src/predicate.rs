@@ -1,7 +1,8 @@
 //! Comparisons, IN, and the tests for NULL and NaN.
 //!
-//! Where DataFusion's own nodes mean the same they are used, since only those prune row groups and pages. They do not
-//! for floats: Spark holds NaN equal to itself and above all else, and −0.0 equal to 0.0.
+//! Where DataFusion's own nodes mean the same they are used, since only those prune row groups and
+//! pages. They do not for floats: Spark holds NaN equal to itself and above all else, and −0.0
+//! equal to 0.0.
 
 use std::{cmp::Ordering, sync::Arc};
 
@@ -27,7 +28,11 @@ use crate::{
 
 pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("is_nan", Fallible::Never, is_nan),
-    entry("normalize_nan_and_zero", Fallible::Never, normalize_nan_and_zero),
+    entry(
+        "normalize_nan_and_zero",
+        Fallible::Never,
+        normalize_nan_and_zero,
+    ),
 ];
 
 type Node = Result<Arc<dyn PhysicalExpr>, Unsupported>;
@@ -38,7 +43,12 @@ pub(crate) fn is_node(name: &str) -> bool {
 }
 
 /// The node for a predicate's name; none if the name is not one of a predicate.
-pub(crate) fn node(name: &str, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool], schema: &SchemaRef) -> Option<Node> {
+pub(crate) fn node(
+    name: &str,
+    args: &[Arc<dyn PhysicalExpr>],
+    fallible: &[bool],
+    schema: &SchemaRef,
+) -> Option<Node> {
     let wrong_arity = || Unsupported::new(name, format!("{} arguments", args.len()));
     if let Some(operator) = operator(name) {
         return Some(match args {
@@ -60,7 +70,10 @@ pub(crate) fn node(name: &str, args: &[Arc<dyn PhysicalExpr>], fallible: &[bool]
 pub(crate) fn boolean(name: &str, arg: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Node {
     match type_of(arg, schema)? {
         DataType::Boolean => Ok(Arc::clone(arg)),
-        other => Err(Unsupported::new(name, format!("an argument is {other}, not boolean"))),
+        other => Err(Unsupported::new(
+            name,
+            format!("an argument is {other}, not boolean"),
+        )),
     }
 }
 
@@ -101,12 +114,14 @@ pub(crate) fn in_list(
 
 /// Spark's order of doubles: −0.0 = 0.0, NaN = NaN, NaN above everything.
 pub(crate) fn order_f64(a: f64, b: f64) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 /// Spark's order of floats, as [`order_f64`].
 pub(crate) fn order_f32(a: f32, b: f32) -> Ordering {
-    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+    a.partial_cmp(&b)
+        .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
 fn operator(name: &str) -> Option<Operator> {
@@ -136,15 +151,21 @@ fn comparison(
         ));
     }
     if !left_type.is_floating() {
-        return Ok(Arc::new(BinaryExpr::new(Arc::clone(left), operator, Arc::clone(right))));
+        return Ok(Arc::new(BinaryExpr::new(
+            Arc::clone(left),
+            operator,
+            Arc::clone(right),
+        )));
     }
     let kernel: Kernel = match left_type {
         DataType::Float32 => Arc::new(move |args, rows| {
-            let result = compare::<Float32Type>(args, rows, |a, b| holds(operator, order_f32(a, b)))?;
+            let result =
+                compare::<Float32Type>(args, rows, |a, b| holds(operator, order_f32(a, b)))?;
             null_safe(operator, result, args, rows)
         }),
         _ => Arc::new(move |args, rows| {
-            let result = compare::<Float64Type>(args, rows, |a, b| holds(operator, order_f64(a, b)))?;
+            let result =
+                compare::<Float64Type>(args, rows, |a, b| holds(operator, order_f64(a, b)))?;
             null_safe(operator, result, args, rows)
         }),
     };
@@ -183,11 +204,19 @@ fn holds(operator: Operator, order: Ordering) -> bool {
 }
 
 /// For `<=>`: two NULLs are equal, one is not.
-fn null_safe(operator: Operator, result: BooleanArray, args: &[ColumnarValue], rows: usize) -> Result<ArrayRef> {
+fn null_safe(
+    operator: Operator,
+    result: BooleanArray,
+    args: &[ColumnarValue],
+    rows: usize,
+) -> Result<ArrayRef> {
     if operator != Operator::IsNotDistinctFrom {
         return Ok(Arc::new(result));
     }
-    let (left, right) = (argument(args, 0)?.to_array(rows)?, argument(args, 1)?.to_array(rows)?);
+    let (left, right) = (
+        argument(args, 0)?.to_array(rows)?,
+        argument(args, 1)?.to_array(rows)?,
+    );
     let equal = (0..rows).map(|row| match (left.is_null(row), right.is_null(row)) {
         (false, false) => result.value(row),
         (a, b) => a && b,
@@ -222,10 +251,14 @@ fn is_nan(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
 fn normalize_nan_and_zero(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
     match call.types {
         [DataType::Float32] => Ok(Arc::new(|args, rows| {
-            unary::<Float32Type, Float32Type>(args, rows, |v| if v.is_nan() { f32::NAN } else { v + 0.0 })
+            unary::<Float32Type, Float32Type>(args, rows, |v| {
+                if v.is_nan() { f32::NAN } else { v + 0.0 }
+            })
         })),
         [DataType::Float64] => Ok(Arc::new(|args, rows| {
-            unary::<Float64Type, Float64Type>(args, rows, |v| if v.is_nan() { f64::NAN } else { v + 0.0 })
+            unary::<Float64Type, Float64Type>(args, rows, |v| {
+                if v.is_nan() { f64::NAN } else { v + 0.0 }
+            })
         })),
         _ => Err(call.bad_types()),
     }

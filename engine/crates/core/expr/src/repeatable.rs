@@ -209,7 +209,13 @@ mod tests {
             })),
         };
         assert!(is_repeatable(&call("add", vec![literal(), literal()])));
-        for name in ["rand", "uuid", "monotonically_increasing_id", "current_timestamp", ""] {
+        for name in [
+            "rand",
+            "uuid",
+            "monotonically_increasing_id",
+            "current_timestamp",
+            "",
+        ] {
             assert!(!is_repeatable(&call(name, vec![])), "{name}");
             let cast = plan::Cast {
                 child: Some(Box::new(call(name, vec![]))),
@@ -219,7 +225,10 @@ mod tests {
                 kind: Some(Kind::Cast(Box::new(cast))),
             };
             assert!(!is_repeatable(&cast), "{name} in a cast");
-            assert!(!is_repeatable(&call("add", vec![literal(), cast])), "{name} in a call");
+            assert!(
+                !is_repeatable(&call("add", vec![literal(), cast])),
+                "{name} in a call"
+            );
             let list = plan::InList {
                 value: Some(Box::new(literal())),
                 list: vec![call(name, vec![])],

@@ -35,7 +35,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("contains", Fallible::Never, contains),
     entry("upper", Fallible::Never, |call| map(call, shape::upper)),
     entry("lower", Fallible::Never, |call| map(call, shape::lower)),
-    entry("init_cap", Fallible::Never, |call| map(call, shape::init_cap)),
+    entry("init_cap", Fallible::Never, |call| {
+        map(call, shape::init_cap)
+    }),
     entry("reverse", Fallible::Never, |call| {
         map(call, |text, out| out.extend(text.chars().rev()))
     }),
@@ -59,23 +61,41 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("substring", Fallible::Never, position::substring),
     entry("left", Fallible::Never, position::left),
     entry("right", Fallible::Never, position::right),
-    entry("substring_index", Fallible::Never, position::substring_index),
+    entry(
+        "substring_index",
+        Fallible::Never,
+        position::substring_index,
+    ),
     entry("string_instr", Fallible::Never, position::instr),
     entry("string_locate", Fallible::Never, position::locate),
     entry("concat", Fallible::Never, shape::concat),
     entry("concat_ws", Fallible::Never, shape::concat_ws),
-    entry("string_trim", Fallible::Never, |call| shape::trim(call, true, true)),
+    entry("string_trim", Fallible::Never, |call| {
+        shape::trim(call, true, true)
+    }),
     entry("string_trim_left", Fallible::Never, |call| {
         shape::trim(call, true, false)
     }),
     entry("string_trim_right", Fallible::Never, |call| {
         shape::trim(call, false, true)
     }),
-    entry("string_l_pad", Fallible::Never, |call| shape::pad(call, true)),
-    entry("string_lpad", Fallible::Never, |call| shape::pad(call, true)),
-    entry("string_r_pad", Fallible::Never, |call| shape::pad(call, false)),
-    entry("string_rpad", Fallible::Never, |call| shape::pad(call, false)),
-    entry("read_side_padding", Fallible::Never, char_varchar::read_side_padding),
+    entry("string_l_pad", Fallible::Never, |call| {
+        shape::pad(call, true)
+    }),
+    entry("string_lpad", Fallible::Never, |call| {
+        shape::pad(call, true)
+    }),
+    entry("string_r_pad", Fallible::Never, |call| {
+        shape::pad(call, false)
+    }),
+    entry("string_rpad", Fallible::Never, |call| {
+        shape::pad(call, false)
+    }),
+    entry(
+        "read_side_padding",
+        Fallible::Never,
+        char_varchar::read_side_padding,
+    ),
     entry("char_type_write_side_check", Fallible::Always, |call| {
         char_varchar::write_side_check(call, fixed)
     }),
@@ -169,7 +189,9 @@ fn test(call: &CallInfo<'_>, f: fn(&str, &str) -> bool) -> Built {
     strings_only(call, 2, &DataType::Boolean)?;
     Ok(Arc::new(move |args, rows| {
         let (left, right) = (texts(args, 0)?, texts(args, 1)?);
-        let truths: BooleanArray = (0..rows).map(|row| Some(f(left.get(row)?, right.get(row)?))).collect();
+        let truths: BooleanArray = (0..rows)
+            .map(|row| Some(f(left.get(row)?, right.get(row)?)))
+            .collect();
         Ok(Arc::new(truths) as ArrayRef)
     }))
 }
@@ -191,18 +213,22 @@ fn measure(call: &CallInfo<'_>, text: fn(&str) -> usize, bytes: fn(&[u8]) -> usi
     match (call.types, call.ret) {
         ([DataType::Utf8], DataType::Int32) => Ok(Arc::new(move |args, rows| {
             let values = texts(args, 0)?;
-            let counts: Int32Array = (0..rows).map(|row| values.get(row).map(text).map(count)).collect();
-            Ok(Arc::new(counts) as ArrayRef)
-        })),
-        ([DataType::Binary], DataType::Int32) if call.name != "ascii" => Ok(Arc::new(move |args, rows| {
-            let values = array(argument(args, 0)?, rows)?;
-            let counts: Int32Array = values
-                .as_binary::<i32>()
-                .iter()
-                .map(|v| v.map(bytes).map(count))
+            let counts: Int32Array = (0..rows)
+                .map(|row| values.get(row).map(text).map(count))
                 .collect();
             Ok(Arc::new(counts) as ArrayRef)
         })),
+        ([DataType::Binary], DataType::Int32) if call.name != "ascii" => {
+            Ok(Arc::new(move |args, rows| {
+                let values = array(argument(args, 0)?, rows)?;
+                let counts: Int32Array = values
+                    .as_binary::<i32>()
+                    .iter()
+                    .map(|v| v.map(bytes).map(count))
+                    .collect();
+                Ok(Arc::new(counts) as ArrayRef)
+            }))
+        }
         _ => Err(call.bad_types()),
     }
 }

@@ -10,9 +10,15 @@ use crate::Unsupported;
 /// Largest precision of Spark's decimals, and of Arrow's 128 bit ones.
 pub const MAX_PRECISION: u8 = 38;
 
-/// The Arrow type of an IR type. Refuses what the contract does not allow (precision 0 or above 38, scale above precision).
+/// The Arrow type of an IR type. Refuses what the contract does not allow (precision 0 or above 38,
+/// scale above precision).
 pub fn to_arrow(proto: &plan::DataType) -> Result<DataType, Unsupported> {
-    let unknown = || Unsupported::new(format!("type {}", proto.id), "it is not a type of the fragment format");
+    let unknown = || {
+        Unsupported::new(
+            format!("type {}", proto.id),
+            "it is not a type of the fragment format",
+        )
+    };
     Ok(match TypeId::try_from(proto.id).map_err(|_| unknown())? {
         TypeId::TypeUnspecified => return Err(unknown()),
         TypeId::Null => DataType::Null,
@@ -104,7 +110,10 @@ mod tests {
 
     #[test]
     fn decimals_outside_the_contract_are_refused() {
-        assert_eq!(to_arrow(&decimal(38, 38)).unwrap(), DataType::Decimal128(38, 38));
+        assert_eq!(
+            to_arrow(&decimal(38, 38)).unwrap(),
+            DataType::Decimal128(38, 38)
+        );
         for (p, s) in [(0, 0), (39, 0), (5, 6), (300, 2), (38, 300)] {
             assert!(to_arrow(&decimal(p, s)).is_err(), "decimal({p},{s})");
         }

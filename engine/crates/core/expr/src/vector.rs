@@ -1,4 +1,5 @@
-//! Typed loops over one or two arguments, each an array or one value for all rows. A literal argument is never expanded.
+//! Typed loops over one or two arguments, each an array or one value for all rows. A literal
+//! argument is never expanded.
 
 use std::sync::Arc;
 
@@ -58,7 +59,11 @@ pub(crate) fn argument(args: &[ColumnarValue], index: usize) -> Result<&Columnar
 }
 
 /// `f` is total: it may also run on what lies under NULLs.
-pub(crate) fn unary<A, R>(args: &[ColumnarValue], rows: usize, f: impl Fn(A::Native) -> R::Native) -> Result<ArrayRef>
+pub(crate) fn unary<A, R>(
+    args: &[ColumnarValue],
+    rows: usize,
+    f: impl Fn(A::Native) -> R::Native,
+) -> Result<ArrayRef>
 where
     A: ArrowPrimitiveType,
     R: ArrowPrimitiveType,
@@ -119,11 +124,22 @@ where
     let (left, right) = operands::<A, B>(args)?;
     let nulls = NullBuffer::union(left.nulls(rows).as_ref(), right.nulls(rows).as_ref());
     let values: Vec<R::Native> = match (&left, &right) {
-        (Operand::Array(a), Operand::Array(b)) => a.values().iter().zip(b.values()).map(|(a, b)| f(*a, *b)).collect(),
-        (Operand::Array(a), Operand::One(Some(b))) => a.values().iter().map(|a| f(*a, *b)).collect(),
-        (Operand::One(Some(a)), Operand::Array(b)) => b.values().iter().map(|b| f(*a, *b)).collect(),
+        (Operand::Array(a), Operand::Array(b)) => a
+            .values()
+            .iter()
+            .zip(b.values())
+            .map(|(a, b)| f(*a, *b))
+            .collect(),
+        (Operand::Array(a), Operand::One(Some(b))) => {
+            a.values().iter().map(|a| f(*a, *b)).collect()
+        }
+        (Operand::One(Some(a)), Operand::Array(b)) => {
+            b.values().iter().map(|b| f(*a, *b)).collect()
+        }
         (Operand::One(Some(a)), Operand::One(Some(b))) => vec![f(*a, *b); rows],
-        (Operand::One(None), _) | (_, Operand::One(None)) => return Ok(PrimitiveArray::new_null(rows)),
+        (Operand::One(None), _) | (_, Operand::One(None)) => {
+            return Ok(PrimitiveArray::new_null(rows));
+        }
     };
     Ok(PrimitiveArray::new(values.into(), nulls))
 }
@@ -169,9 +185,13 @@ where
                 out.push(*a, *b, f(*a, *b))?;
             }
         }
-        (Operand::One(None), _) | (_, Operand::One(None)) => return Ok(PrimitiveArray::new_null(rows)),
+        (Operand::One(None), _) | (_, Operand::One(None)) => {
+            return Ok(PrimitiveArray::new_null(rows));
+        }
     }
-    let Checked { values, missing, .. } = out;
+    let Checked {
+        values, missing, ..
+    } = out;
     let nulls = without(nulls, &missing, values.len());
     Ok(PrimitiveArray::new(values.into(), nulls))
 }
@@ -191,16 +211,27 @@ pub(crate) fn compare<T: ArrowPrimitiveType>(
             .zip(b.values())
             .map(|(a, b)| f(*a, *b))
             .collect::<BooleanBuffer>(),
-        (Operand::Array(a), Operand::One(Some(b))) => a.values().iter().map(|a| f(*a, *b)).collect(),
-        (Operand::One(Some(a)), Operand::Array(b)) => b.values().iter().map(|b| f(*a, *b)).collect(),
-        (Operand::One(Some(a)), Operand::One(Some(b))) => std::iter::repeat_n(f(*a, *b), rows).collect(),
-        (Operand::One(None), _) | (_, Operand::One(None)) => return Ok(BooleanArray::new_null(rows)),
+        (Operand::Array(a), Operand::One(Some(b))) => {
+            a.values().iter().map(|a| f(*a, *b)).collect()
+        }
+        (Operand::One(Some(a)), Operand::Array(b)) => {
+            b.values().iter().map(|b| f(*a, *b)).collect()
+        }
+        (Operand::One(Some(a)), Operand::One(Some(b))) => {
+            std::iter::repeat_n(f(*a, *b), rows).collect()
+        }
+        (Operand::One(None), _) | (_, Operand::One(None)) => {
+            return Ok(BooleanArray::new_null(rows));
+        }
     };
     Ok(BooleanArray::new(values, nulls))
 }
 
 /// The same value in every row.
-pub(crate) fn repeat<T: ArrowPrimitiveType>(value: Option<T::Native>, rows: usize) -> PrimitiveArray<T> {
+pub(crate) fn repeat<T: ArrowPrimitiveType>(
+    value: Option<T::Native>,
+    rows: usize,
+) -> PrimitiveArray<T> {
     match value {
         Some(value) => PrimitiveArray::from_value(value, rows),
         None => PrimitiveArray::new_null(rows),
@@ -208,7 +239,10 @@ pub(crate) fn repeat<T: ArrowPrimitiveType>(value: Option<T::Native>, rows: usiz
 }
 
 /// The array with the decimal or timestamp type that its primitive type leaves open.
-pub(crate) fn typed<T: ArrowPrimitiveType>(array: PrimitiveArray<T>, data_type: &DataType) -> ArrayRef {
+pub(crate) fn typed<T: ArrowPrimitiveType>(
+    array: PrimitiveArray<T>,
+    data_type: &DataType,
+) -> ArrayRef {
     Arc::new(array.with_data_type(data_type.clone()))
 }
 
@@ -217,8 +251,13 @@ pub(crate) fn all_null(data_type: &DataType, rows: usize) -> ArrayRef {
     arrow::array::new_null_array(data_type, rows)
 }
 
-fn operands<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(args: &[ColumnarValue]) -> Result<(Operand<A>, Operand<B>)> {
-    Ok((Operand::new(argument(args, 0)?)?, Operand::new(argument(args, 1)?)?))
+fn operands<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
+    args: &[ColumnarValue],
+) -> Result<(Operand<A>, Operand<B>)> {
+    Ok((
+        Operand::new(argument(args, 0)?)?,
+        Operand::new(argument(args, 1)?)?,
+    ))
 }
 
 struct Checked<'a, A, B, R: ArrowPrimitiveType> {

@@ -23,7 +23,9 @@ impl Zone {
 
     /// The zone that a call or cast names.
     pub(crate) fn of(id: &str) -> Result<Self, Unsupported> {
-        Self::parse(id).ok_or_else(|| Unsupported::new(format!("time zone {id:?}"), "the engine does not know it"))
+        Self::parse(id).ok_or_else(|| {
+            Unsupported::new(format!("time zone {id:?}"), "the engine does not know it")
+        })
     }
 
     /// Spark's `getZoneId`; none where Java throws.
@@ -61,8 +63,8 @@ impl Zone {
         micros.saturating_add(self.offset_at(micros) * MICROS_PER_SECOND)
     }
 
-    /// The instant of a wall-clock time; in a gap it moves on by the gap's length, in an overlap it is the earlier.
-    /// None where Java overflows.
+    /// The instant of a wall-clock time; in a gap it moves on by the gap's length, in an overlap it
+    /// is the earlier. None where Java overflows.
     pub(crate) fn to_instant(self, local: i64) -> Option<i64> {
         let seconds = match self {
             Self::Fixed(seconds) => seconds,
@@ -84,8 +86,9 @@ impl Zone {
     }
 }
 
-/// Seconds since the epoch as chrono has them. Years past the tables move to one of the tables' years with the same
-/// calendar (28 years repeat within a century), since rules of the last year go on for ever.
+/// Seconds since the epoch as chrono has them. Years past the tables move to one of the tables'
+/// years with the same calendar (28 years repeat within a century), since rules of the last year go
+/// on for ever.
 fn naive(seconds: i64) -> Option<NaiveDateTime> {
     let days = seconds.div_euclid(86_400);
     let (year, month, day) = calendar::civil(days);
@@ -102,7 +105,8 @@ fn naive(seconds: i64) -> Option<NaiveDateTime> {
     } else {
         days
     };
-    chrono::DateTime::from_timestamp(days * 86_400 + seconds.rem_euclid(86_400), 0).map(|instant| instant.naive_utc())
+    chrono::DateTime::from_timestamp(days * 86_400 + seconds.rem_euclid(86_400), 0)
+        .map(|instant| instant.naive_utc())
 }
 
 /// `Z`, `±h`, `±hh`, `±h:mm`, `±hh:m`, `±hh:mm`, `±hhmm`, `±hh:mm:ss`, `±hhmmss`, at most 18 hours.
@@ -122,12 +126,20 @@ fn offset(text: &str) -> Option<i64> {
     let parts: Vec<&str> = rest.split(':').collect();
     let (hours, minutes, seconds) = match parts.as_slice() {
         [h] if matches!(h.len(), 1 | 2) => (number(h)?, 0, 0),
-        [all] if all.len() == 4 && all.is_ascii() => (number(all.get(..2)?)?, number(all.get(2..)?)?, 0),
-        [all] if all.len() == 6 && all.is_ascii() => {
-            (number(all.get(..2)?)?, number(all.get(2..4)?)?, number(all.get(4..)?)?)
+        [all] if all.len() == 4 && all.is_ascii() => {
+            (number(all.get(..2)?)?, number(all.get(2..)?)?, 0)
         }
-        [h, m] if matches!(h.len(), 1 | 2) && matches!(m.len(), 1 | 2) => (number(h)?, number(m)?, 0),
-        [h, m, s] if matches!(h.len(), 1 | 2) && m.len() == 2 && s.len() == 2 => (number(h)?, number(m)?, number(s)?),
+        [all] if all.len() == 6 && all.is_ascii() => (
+            number(all.get(..2)?)?,
+            number(all.get(2..4)?)?,
+            number(all.get(4..)?)?,
+        ),
+        [h, m] if matches!(h.len(), 1 | 2) && matches!(m.len(), 1 | 2) => {
+            (number(h)?, number(m)?, 0)
+        }
+        [h, m, s] if matches!(h.len(), 1 | 2) && m.len() == 2 && s.len() == 2 => {
+            (number(h)?, number(m)?, number(s)?)
+        }
         _ => return None,
     };
     let total = hours * 3_600 + minutes * 60 + seconds;
@@ -208,11 +220,13 @@ mod tests {
     fn gap_and_overlap() {
         let zone = Zone::parse("America/Los_Angeles").unwrap();
         let at = |day, hour: i64, minute: i64| {
-            calendar::days_from_civil(2020, 3, day) * calendar::MICROS_PER_DAY + (hour * 60 + minute) * 60_000_000
+            calendar::days_from_civil(2020, 3, day) * calendar::MICROS_PER_DAY
+                + (hour * 60 + minute) * 60_000_000
         };
         // 02:30 on 8 March does not exist: it becomes 03:30 (UTC−7).
         assert_eq!(zone.to_instant(at(8, 2, 30)), Some(at(8, 10, 30)));
-        let overlap = calendar::days_from_civil(2020, 11, 1) * calendar::MICROS_PER_DAY + 90 * 60_000_000;
+        let overlap =
+            calendar::days_from_civil(2020, 11, 1) * calendar::MICROS_PER_DAY + 90 * 60_000_000;
         assert_eq!(zone.to_instant(overlap), Some(overlap + 7 * 3_600_000_000));
     }
 }

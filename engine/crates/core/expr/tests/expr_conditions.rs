@@ -1,4 +1,5 @@
-//! What runs on which rows: an argument that may raise is not evaluated where Spark would not evaluate it.
+//! What runs on which rows: an argument that may raise is not evaluated where Spark would not
+//! evaluate it.
 
 use std::sync::Arc;
 
@@ -107,7 +108,11 @@ fn the_right_side_of_or_runs_where_the_left_is_not_true() {
 fn the_left_side_always_runs() {
     for name in ["and", "or"] {
         let error = evaluate(&test(name, vec![big(), nonzero()])).unwrap_err();
-        assert_eq!(SparkError::find(&error).unwrap().class, "DIVIDE_BY_ZERO", "{name}");
+        assert_eq!(
+            SparkError::find(&error).unwrap().class,
+            "DIVIDE_BY_ZERO",
+            "{name}"
+        );
     }
 }
 
@@ -177,11 +182,24 @@ fn a_match_ends_an_in_list() {
 #[test]
 fn without_rows_nothing_raises() {
     let schema = Arc::new(Schema::empty());
-    let expr = call("integral_divide", TypeId::Long, EvalMode::Ansi, vec![long(1), long(0)]);
+    let expr = call(
+        "integral_divide",
+        TypeId::Long,
+        EvalMode::Ansi,
+        vec![long(1), long(0)],
+    );
     let compiled = compile(&expr, &schema, &CompileContext::default()).unwrap();
     let options = arrow::record_batch::RecordBatchOptions::new().with_row_count(Some(0));
     let batch = RecordBatch::try_new_with_options(schema, vec![], &options).unwrap();
-    assert_eq!(compiled.evaluate(&batch).unwrap().into_array(0).unwrap().len(), 0);
+    assert_eq!(
+        compiled
+            .evaluate(&batch)
+            .unwrap()
+            .into_array(0)
+            .unwrap()
+            .len(),
+        0
+    );
 }
 
 #[test]

@@ -1,15 +1,17 @@
-//! Replays what vanilla Spark gave (`tests/golden/*.tsv`, written by `testing/tools/make_expr_golden.py`).
+//! Replays what vanilla Spark gave (`tests/golden/*.tsv`, written by
+//! `testing/tools/make_expr_golden.py`).
 //!
-//! Lines that differ for a reason given in `docs/reference/expressions.md` are pinned, each with what is found instead
-//! (`tests/golden/known_limits.tsv`); so is the number of lines of each file. `COFFER_GOLDEN=write` writes the pins anew,
-//! for a reviewer to see.
+//! Lines that differ for a reason given in `docs/reference/expressions.md` are pinned, each with
+//! what is found instead (`tests/golden/known_limits.tsv`); so is the number of lines of each file.
+//! `COFFER_GOLDEN=write` writes the pins anew, for a reviewer to see.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{
-        DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Schema, TimestampMicrosecondType,
+        DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Schema,
+        TimestampMicrosecondType,
     },
     record_batch::RecordBatch,
 };
@@ -37,7 +39,11 @@ fn data_type(name: &str) -> plan::DataType {
                 .and_then(|t| t.strip_suffix(')'))
                 .expect(other);
             let (precision, scale) = inner.split_once(',').unwrap();
-            (TypeId::Decimal, precision.parse().unwrap(), scale.parse().unwrap())
+            (
+                TypeId::Decimal,
+                precision.parse().unwrap(),
+                scale.parse().unwrap(),
+            )
         }
     };
     plan::DataType {
@@ -71,7 +77,12 @@ fn hex(text: &str) -> Vec<u8> {
 
 fn unescape(text: &str) -> String {
     let mut out = String::new();
-    let mut chars = text.strip_prefix('"').unwrap().strip_suffix('"').unwrap().chars();
+    let mut chars = text
+        .strip_prefix('"')
+        .unwrap()
+        .strip_suffix('"')
+        .unwrap()
+        .chars();
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next().unwrap() {
@@ -103,7 +114,9 @@ fn literal(type_name: &str, text: &str) -> plan::Literal {
         TypeId::Decimal => {
             let text = plain(text);
             let digits: String = text.chars().filter(|c| *c != '.').collect();
-            let own = text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+            let own = text
+                .split_once('.')
+                .map_or(0, |(_, fraction)| fraction.len());
             let zeros = data_type.scale as usize - own;
             let unscaled: i128 = format!("{digits}{}", "0".repeat(zeros)).parse().unwrap();
             Value::Decimal(unscaled.to_be_bytes().to_vec())
@@ -146,9 +159,14 @@ fn text_of(array: &ArrayRef, row: usize) -> String {
             .iter()
             .map(|b| format!("{b:02X}"))
             .collect(),
-        DataType::Decimal128(..) => plain(&array.as_primitive::<Decimal128Type>().value_as_string(row)).to_owned(),
+        DataType::Decimal128(..) => {
+            plain(&array.as_primitive::<Decimal128Type>().value_as_string(row)).to_owned()
+        }
         DataType::Date32 => array.as_primitive::<Date32Type>().value(row).to_string(),
-        DataType::Timestamp(..) => array.as_primitive::<TimestampMicrosecondType>().value(row).to_string(),
+        DataType::Timestamp(..) => array
+            .as_primitive::<TimestampMicrosecondType>()
+            .value(row)
+            .to_string(),
         _ => arrow::util::display::array_value_to_string(array, row).unwrap(),
     }
 }
@@ -164,7 +182,9 @@ fn expected_text(type_name: &str, text: &str) -> String {
         ("double", text) if f64::from_be_bytes(hex(text).try_into().unwrap()).is_nan() => {
             format!("{:016x}", f64::NAN.to_bits())
         }
-        (decimal, text) if decimal.starts_with("decimal") && !text.starts_with('!') => plain(text).to_owned(),
+        (decimal, text) if decimal.starts_with("decimal") && !text.starts_with('!') => {
+            plain(text).to_owned()
+        }
         (_, text) => text.to_owned(),
     }
 }
@@ -189,7 +209,11 @@ fn replay(fields: &[&str]) -> String {
                 let value = scalar(&literal(type_name, text)).unwrap();
                 // Twice, so that a result for all rows has the right length.
                 columns.push(value.to_array_of_size(2).unwrap());
-                schema_fields.push(Field::new("c", to_arrow(&data_type(type_name)).unwrap(), true));
+                schema_fields.push(Field::new(
+                    "c",
+                    to_arrow(&data_type(type_name)).unwrap(),
+                    true,
+                ));
                 Kind::Column(u32::try_from(columns.len() - 1).unwrap())
             }
         };
@@ -217,7 +241,11 @@ fn replay(fields: &[&str]) -> String {
     };
     let schema = Arc::new(Schema::new(schema_fields));
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
-    let expr = match compile(&plan::Expr { kind: Some(kind) }, &schema, &CompileContext::default()) {
+    let expr = match compile(
+        &plan::Expr { kind: Some(kind) },
+        &schema,
+        &CompileContext::default(),
+    ) {
         Ok(expr) => expr,
         Err(e) => return format!("unsupported: {e}"),
     };
@@ -241,7 +269,8 @@ fn agree(found: &str, expected: &str) -> bool {
     }
 }
 
-/// The only words that a line may be pinned with: an engine says that it does not do this, and nothing is computed.
+/// The only words that a line may be pinned with: an engine says that it does not do this, and
+/// nothing is computed.
 const KNOWN_LIMITS: [&str; 4] = [
     "!UNSUPPORTED_DIGITS",
     "!UNSUPPORTED_TIME_OF_DAY",
@@ -250,7 +279,9 @@ const KNOWN_LIMITS: [&str; 4] = [
 ];
 
 fn golden(file: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", file].iter().collect()
+    [env!("CARGO_MANIFEST_DIR"), "tests", "golden", file]
+        .iter()
+        .collect()
 }
 
 /// What differs from Spark in a file, a line each: the file, what is found, Spark's line.
@@ -290,8 +321,17 @@ fn every_line_is_sparks_or_a_known_limit() {
             .nth(1)
             .is_some_and(|found| KNOWN_LIMITS.contains(&found))
     };
-    let wrong: Vec<_> = differ.iter().filter(|line| !is_limit(line)).cloned().collect();
-    assert!(wrong.is_empty(), "{} lines differ\n{}", wrong.len(), wrong.join("\n"));
+    let wrong: Vec<_> = differ
+        .iter()
+        .filter(|line| !is_limit(line))
+        .cloned()
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "{} lines differ\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     let pins = golden("known_limits.tsv");
     let text: String = differ.iter().map(|line| format!("{line}\n")).collect();
     if env::var("COFFER_GOLDEN").is_ok_and(|value| value == "write") {

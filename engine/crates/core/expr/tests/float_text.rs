@@ -20,7 +20,11 @@ fn of(id: TypeId) -> plan::DataType {
 }
 
 fn cast(values: &ArrayRef, to: plan::DataType, style: FloatText) -> ArrayRef {
-    let schema = Arc::new(Schema::new(vec![Field::new("v", values.data_type().clone(), true)]));
+    let schema = Arc::new(Schema::new(vec![Field::new(
+        "v",
+        values.data_type().clone(),
+        true,
+    )]));
     let column = plan::Expr {
         kind: Some(Kind::Column(0)),
     };
@@ -35,7 +39,11 @@ fn cast(values: &ArrayRef, to: plan::DataType, style: FloatText) -> ArrayRef {
     };
     let compiled = compile(&expr, &schema, &CompileContext::default()).unwrap();
     let batch = RecordBatch::try_new(schema, vec![Arc::clone(values)]).unwrap();
-    compiled.evaluate(&batch).unwrap().into_array(values.len()).unwrap()
+    compiled
+        .evaluate(&batch)
+        .unwrap()
+        .into_array(values.len())
+        .unwrap()
 }
 
 fn texts(values: &ArrayRef, style: FloatText) -> Vec<String> {
@@ -47,24 +55,38 @@ fn texts(values: &ArrayRef, style: FloatText) -> Vec<String> {
 }
 
 fn doubles(bits: impl IntoIterator<Item = u64>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter_values(bits.into_iter().map(f64::from_bits)))
+    Arc::new(Float64Array::from_iter_values(
+        bits.into_iter().map(f64::from_bits),
+    ))
 }
 
 fn floats(bits: impl IntoIterator<Item = u32>) -> ArrayRef {
-    Arc::new(Float32Array::from_iter_values(bits.into_iter().map(f32::from_bits)))
+    Arc::new(Float32Array::from_iter_values(
+        bits.into_iter().map(f32::from_bits),
+    ))
 }
 
 #[test]
 fn texts_are_javas_by_its_version() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/floats/java.tsv");
     let file = fs::read_to_string(path).unwrap();
-    let lines: Vec<Vec<&str>> = file.lines().map(|line| line.split('\t').collect()).collect();
+    let lines: Vec<Vec<&str>> = file
+        .lines()
+        .map(|line| line.split('\t').collect())
+        .collect();
     let (wide, narrow): (Vec<_>, Vec<_>) = lines.iter().partition(|fields| fields[0].len() == 16);
     // Whoever makes the file anew looks at these.
     assert_eq!((wide.len(), narrow.len()), WANTED);
-    assert_eq!(lines.iter().filter(|fields| fields.len() == 3).count(), DIFFERENT);
-    let wide_bits = wide.iter().map(|fields| u64::from_str_radix(fields[0], 16).unwrap());
-    let narrow_bits = narrow.iter().map(|fields| u32::from_str_radix(fields[0], 16).unwrap());
+    assert_eq!(
+        lines.iter().filter(|fields| fields.len() == 3).count(),
+        DIFFERENT
+    );
+    let wide_bits = wide
+        .iter()
+        .map(|fields| u64::from_str_radix(fields[0], 16).unwrap());
+    let narrow_bits = narrow
+        .iter()
+        .map(|fields| u32::from_str_radix(fields[0], 16).unwrap());
     let (wide_values, narrow_values) = (doubles(wide_bits), floats(narrow_bits));
     for style in STYLES {
         for (lines, values) in [(&wide, &wide_values), (&narrow, &narrow_values)] {
@@ -91,7 +113,8 @@ fn texts_are_javas_by_its_version() {
 const WANTED: (usize, usize) = (35659, 8765);
 const DIFFERENT: usize = 2012;
 
-/// What goes by the text of a double goes by the same one: `CAST(8.41E21 AS DECIMAL(38,0))`, and rounding.
+/// What goes by the text of a double goes by the same one: `CAST(8.41E21 AS DECIMAL(38,0))`, and
+/// rounding.
 #[test]
 fn decimals_and_rounding_go_by_the_text() {
     let values = doubles([8.41e21_f64.to_bits()]);
@@ -102,7 +125,8 @@ fn decimals_and_rounding_go_by_the_text() {
     };
     let unscaled = |style| {
         let made = cast(&values, decimal, style);
-        made.as_primitive::<arrow::datatypes::Decimal128Type>().value(0)
+        made.as_primitive::<arrow::datatypes::Decimal128Type>()
+            .value(0)
     };
     assert_eq!(unscaled(FloatText::Jdk18), 8_409_999_999_999_999_000_000);
     assert_eq!(unscaled(FloatText::Shortest), 8_410_000_000_000_000_000_000);
@@ -128,7 +152,10 @@ fn rounded(value: f64, scale: i32, style: FloatText) -> f64 {
     let args = [Kind::Column(0), Kind::Literal(literal)];
     let round = plan::Call {
         name: "round".to_owned(),
-        args: args.into_iter().map(|kind| plan::Expr { kind: Some(kind) }).collect(),
+        args: args
+            .into_iter()
+            .map(|kind| plan::Expr { kind: Some(kind) })
+            .collect(),
         r#type: Some(of(TypeId::Double)),
         float_text: style.into(),
         ..plan::Call::default()
@@ -139,10 +166,12 @@ fn rounded(value: f64, scale: i32, style: FloatText) -> f64 {
     let compiled = compile(&expr, &schema, &CompileContext::default()).unwrap();
     let batch = RecordBatch::try_new(schema, vec![doubles([value.to_bits()])]).unwrap();
     let made = compiled.evaluate(&batch).unwrap().into_array(1).unwrap();
-    made.as_primitive::<arrow::datatypes::Float64Type>().value(0)
+    made.as_primitive::<arrow::datatypes::Float64Type>()
+        .value(0)
 }
 
-/// The same digest as `java Floats.java SEED COUNT` prints: COFFER_FLOATS="SEED COUNT DIGEST_OF_17 DIGEST_OF_25".
+/// The same digest as `java Floats.java SEED COUNT` prints: COFFER_FLOATS="SEED COUNT DIGEST_OF_17
+/// DIGEST_OF_25".
 #[test]
 #[ignore = "compares millions of texts with a Java: tests/floats/README.md"]
 fn random_texts_are_javas() {
@@ -156,7 +185,10 @@ fn random_texts_are_javas() {
             let drawn: Vec<u64> = (first..count.min(first + (1 << 16)))
                 .map(|_| draw(&mut state))
                 .collect();
-            let wide = texts(&doubles(drawn.iter().enumerate().map(|(i, z)| wide_of(i, *z))), style);
+            let wide = texts(
+                &doubles(drawn.iter().enumerate().map(|(i, z)| wide_of(i, *z))),
+                style,
+            );
             let narrow = texts(&floats(drawn.iter().map(|z| *z as u32)), style);
             for (i, (wide, narrow)) in wide.iter().zip(&narrow).enumerate() {
                 let text = if i % 4 == 3 { narrow } else { wide };

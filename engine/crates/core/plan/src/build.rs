@@ -9,14 +9,17 @@ use arrow::{
 use coffer_expr::CompileContext;
 use coffer_protocol::{
     plan::{
-        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op, partitioning, sink,
+        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op,
+        partitioning, sink,
     },
     tree::children,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr, expressions::Column};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::{ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec};
+use datafusion_physical_plan::{
+    ExecutionPlan, filter::FilterExec, projection::ProjectionExec, sorts::sort::SortExec,
+};
 
 use crate::{
     Decryptor, NodeMetrics, Unsupported, aggregate, columns,
@@ -60,7 +63,8 @@ impl Plan {
         &self.root
     }
 
-    /// Schema of the rows that [`Self::execute`] yields; its types are those of the fragment's output.
+    /// Schema of the rows that [`Self::execute`] yields; its types are those of the fragment's
+    /// output.
     pub fn schema(&self) -> SchemaRef {
         self.root.schema()
     }
@@ -74,7 +78,8 @@ impl Plan {
         self.root.execute(partition, context)
     }
 
-    /// What the operators of one partition counted so far. Runs of the same partition on the same plan add up.
+    /// What the operators of one partition counted so far. Runs of the same partition on the same
+    /// plan add up.
     pub fn metrics(&self, partition: usize) -> Vec<NodeMetrics> {
         metrics::collect(&self.nodes, partition)
     }
@@ -117,15 +122,21 @@ pub fn build(fragment: &Fragment, context: &BuildContext) -> Result<Plan, Unsupp
 
 /// Whether rows leave by their place in the stream rather than by their values.
 fn scatters(fragment: &Fragment) -> bool {
-    let Some(sink::Kind::Shuffle(partitioning)) = fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()) else {
+    let Some(sink::Kind::Shuffle(partitioning)) =
+        fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref())
+    else {
         return false;
     };
-    matches!(&partitioning.kind, Some(partitioning::Kind::RoundRobin(robin)) if robin.partitions > 1)
+    matches!(&partitioning.kind, Some(partitioning::Kind::RoundRobin(robin))
+        if robin.partitions > 1)
 }
 
-/// Rows sorted by all their columns: a repeated task must send every row where the first one sent it, also if its inputs
-/// arrive in another order.
-fn in_fixed_order(node: u32, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+/// Rows sorted by all their columns: a repeated task must send every row where the first one sent
+/// it, also if its inputs arrive in another order.
+fn in_fixed_order(
+    node: u32,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
     let schema = plan.schema();
     let columns = schema.fields().iter().enumerate().map(|(index, field)| {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
@@ -136,7 +147,9 @@ fn in_fixed_order(node: u32, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exe
         }
     });
     match LexOrdering::new(columns) {
-        Some(ordering) => Ok(Arc::new(SortExec::new(ordering, plan).with_preserve_partitioning(true))),
+        Some(ordering) => Ok(Arc::new(
+            SortExec::new(ordering, plan).with_preserve_partitioning(true),
+        )),
         // Rows without columns are all the same.
         None if schema.fields().is_empty() => Ok(plan),
         None => Err(Unsupported::Malformed {
@@ -147,7 +160,11 @@ fn in_fixed_order(node: u32, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exe
 }
 
 /// Columns are bound by position, so types must agree position by position.
-pub(crate) fn same_types(node: u32, found: &SchemaRef, declared: &SchemaRef) -> Result<(), Unsupported> {
+pub(crate) fn same_types(
+    node: u32,
+    found: &SchemaRef,
+    declared: &SchemaRef,
+) -> Result<(), Unsupported> {
     if found.fields().len() != declared.fields().len() {
         return Err(Unsupported::Type {
             node,
@@ -186,13 +203,21 @@ impl Expressions<'_> {
         expr: &Expr,
         schema: &SchemaRef,
     ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
-        coffer_expr::compile(expr, schema, self.0).map_err(|source| Unsupported::Expression { node, source })
+        coffer_expr::compile(expr, schema, self.0)
+            .map_err(|source| Unsupported::Expression { node, source })
     }
 
-    /// An expression that rows are grouped, sorted or partitioned by: −0.0 and NaN in canonical form.
-    pub(crate) fn key(&self, node: u32, expr: &Expr, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    /// An expression that rows are grouped, sorted or partitioned by: −0.0 and NaN in canonical
+    /// form.
+    pub(crate) fn key(
+        &self,
+        node: u32,
+        expr: &Expr,
+        schema: &SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
         let compiled = self.compile(node, expr, schema)?;
-        coffer_expr::normalize_key(compiled, schema).map_err(|source| Unsupported::Expression { node, source })
+        coffer_expr::normalize_key(compiled, schema)
+            .map_err(|source| Unsupported::Expression { node, source })
     }
 
     pub(crate) fn boolean(
@@ -222,16 +247,24 @@ struct Builder<'a> {
     expressions: Expressions<'a>,
     decryptor: Option<Arc<dyn Decryptor>>,
     nodes: Vec<(u32, Vec<Arc<dyn ExecutionPlan>>)>,
-    /// Whether the nodes being built are the broadcast side of a join: one partition, the same in every task.
+    /// Whether the nodes being built are the broadcast side of a join: one partition, the same in
+    /// every task.
     in_broadcast: bool,
 }
 
 impl Builder<'_> {
-    fn node(&mut self, node: &Node, partitions: usize) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+    fn node(
+        &mut self,
+        node: &Node,
+        partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
         let id = node.id;
         let malformed = |what| Unsupported::Malformed { node: id, what };
         let operators = |source| Unsupported::Operators { node: id, source };
-        let op = node.op.as_ref().ok_or(malformed("a node without operator"))?;
+        let op = node
+            .op
+            .as_ref()
+            .ok_or(malformed("a node without operator"))?;
         match op {
             Op::Input(input) if input.broadcast != self.in_broadcast => {
                 return Err(malformed(
@@ -239,13 +272,20 @@ impl Builder<'_> {
                 ));
             }
             Op::Scan(_) | Op::Values(_) | Op::Join(_) | Op::Union(_) if self.in_broadcast => {
-                return Err(malformed("a broadcast side with other rows than the broadcast's"));
+                return Err(malformed(
+                    "a broadcast side with other rows than the broadcast's",
+                ));
             }
             _ => {}
         }
         let made: Vec<Arc<dyn ExecutionPlan>> = match op {
             Op::Scan(scan) => {
-                let schema = schema_of(scan.schema.as_ref().ok_or(malformed("a scan without schema"))?, id)?;
+                let schema = schema_of(
+                    scan.schema
+                        .as_ref()
+                        .ok_or(malformed("a scan without schema"))?,
+                    id,
+                )?;
                 let pushed = scan
                     .pushed
                     .iter()
@@ -256,19 +296,40 @@ impl Builder<'_> {
                         self.expressions.boolean(id, conjunct, &schema)
                     })
                     .collect::<Result<Vec<_>, _>>()?;
-                vec![Arc::new(ScanExec::new(scan.scan_id, schema, pushed, partitions))]
+                vec![Arc::new(ScanExec::new(
+                    scan.scan_id,
+                    schema,
+                    pushed,
+                    partitions,
+                ))]
             }
             Op::Input(input) => {
-                let schema = schema_of(input.schema.as_ref().ok_or(malformed("an input without schema"))?, id)?;
+                let schema = schema_of(
+                    input
+                        .schema
+                        .as_ref()
+                        .ok_or(malformed("an input without schema"))?,
+                    id,
+                )?;
                 if input.broadcast && !input.merge.is_empty() {
                     return Err(malformed("a broadcast has no order"));
                 }
                 let merge = if input.merge.is_empty() {
                     None
                 } else {
-                    Some(order::ordering(id, &input.merge, &schema, &self.expressions)?)
+                    Some(order::ordering(
+                        id,
+                        &input.merge,
+                        &schema,
+                        &self.expressions,
+                    )?)
                 };
-                vec![Arc::new(InputExec::new(input.input_id, schema, merge, partitions))]
+                vec![Arc::new(InputExec::new(
+                    input.input_id,
+                    schema,
+                    merge,
+                    partitions,
+                ))]
             }
             Op::Values(values) => {
                 let batch = values::batch(id, values)?;
@@ -281,11 +342,15 @@ impl Builder<'_> {
                     .as_ref()
                     .ok_or(malformed("a filter without condition"))?;
                 let condition = self.expressions.boolean(id, condition, &child.schema())?;
-                vec![Arc::new(FilterExec::try_new(condition, child).map_err(operators)?)]
+                vec![Arc::new(
+                    FilterExec::try_new(condition, child).map_err(operators)?,
+                )]
             }
             Op::Project(project) => {
                 let (child, exprs) = self.projected(id, project, partitions)?;
-                vec![Arc::new(ProjectionExec::try_new(exprs, child).map_err(operators)?)]
+                vec![Arc::new(
+                    ProjectionExec::try_new(exprs, child).map_err(operators)?,
+                )]
             }
             Op::Aggregate(node) => {
                 let child = self.child(id, node.child.as_deref(), partitions)?;
@@ -297,29 +362,52 @@ impl Builder<'_> {
             }
             Op::Limit(limit) => {
                 let child = self.child(id, limit.child.as_deref(), partitions)?;
-                let rows = |rows: u64| usize::try_from(rows).map_err(|_| malformed("a limit beyond memory"));
+                let rows = |rows: u64| {
+                    usize::try_from(rows).map_err(|_| malformed("a limit beyond memory"))
+                };
                 let fetch = limit.fetch.map(rows).transpose()?;
                 vec![Arc::new(LimitExec::new(child, rows(limit.skip)?, fetch))]
             }
             Op::Expand(expand) => {
                 let child = self.child(id, expand.child.as_deref(), partitions)?;
-                let schema = schema_of(expand.schema.as_ref().ok_or(malformed("an expand without schema"))?, id)?;
+                let schema = schema_of(
+                    expand
+                        .schema
+                        .as_ref()
+                        .ok_or(malformed("an expand without schema"))?,
+                    id,
+                )?;
                 let mut projections = Vec::with_capacity(expand.projections.len());
                 for projection in &expand.projections {
-                    projections.push(self.typed(id, &projection.exprs, &child.schema(), &schema)?);
+                    projections.push(self.typed(
+                        id,
+                        &projection.exprs,
+                        &child.schema(),
+                        &schema,
+                    )?);
                 }
                 vec![Arc::new(ExpandExec::new(child, projections, schema))]
             }
             Op::Union(union) => {
-                let schema = schema_of(union.schema.as_ref().ok_or(malformed("a union without schema"))?, id)?;
+                let schema = schema_of(
+                    union
+                        .schema
+                        .as_ref()
+                        .ok_or(malformed("a union without schema"))?,
+                    id,
+                )?;
                 let stacked = !union.children_partitions.is_empty();
                 if stacked && union.children_partitions.len() != union.children.len() {
-                    return Err(malformed("a union with other children than partition counts"));
+                    return Err(malformed(
+                        "a union with other children than partition counts",
+                    ));
                 }
                 let mut children = Vec::with_capacity(union.children.len());
                 for (index, child) in union.children.iter().enumerate() {
                     let own = match union.children_partitions.get(index) {
-                        Some(own) => usize::try_from(*own).map_err(|_| malformed("partition count"))?,
+                        Some(own) => {
+                            usize::try_from(*own).map_err(|_| malformed("partition count"))?
+                        }
                         None => partitions,
                     };
                     let child = self.node(child, own)?;
@@ -328,14 +416,17 @@ impl Builder<'_> {
                 }
                 let plan = UnionExec::new(children, schema, stacked);
                 if plan.properties().output_partitioning().partition_count() != partitions {
-                    return Err(malformed("a union of another number of partitions than its stage"));
+                    return Err(malformed(
+                        "a union of another number of partitions than its stage",
+                    ));
                 }
                 vec![Arc::new(plan)]
             }
             Op::Join(join) => self.join(id, join, None, partitions)?,
             Op::Decrypt(decrypt) => {
                 let decryptor = self.decryptor.clone();
-                let decryptor = decryptor.ok_or(malformed("a column to open in an engine that opens none"))?;
+                let decryptor =
+                    decryptor.ok_or(malformed("a column to open in an engine that opens none"))?;
                 let child = self.child(id, decrypt.child.as_deref(), partitions)?;
                 let fields = decrypt.columns.iter().map(|column| Field {
                     name: column.name.clone(),
@@ -348,14 +439,20 @@ impl Builder<'_> {
                 };
                 let schema = schema_of(&schema, id)?;
                 let columns = decrypt.columns.clone().into();
-                vec![Arc::new(DecryptExec::try_new(id, child, columns, decryptor, schema)?)]
+                vec![Arc::new(DecryptExec::try_new(
+                    id, child, columns, decryptor, schema,
+                )?)]
             }
         };
         self.keep(id, made)
     }
 
     /// Enters a node's operators, and gives the top one.
-    fn keep(&mut self, id: u32, made: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+    fn keep(
+        &mut self,
+        id: u32,
+        made: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
         let top = made.first().map(Arc::clone).ok_or(Unsupported::Malformed {
             node: id,
             what: "a node without operator",
@@ -364,8 +461,8 @@ impl Builder<'_> {
         Ok(top)
     }
 
-    /// The child of a projection, and its expressions over it. A join makes only the columns that are read: each costs a
-    /// copy of every row that comes out.
+    /// The child of a projection, and its expressions over it. A join makes only the columns that
+    /// are read: each costs a copy of every row that comes out.
     fn projected(
         &mut self,
         id: u32,
@@ -397,7 +494,10 @@ impl Builder<'_> {
             .iter()
             .map(|named| NamedExpr {
                 name: named.name.clone(),
-                expr: named.expr.as_ref().map(|expr| columns::narrowed(expr, &needed)),
+                expr: named
+                    .expr
+                    .as_ref()
+                    .map(|expr| columns::narrowed(expr, &needed)),
             })
             .collect();
         let exprs = self.named(id, &narrowed, &plan.schema())?;
@@ -460,7 +560,12 @@ impl Builder<'_> {
         )
     }
 
-    fn named(&self, node: u32, exprs: &[NamedExpr], schema: &SchemaRef) -> Result<NamedExprs, Unsupported> {
+    fn named(
+        &self,
+        node: u32,
+        exprs: &[NamedExpr],
+        schema: &SchemaRef,
+    ) -> Result<NamedExprs, Unsupported> {
         exprs
             .iter()
             .map(|named| {
@@ -468,7 +573,10 @@ impl Builder<'_> {
                     node,
                     what: "a missing expression",
                 })?;
-                Ok((self.expressions.compile(node, expr, schema)?, named.name.clone()))
+                Ok((
+                    self.expressions.compile(node, expr, schema)?,
+                    named.name.clone(),
+                ))
             })
             .collect()
     }

@@ -16,7 +16,8 @@ pub fn coalesced(
         // Rows without columns cost nothing as they are.
         return rows.boxed();
     }
-    let coalescer = BatchCoalescer::new(schema, BATCH_ROWS).with_biggest_coalesce_batch_size(Some(BATCH_ROWS / 2));
+    let coalescer = BatchCoalescer::new(schema, BATCH_ROWS)
+        .with_biggest_coalesce_batch_size(Some(BATCH_ROWS / 2));
     let state = (Box::pin(rows), Some(coalescer));
     stream::try_unfold(state, |(mut rows, coalescer)| async move {
         let Some(mut coalescer) = coalescer else {

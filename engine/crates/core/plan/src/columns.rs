@@ -14,8 +14,8 @@ pub(crate) fn gather(expr: &Expr, into: &mut BTreeSet<u32>) {
     }
 }
 
-/// The expression over a schema that has only `kept` of the columns, in that order. A column that was not kept becomes one that no
-/// schema has, which compiling refuses.
+/// The expression over a schema that has only `kept` of the columns, in that order. A column that
+/// was not kept becomes one that no schema has, which compiling refuses.
 pub(crate) fn narrowed(expr: &Expr, kept: &[u32]) -> Expr {
     let mut expr = expr.clone();
     narrow(&mut expr, kept);
@@ -30,7 +30,9 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
         Kind::Literal(_) | Kind::Subquery(_) => {}
         Kind::Column(position) => {
             let index = kept.iter().position(|column| column == position);
-            *position = index.and_then(|index| u32::try_from(index).ok()).unwrap_or(u32::MAX);
+            *position = index
+                .and_then(|index| u32::try_from(index).ok())
+                .unwrap_or(u32::MAX);
         }
         Kind::Call(call) => call.args.iter_mut().for_each(|arg| narrow(arg, kept)),
         Kind::Cast(cast) => cast.child.iter_mut().for_each(|child| narrow(child, kept)),
@@ -39,7 +41,9 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
                 branch.when.iter_mut().for_each(|when| narrow(when, kept));
                 branch.then.iter_mut().for_each(|then| narrow(then, kept));
             }
-            case.otherwise.iter_mut().for_each(|otherwise| narrow(otherwise, kept));
+            case.otherwise
+                .iter_mut()
+                .for_each(|otherwise| narrow(otherwise, kept));
         }
         Kind::InList(list) => {
             list.value.iter_mut().for_each(|value| narrow(value, kept));
@@ -60,6 +64,11 @@ fn children(expr: &Expr) -> Vec<&Expr> {
                 .flat_map(|branch| branch.when.iter().chain(&branch.then));
             branches.chain(case.otherwise.as_deref()).collect()
         }
-        Some(Kind::InList(list)) => list.value.as_deref().into_iter().chain(&list.list).collect(),
+        Some(Kind::InList(list)) => list
+            .value
+            .as_deref()
+            .into_iter()
+            .chain(&list.list)
+            .collect(),
     }
 }

@@ -1,4 +1,5 @@
-//! Decrypt: ciphertexts that were brought to the client, opened. Only the client engine has the keys; other engines refuse the node.
+//! Decrypt: ciphertexts that were brought to the client, opened. Only the client engine has the
+//! keys; other engines refuse the node.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +8,9 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use coffer_protocol::plan::decrypt::{Kind, Opened};
-use datafusion_common::{Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{
+    Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
+};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -23,7 +26,8 @@ use crate::{Unsupported, operator::operator_basics};
 
 /// Who holds the keys of stored columns.
 pub trait Decryptor: fmt::Debug + Send + Sync {
-    /// Values of a stored column of the table behind `handle`. `index`: of which file and row each is (std, ashe).
+    /// Values of a stored column of the table behind `handle`. `index`: of which file and row each
+    /// is (std, ashe).
     fn open(
         &self,
         handle: u32,
@@ -60,9 +64,13 @@ impl DecryptExec {
         schema: SchemaRef,
     ) -> Result<Self, Unsupported> {
         let below = child.schema().fields().len();
-        let within = |position: u32| usize::try_from(position).is_ok_and(|position| position < below);
+        let within =
+            |position: u32| usize::try_from(position).is_ok_and(|position| position < below);
         let known = |column: &Opened| {
-            within(column.column) && within(column.file) && within(column.row) && Kind::try_from(column.kind).is_ok()
+            within(column.column)
+                && within(column.file)
+                && within(column.row)
+                && Kind::try_from(column.kind).is_ok()
         };
         if !columns.iter().all(known) {
             return Err(Unsupported::Malformed {
@@ -98,7 +106,10 @@ impl DecryptExec {
 
 impl DisplayAs for DecryptExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        let opened = self.columns.iter().filter(|column| column.kind() != Kind::AsIs);
+        let opened = self
+            .columns
+            .iter()
+            .filter(|column| column.kind() != Kind::AsIs);
         write!(f, "DecryptExec: columns={}", opened.count())
     }
 }
@@ -110,7 +121,10 @@ impl ExecutionPlan for DecryptExec {
         vec![&self.child]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
             (Some(child), true) => Ok(Arc::new(Self::of(
                 child,
@@ -122,7 +136,11 @@ impl ExecutionPlan for DecryptExec {
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let input = self.child.execute(partition, context)?;
         let (columns, decryptor, schema) = (

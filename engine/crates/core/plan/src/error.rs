@@ -2,7 +2,8 @@
 
 use datafusion_common::DataFusionError;
 
-/// A fragment that the engine cannot run exactly as it says. Nothing of a refused fragment is executed.
+/// A fragment that the engine cannot run exactly as it says. Nothing of a refused fragment is
+/// executed.
 #[derive(Debug, thiserror::Error)]
 pub enum Unsupported {
     /// A field that the contract demands is missing or out of range.

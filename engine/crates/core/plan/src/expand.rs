@@ -73,7 +73,10 @@ impl ExecutionPlan for ExpandExec {
         vec![&self.child]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
             (Some(child), true) => Ok(Arc::new(Self::of(
                 child,
@@ -84,7 +87,11 @@ impl ExecutionPlan for ExpandExec {
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let input = self.child.execute(partition, context)?;
         let (projections, schema) = (Arc::clone(&self.projections), Arc::clone(&self.schema));
@@ -113,7 +120,8 @@ impl ExecutionPlan for ExpandExec {
                     .map(|expr| expr.evaluate(&batch)?.into_array(batch.num_rows()))
                     .collect::<Result<Vec<_>>>()?;
                 let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
+                let batch =
+                    RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
                 metrics.record_output(batch.num_rows());
                 Ok(batch)
             });

@@ -27,7 +27,12 @@ pub(crate) struct InputExec {
 }
 
 impl InputExec {
-    pub(crate) fn new(input_id: u32, schema: SchemaRef, merge: Option<LexOrdering>, partitions: usize) -> Self {
+    pub(crate) fn new(
+        input_id: u32,
+        schema: SchemaRef,
+        merge: Option<LexOrdering>,
+        partitions: usize,
+    ) -> Self {
         let mut equivalence = EquivalenceProperties::new(Arc::clone(&schema));
         if let Some(ordering) = &merge {
             equivalence.add_ordering(ordering.iter().cloned());
@@ -61,7 +66,11 @@ impl DisplayAs for InputExec {
 impl ExecutionPlan for InputExec {
     operator_basics!(leaf);
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let io = task_io(&context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let Some(ordering) = &self.merge else {
@@ -71,7 +80,11 @@ impl ExecutionPlan for InputExec {
         let mut streams = io.input_streams(self.input_id)?;
         match streams.len() {
             0 => Ok(schema::empty(&self.schema)),
-            1 => Ok(schema::counted(Arc::clone(&self.schema), streams.remove(0), metrics)),
+            1 => Ok(schema::counted(
+                Arc::clone(&self.schema),
+                streams.remove(0),
+                metrics,
+            )),
             _ => StreamingMergeBuilder::new()
                 .with_streams(streams)
                 .with_schema(Arc::clone(&self.schema))
@@ -79,9 +92,11 @@ impl ExecutionPlan for InputExec {
                 .with_metrics(metrics)
                 .with_batch_size(context.session_config().batch_size())
                 .with_reservation(
-                    MemoryConsumer::new(format!("InputExec[{partition}]")).register(context.memory_pool()),
+                    MemoryConsumer::new(format!("InputExec[{partition}]"))
+                        .register(context.memory_pool()),
                 )
-                // Ties go to the lower stream, so that a repeated task gives the same rows in the same order.
+                // Ties go to the lower stream, so that a repeated task gives the same rows in the
+                // same order.
                 .with_round_robin_tie_breaker(false)
                 .build(),
         }

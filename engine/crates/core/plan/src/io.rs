@@ -16,7 +16,8 @@ use object_store::ObjectStore;
 
 use crate::scan::{BytesSeen, FooterCache};
 
-/// The task's side of a shared plan. An engine makes one for each task and attaches it with [`with_task_io`].
+/// The task's side of a shared plan. An engine makes one for each task and attaches it with
+/// [`with_task_io`].
 pub trait TaskIo: Send + Sync {
     /// The task's partition.
     fn partition(&self) -> u32;
@@ -45,7 +46,8 @@ pub struct ScanFiles {
     pub store: Arc<dyn ObjectStore>,
     /// Counts the bytes that were read of storage.
     pub bytes_read: Arc<AtomicU64>,
-    /// Reading must not depend on data: nothing is pruned, and this knows what was read, for [`crate::read_rest`].
+    /// Reading must not depend on data: nothing is pruned, and this knows what was read, for
+    /// [`crate::read_rest`].
     pub whole: Option<Arc<BytesSeen>>,
     /// At most so much is read of the files' pages.
     pub limit: Option<Arc<ReadLimit>>,
@@ -76,11 +78,15 @@ impl ReadLimit {
 
     /// Whether these may be read too; asked before they are.
     pub(crate) fn allows(&self, ranges: &[Range<u64>]) -> bool {
-        let wanted = ranges.iter().map(|range| range.end.saturating_sub(range.start));
+        let wanted = ranges
+            .iter()
+            .map(|range| range.end.saturating_sub(range.start));
         let wanted = wanted.fold(0, u64::saturating_add);
         let taken = self
             .left
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| left.checked_sub(wanted));
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
+                left.checked_sub(wanted)
+            });
         if taken.is_err() {
             self.passed.store(true, Ordering::Release);
         }

@@ -1,15 +1,20 @@
 //! The fragment IR turned into DataFusion operators with Spark's semantics.
 //!
-//! [`build()`] makes one plan of N partitions from a [`coffer_protocol::plan::Fragment`]; task *i* runs partition *i* with a
-//! task context of its own, whose [`TaskIo`] extension hands the plan's leaves what is that task's: rows of sealed
-//! streams, slices of sealed files. Around the plan lies what happens at a fragment's edge: the frame [`codec`], the
-//! [`partitioner`] of exchanges, the [`sample`] for range bounds.
+//! [`build()`] makes one plan of N partitions from a [`coffer_protocol::plan::Fragment`]; task *i*
+//! runs partition *i* with a task context of its own, whose [`TaskIo`] extension hands the plan's
+//! leaves what is that task's: rows of sealed streams, slices of sealed files. Around the plan lies
+//! what happens at a fragment's edge: the frame [`codec`], the [`partitioner`] of exchanges, the
+//! [`sample`] for range bounds.
 //!
-//! There is no SQL, no optimizer and no catalogue here. What the IR says is done exactly, or refused as
-//! [`Unsupported`] with the node and the reason. What it seals is only what sorts and aggregates spill; it knows no socket.
+//! There is no SQL, no optimizer and no catalogue here. What the IR says is done exactly, or
+//! refused as [`Unsupported`] with the node and the reason. What it seals is only what sorts and
+//! aggregates spill; it knows no socket.
 
 #![warn(missing_docs)]
-#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+#![cfg_attr(
+    not(test),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)
+)]
 
 mod aggregate;
 mod build;

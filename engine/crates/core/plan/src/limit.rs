@@ -49,17 +49,26 @@ impl ExecutionPlan for LimitExec {
         vec![&self.child]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
             (Some(child), true) => Ok(Arc::new(Self::new(child, self.skip, self.fetch))),
             _ => internal_err!("a limit has one child"),
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let input = self.child.execute(partition, context)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        Ok(Box::pin(LimitStream::new(input, self.skip, self.fetch, metrics)))
+        Ok(Box::pin(LimitStream::new(
+            input, self.skip, self.fetch, metrics,
+        )))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -17,7 +17,10 @@ pub struct NodeMetrics {
     pub spilled: u64,
 }
 
-pub(crate) fn collect(nodes: &[(u32, Vec<Arc<dyn ExecutionPlan>>)], partition: usize) -> Vec<NodeMetrics> {
+pub(crate) fn collect(
+    nodes: &[(u32, Vec<Arc<dyn ExecutionPlan>>)],
+    partition: usize,
+) -> Vec<NodeMetrics> {
     nodes
         .iter()
         .map(|(node, operators)| {
@@ -37,12 +40,17 @@ pub(crate) fn collect(nodes: &[(u32, Vec<Arc<dyn ExecutionPlan>>)], partition: u
 
 fn of_partition(set: &MetricsSet, partition: usize) -> MetricsSet {
     let mut own = MetricsSet::new();
-    for metric in set.iter().filter(|metric| metric.partition() == Some(partition)) {
+    for metric in set
+        .iter()
+        .filter(|metric| metric.partition() == Some(partition))
+    {
         own.push(Arc::clone(metric));
     }
     own
 }
 
 fn wide(count: Option<usize>) -> u64 {
-    count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+    count
+        .and_then(|count| u64::try_from(count).ok())
+        .unwrap_or(0)
 }

@@ -1,14 +1,17 @@
 //! What our operators have in common.
 
-/// The methods of `ExecutionPlan` that say the same for each of our operators: fields `properties` and `metrics`, and no
-/// rewriting, since plans are never optimised.
+/// The methods of `ExecutionPlan` that say the same for each of our operators: fields `properties`
+/// and `metrics`, and no rewriting, since plans are never optimised.
 macro_rules! operator_basics {
     (leaf) => {
         fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
             vec![]
         }
 
-        fn with_new_children(self: Arc<Self>, _: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
             Ok(self)
         }
 

@@ -6,8 +6,8 @@ use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 
 use crate::{Unsupported, build::Expressions};
 
-/// Sort keys over canonical values: Arrow's total order then puts NaN above all numbers and holds −0.0 equal to 0.0, as
-/// Spark does.
+/// Sort keys over canonical values: Arrow's total order then puts NaN above all numbers and holds
+/// −0.0 equal to 0.0, as Spark does.
 pub(crate) fn ordering(
     node: u32,
     keys: &[SortKey],

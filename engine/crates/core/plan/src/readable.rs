@@ -1,14 +1,15 @@
 //! Fragments as text: one line a node, children indented, expressions as they will be evaluated.
 //!
-//! The text holds literals of the query. It is for EXPLAIN at the client site and never leaves an engine otherwise.
+//! The text holds literals of the query. It is for EXPLAIN at the client site and never leaves an
+//! engine otherwise.
 
 use std::fmt::{self, Write};
 
 use coffer_protocol::{
     plan::{
-        AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal, NamedExpr, Node,
-        Partitioning, Schema, Sink, SortKey, TypeId, decrypt, expr::Kind, join::Strategy, literal::Value, node::Op,
-        partitioning, sink,
+        AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal,
+        NamedExpr, Node, Partitioning, Schema, Sink, SortKey, TypeId, decrypt, expr::Kind,
+        join::Strategy, literal::Value, node::Op, partitioning, sink,
     },
     tree::children,
 };
@@ -56,7 +57,12 @@ impl Writer<'_> {
         let out = &mut *self.text;
         match op {
             Op::Scan(scan) => {
-                write!(out, "Scan {} [{}]", scan.scan_id, Columns(scan.schema.as_ref()))?;
+                write!(
+                    out,
+                    "Scan {} [{}]",
+                    scan.scan_id,
+                    Columns(scan.schema.as_ref())
+                )?;
                 when(
                     out,
                     !scan.pushed.is_empty(),
@@ -64,8 +70,17 @@ impl Writer<'_> {
                 )
             }
             Op::Input(input) => {
-                let kind = if input.broadcast { "Broadcast input" } else { "Input" };
-                write!(out, "{kind} {} [{}]", input.input_id, Columns(input.schema.as_ref()))?;
+                let kind = if input.broadcast {
+                    "Broadcast input"
+                } else {
+                    "Input"
+                };
+                write!(
+                    out,
+                    "{kind} {} [{}]",
+                    input.input_id,
+                    Columns(input.schema.as_ref())
+                )?;
                 when(
                     out,
                     !input.merge.is_empty(),
@@ -90,7 +105,9 @@ impl Writer<'_> {
             Op::Limit(limit) => {
                 out.push_str("Limit");
                 when(out, limit.skip > 0, format_args!(" skip {}", limit.skip))?;
-                limit.fetch.map_or(Ok(()), |fetch| write!(out, " fetch {fetch}"))
+                limit
+                    .fetch
+                    .map_or(Ok(()), |fetch| write!(out, " fetch {fetch}"))
             }
             Op::Expand(expand) => {
                 write!(out, "Expand [{}]", Columns(expand.schema.as_ref()))?;
@@ -102,7 +119,11 @@ impl Writer<'_> {
             Op::Union(union) => {
                 out.push_str("Union");
                 let stacked = !union.children_partitions.is_empty();
-                when(out, stacked, format_args!(" stacked {:?}", union.children_partitions))
+                when(
+                    out,
+                    stacked,
+                    format_args!(" stacked {:?}", union.children_partitions),
+                )
             }
             Op::Join(join) => Self::join(out, join),
             Op::Decrypt(decrypt) => {
@@ -154,7 +175,11 @@ impl Writer<'_> {
 }
 
 fn when(out: &mut String, condition: bool, text: fmt::Arguments) -> fmt::Result {
-    if condition { out.write_fmt(text) } else { Ok(()) }
+    if condition {
+        out.write_fmt(text)
+    } else {
+        Ok(())
+    }
 }
 
 /// What is written in a list.
@@ -193,7 +218,12 @@ impl fmt::Display for Columns<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         for (index, field) in self.0.iter().flat_map(|schema| &schema.fields).enumerate() {
             let separator = if index > 0 { ", " } else { "" };
-            write!(f, "{separator}{} {}", field.name, Maybe(field.r#type.as_ref()))?;
+            write!(
+                f,
+                "{separator}{} {}",
+                field.name,
+                Maybe(field.r#type.as_ref())
+            )?;
         }
         Ok(())
     }
@@ -206,7 +236,12 @@ impl fmt::Display for Sunk<'_> {
         match self.0.and_then(|sink| sink.kind.as_ref()) {
             Some(sink::Kind::Shuffle(partitioning)) => Maybe(Some(partitioning)).fmt(f),
             Some(sink::Kind::Result(_)) => f.write_str("Result"),
-            Some(sink::Kind::Sample(sample)) => write!(f, "Sample {} by [{}]", sample.size, List(&sample.keys, ", ")),
+            Some(sink::Kind::Sample(sample)) => write!(
+                f,
+                "Sample {} by [{}]",
+                sample.size,
+                List(&sample.keys, ", ")
+            ),
             Some(sink::Kind::Broadcast(_)) => f.write_str("Broadcast"),
             Some(sink::Kind::Write(write)) => {
                 f.write_str("Write")?;
@@ -232,7 +267,9 @@ impl Readable for Partitioning {
                 )
             }
             Some(partitioning::Kind::Single(_)) => f.write_str("Shuffle to 1"),
-            Some(partitioning::Kind::RoundRobin(robin)) => write!(f, "Shuffle to {} in turn", robin.partitions),
+            Some(partitioning::Kind::RoundRobin(robin)) => {
+                write!(f, "Shuffle to {} in turn", robin.partitions)
+            }
             Some(partitioning::Kind::Range(range)) => {
                 let keys = List(&range.keys, ", ");
                 write!(
@@ -255,7 +292,11 @@ impl Readable for NamedExpr {
 impl Readable for SortKey {
     fn read(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let direction = if self.descending { "desc" } else { "asc" };
-        let nulls = if self.nulls_first { "nulls first" } else { "nulls last" };
+        let nulls = if self.nulls_first {
+            "nulls first"
+        } else {
+            "nulls last"
+        };
         write!(f, "{} {direction} {nulls}", Maybe(self.expr.as_ref()))
     }
 }
@@ -326,7 +367,12 @@ impl Readable for Expr {
                 }
                 f.write_str(" end")
             }
-            Some(Kind::InList(list)) => write!(f, "{} in ({})", Maybe(list.value.as_deref()), List(&list.list, ", ")),
+            Some(Kind::InList(list)) => write!(
+                f,
+                "{} in ({})",
+                Maybe(list.value.as_deref()),
+                List(&list.list, ", ")
+            ),
             Some(Kind::Subquery(value)) => write!(f, "subquery {}", value.id),
         }
     }
@@ -379,6 +425,11 @@ impl fmt::Display for Decimal<'_> {
             return write!(f, "{sign}{magnitude}");
         }
         let digits = usize::try_from(self.1).unwrap_or_default();
-        write!(f, "{sign}{}.{:0digits$}", magnitude / unit, magnitude % unit)
+        write!(
+            f,
+            "{sign}{}.{:0digits$}",
+            magnitude / unit,
+            magnitude % unit
+        )
     }
 }

@@ -1,8 +1,9 @@
-//! Bounds for range partitioning: each task samples its keys, and who holds all samples picks the bounds.
+//! Bounds for range partitioning: each task samples its keys, and who holds all samples picks the
+//! bounds.
 //!
-//! The sampling is Spark's (RangePartitioner, SamplingUtils) in shape: a reservoir of fixed size in each partition, each
-//! sampled key weighing as many rows as it stands for. It draws from a seed of the fragment and the partition's
-//! number, so that a repeated task samples the same rows.
+//! The sampling is Spark's (RangePartitioner, SamplingUtils) in shape: a reservoir of fixed size in
+//! each partition, each sampled key weighing as many rows as it stands for. It draws from a seed of
+//! the fragment and the partition's number, so that a repeated task samples the same rows.
 
 use std::sync::Arc;
 
@@ -65,7 +66,9 @@ impl Sampler {
             converter,
             schema: Arc::new(Schema::new(fields)),
             size,
-            random: fastrand::Rng::with_seed(sample.seed ^ u64::from(partition).wrapping_mul(0xd605_bbb5_8c8a_bbbd)),
+            random: fastrand::Rng::with_seed(
+                sample.seed ^ u64::from(partition).wrapping_mul(0xd605_bbb5_8c8a_bbbd),
+            ),
             seen: 0,
             rows: vec![],
         })
@@ -78,17 +81,23 @@ impl Sampler {
 
     /// Takes more rows.
     pub fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        // Which rows of the batch enter, and where, is drawn before any key is computed (Vitter's algorithm R).
+        // Which rows of the batch enter, and where, is drawn before any key is computed (Vitter's
+        // algorithm R).
         let mut entering: Vec<u32> = Vec::new();
         let mut positions: Vec<usize> = Vec::new();
-        for row in 0..u32::try_from(batch.num_rows()).map_err(|_| internal_datafusion_err!("a batch of 2^32 rows"))? {
+        for row in 0..u32::try_from(batch.num_rows())
+            .map_err(|_| internal_datafusion_err!("a batch of 2^32 rows"))?
+        {
             let position = if self.seen < self.size as u64 {
                 self.seen
             } else {
                 self.random.u64(..=self.seen)
             };
             self.seen += 1;
-            if let Some(position) = usize::try_from(position).ok().filter(|position| *position < self.size) {
+            if let Some(position) = usize::try_from(position)
+                .ok()
+                .filter(|position| *position < self.size)
+            {
                 entering.push(row);
                 positions.push(position);
             }
@@ -120,15 +129,18 @@ impl Sampler {
         if self.rows.is_empty() {
             return Ok(RecordBatch::new_empty(self.schema));
         }
-        let mut columns = self.converter.convert_rows(self.rows.iter().map(OwnedRow::row))?;
+        let mut columns = self
+            .converter
+            .convert_rows(self.rows.iter().map(OwnedRow::row))?;
         let weight = self.seen as f64 / self.rows.len() as f64;
         columns.push(Arc::new(Float64Array::from(vec![weight; self.rows.len()])));
         Ok(RecordBatch::try_new(self.schema, columns)?)
     }
 }
 
-/// Bounds for `partitions` ranges of about equal weight, ascending in the order of `keys`, as Spark's
-/// `RangePartitioner.determineBounds` picks them. `keys` are bound to the samples' columns, the last of which is the weight.
+/// Bounds for `partitions` ranges of about equal weight, ascending in the order of `keys`, as
+/// Spark's `RangePartitioner.determineBounds` picks them. `keys` are bound to the samples' columns,
+/// the last of which is the weight.
 pub fn pick_bounds(
     samples: &[RecordBatch],
     keys: &[SortKey],
@@ -143,7 +155,12 @@ pub fn pick_bounds(
     pick(samples, &schema, &keys, partitions).map_err(operators)
 }
 
-fn pick(samples: &[RecordBatch], schema: &SchemaRef, keys: &[PhysicalSortExpr], partitions: usize) -> Result<Vec<Row>> {
+fn pick(
+    samples: &[RecordBatch],
+    schema: &SchemaRef,
+    keys: &[PhysicalSortExpr],
+    partitions: usize,
+) -> Result<Vec<Row>> {
     let all = arrow::compute::concat_batches(schema, samples)?;
     let weights = all
         .columns()
@@ -173,7 +190,9 @@ fn pick(samples: &[RecordBatch], schema: &SchemaRef, keys: &[PhysicalSortExpr], 
             break;
         }
         passed += weights.value(row);
-        let above = picked.last().is_none_or(|previous| rows.row(row) > rows.row(*previous));
+        let above = picked
+            .last()
+            .is_none_or(|previous| rows.row(row) > rows.row(*previous));
         if passed >= target && above {
             picked.push(row);
             target += step;

@@ -19,16 +19,18 @@ use futures::{StreamExt, stream};
 
 use crate::Unsupported;
 
-/// The Arrow schema of rows that cross a fragment's edge: the declared names and types, every column nullable.
+/// The Arrow schema of rows that cross a fragment's edge: the declared names and types, every
+/// column nullable.
 ///
-/// Nullability is Spark's promise to its own code generator and buys nothing here; taking it as given would turn
-/// a wrong promise into a failed query.
+/// Nullability is Spark's promise to its own code generator and buys nothing here; taking it as
+/// given would turn a wrong promise into a failed query.
 pub fn boundary_schema(schema: &Schema) -> Result<SchemaRef, Unsupported> {
     schema_of(schema, 0)
 }
 
 pub(crate) fn schema_of(schema: &Schema, node: u32) -> Result<SchemaRef, Unsupported> {
-    let declared = types::schema_to_arrow(schema).map_err(|source| Unsupported::Expression { node, source })?;
+    let declared = types::schema_to_arrow(schema)
+        .map_err(|source| Unsupported::Expression { node, source })?;
     Ok(nullable(&declared))
 }
 
@@ -48,7 +50,8 @@ pub fn config(batch_size: usize) -> SessionConfig {
         .with_batch_size(batch_size)
         .with_target_partitions(1);
     let options = config.options_mut();
-    // These share state over all partitions of a plan, of which an engine may run any subset, in any order.
+    // These share state over all partitions of a plan, of which an engine may run any subset, in
+    // any order.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
     options.optimizer.enable_topk_dynamic_filter_pushdown = false;
@@ -61,8 +64,8 @@ pub(crate) fn empty(schema: &SchemaRef) -> SendableRecordBatchStream {
     Box::pin(EmptyRecordBatchStream::new(Arc::clone(schema)))
 }
 
-/// The same rows under `schema`, whose types they must have already; counted, and with pauses in which a task can be
-/// cancelled.
+/// The same rows under `schema`, whose types they must have already; counted, and with pauses in
+/// which a task can be cancelled.
 pub(crate) fn counted(
     schema: SchemaRef,
     stream: SendableRecordBatchStream,
@@ -92,8 +95,12 @@ pub(crate) fn with_schema(schema: &SchemaRef, batch: RecordBatch) -> Result<Reco
     )?)
 }
 
-/// The same stream, with the time that polling it takes and its rows counted: for leaves, whose time is all their own.
-pub(crate) fn timed(mut inner: SendableRecordBatchStream, metrics: BaselineMetrics) -> SendableRecordBatchStream {
+/// The same stream, with the time that polling it takes and its rows counted: for leaves, whose
+/// time is all their own.
+pub(crate) fn timed(
+    mut inner: SendableRecordBatchStream,
+    metrics: BaselineMetrics,
+) -> SendableRecordBatchStream {
     let schema = inner.schema();
     let stream = stream::poll_fn(move |context| {
         let polled = {

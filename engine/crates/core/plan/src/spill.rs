@@ -1,8 +1,9 @@
 //! Spill: the only bytes of a query that an engine puts on a disk, all of them sealed.
 //!
-//! [`SealedSpill`] is DataFusion's temp-file factory: what sorts and aggregates spill is cut into chunks and sealed under a
-//! key drawn for the file, which lives in this process and is wiped with it. [`Scratch`] holds bytes that are
-//! sealed already (frames on their way out or in), so it adds nothing of its own: who opens the frames checks them.
+//! [`SealedSpill`] is DataFusion's temp-file factory: what sorts and aggregates spill is cut into
+//! chunks and sealed under a key drawn for the file, which lives in this process and is wiped with
+//! it. [`Scratch`] holds bytes that are sealed already (frames on their way out or in), so it adds
+//! nothing of its own: who opens the frames checks them.
 
 use std::{
     fs::File,
@@ -33,7 +34,9 @@ impl SpillFolder {
     /// Makes a folder of the engine's own under `parent`, which is created if it is not there.
     pub fn create(parent: &Path) -> io::Result<Arc<Self>> {
         std::fs::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new().prefix("coffer-spill-").tempdir_in(parent)?;
+        let folder = tempfile::Builder::new()
+            .prefix("coffer-spill-")
+            .tempdir_in(parent)?;
         Ok(Arc::new(Self {
             folder,
             written: AtomicU64::new(0),
@@ -45,8 +48,8 @@ impl SpillFolder {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Removes the folder and what is in it, whoever still holds it: the process ends now, and may do so before the tasks of closed
-    /// connections have let go.
+    /// Removes the folder and what is in it, whoever still holds it: the process ends now, and may
+    /// do so before the tasks of closed connections have let go.
     pub fn remove(&self) {
         if let Err(error) = std::fs::remove_dir_all(self.folder.path()) {
             tracing::warn!(%error, "the spill folder was not removed");
@@ -54,7 +57,9 @@ impl SpillFolder {
     }
 
     fn file(&self) -> io::Result<NamedTempFile> {
-        tempfile::Builder::new().prefix("s").tempfile_in(self.folder.path())
+        tempfile::Builder::new()
+            .prefix("s")
+            .tempfile_in(self.folder.path())
     }
 }
 
@@ -88,7 +93,8 @@ struct SealedFile {
     size: Arc<AtomicU64>,
 }
 
-/// Why bytes that were put on a disk did not come back. What comes back altered, its opener refuses.
+/// Why bytes that were put on a disk did not come back. What comes back altered, its opener
+/// refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SpillFault {
     /// The file is gone.
@@ -283,17 +289,21 @@ impl Scratch {
             length: sealed.len(),
         };
         self.end += sealed.len() as u64;
-        self.folder.written.fetch_add(sealed.len() as u64, Ordering::Relaxed);
+        self.folder
+            .written
+            .fetch_add(sealed.len() as u64, Ordering::Relaxed);
         Ok(extent)
     }
 
-    /// Reads bytes back, appending them to `out`. They may have been altered meanwhile; their opener will say.
+    /// Reads bytes back, appending them to `out`. They may have been altered meanwhile; their
+    /// opener will say.
     pub fn read(&mut self, extent: Extent, out: &mut Vec<u8>) -> io::Result<()> {
         let file = self.file.as_file_mut();
         file.seek(SeekFrom::Start(extent.offset))?;
         let start = out.len();
         out.resize(start + extent.length, 0);
-        file.read_exact(out.get_mut(start..).unwrap_or_default()).map_err(fault)
+        file.read_exact(out.get_mut(start..).unwrap_or_default())
+            .map_err(fault)
     }
 }
 
@@ -307,7 +317,9 @@ mod tests {
     const MARK: &[u8] = b"a value that must not reach a disk";
 
     fn written(folder: &Arc<SpillFolder>, chunks: usize) -> Arc<dyn SpillFile> {
-        let file = SealedSpill::new(Arc::clone(folder)).create_temp_file("test").unwrap();
+        let file = SealedSpill::new(Arc::clone(folder))
+            .create_temp_file("test")
+            .unwrap();
         let mut writer = file.open_writer().unwrap();
         for _ in 0..chunks * CHUNK_LEN / MARK.len() {
             writer.write_all(MARK).unwrap();
@@ -345,14 +357,23 @@ mod tests {
         let back = read(&file).await.unwrap();
         assert_eq!(back.len(), 3 * CHUNK_LEN / MARK.len() * MARK.len());
         assert!(back.chunks(MARK.len()).all(|chunk| chunk == MARK));
-        assert_eq!(read(&file).await.unwrap().len(), back.len(), "a second reading");
+        assert_eq!(
+            read(&file).await.unwrap().len(),
+            back.len(),
+            "a second reading"
+        );
 
         let stored = std::fs::read(only_file(&folder)).unwrap();
         assert!(stored.len() > back.len());
         assert!(!stored.windows(8).any(|bytes| bytes == &MARK[..8]));
         assert_eq!(folder.written(), stored.len() as u64);
         drop(file);
-        assert!(std::fs::read_dir(folder.folder.path()).unwrap().next().is_none());
+        assert!(
+            std::fs::read_dir(folder.folder.path())
+                .unwrap()
+                .next()
+                .is_none()
+        );
     }
 
     #[tokio::test]
@@ -387,7 +408,9 @@ mod tests {
     #[tokio::test]
     async fn an_unfinished_file_cannot_be_read() {
         let (_parent, folder) = fresh();
-        let file = SealedSpill::new(Arc::clone(&folder)).create_temp_file("test").unwrap();
+        let file = SealedSpill::new(Arc::clone(&folder))
+            .create_temp_file("test")
+            .unwrap();
         let mut writer = file.open_writer().unwrap();
         writer.write_all(&vec![1; 2 * CHUNK_LEN]).unwrap();
         drop(writer);

@@ -7,7 +7,8 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::LexOrdering;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, metrics::MetricsSet, sorts::sort::SortExec,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, metrics::MetricsSet,
+    sorts::sort::SortExec,
 };
 use parking_lot::Mutex;
 
@@ -15,9 +16,9 @@ use crate::operator::operator_basics;
 
 /// The first so many rows of each partition, in order.
 ///
-/// DataFusion's top-k keeps one threshold for all partitions of a plan and drops rows by it. An engine runs some
-/// partitions, and may run one twice, so that a second run would lose the very rows the first one found. Hence
-/// every execution gets a sort of its own.
+/// DataFusion's top-k keeps one threshold for all partitions of a plan and drops rows by it. An
+/// engine runs some partitions, and may run one twice, so that a second run would lose the very
+/// rows the first one found. Hence every execution gets a sort of its own.
 #[derive(Debug)]
 pub(crate) struct TopKExec {
     child: Arc<dyn ExecutionPlan>,
@@ -49,7 +50,11 @@ impl TopKExec {
 
 impl DisplayAs for TopKExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "TopKExec: fetch={}, order=[{}]", self.fetch, self.ordering)
+        write!(
+            f,
+            "TopKExec: fetch={}, order=[{}]",
+            self.fetch, self.ordering
+        )
     }
 }
 
@@ -60,14 +65,25 @@ impl ExecutionPlan for TopKExec {
         vec![&self.child]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(self.ordering.clone(), child, self.fetch))),
+            (Some(child), true) => Ok(Arc::new(Self::new(
+                self.ordering.clone(),
+                child,
+                self.fetch,
+            ))),
             _ => internal_err!("a sort has one child"),
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let sort = Arc::new(Self::sort(&self.ordering, &self.child, self.fetch));
         self.sorts.lock().push(Arc::clone(&sort));
         sort.execute(partition, context)

@@ -17,8 +17,8 @@ use futures::StreamExt;
 
 use crate::{operator::operator_basics, schema::counted};
 
-/// Stacked: the partitions of the first child, then those of the second, … Aligned: partition i holds the rows of
-/// partition i of every child, one child after the other.
+/// Stacked: the partitions of the first child, then those of the second, … Aligned: partition i
+/// holds the rows of partition i of every child, one child after the other.
 #[derive(Debug)]
 pub(crate) struct UnionExec {
     children: Vec<Arc<dyn ExecutionPlan>>,
@@ -30,7 +30,11 @@ pub(crate) struct UnionExec {
 
 impl UnionExec {
     /// Children must have the types of `schema`.
-    pub(crate) fn new(children: Vec<Arc<dyn ExecutionPlan>>, schema: SchemaRef, stacked: bool) -> Self {
+    pub(crate) fn new(
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        schema: SchemaRef,
+        stacked: bool,
+    ) -> Self {
         let counts = children
             .iter()
             .map(|child| child.output_partitioning().partition_count());
@@ -57,7 +61,11 @@ impl UnionExec {
 
 impl DisplayAs for UnionExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "UnionExec: {}", if self.stacked { "stacked" } else { "aligned" })
+        write!(
+            f,
+            "UnionExec: {}",
+            if self.stacked { "stacked" } else { "aligned" }
+        )
     }
 }
 
@@ -68,18 +76,33 @@ impl ExecutionPlan for UnionExec {
         self.children.iter().collect()
     }
 
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::new(children, Arc::clone(&self.schema), self.stacked)))
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self::new(
+            children,
+            Arc::clone(&self.schema),
+            self.stacked,
+        )))
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         if self.stacked {
             let mut own = partition;
             for child in &self.children {
                 let count = child.output_partitioning().partition_count();
                 if own < count {
-                    return Ok(counted(Arc::clone(&self.schema), child.execute(own, context)?, metrics));
+                    return Ok(counted(
+                        Arc::clone(&self.schema),
+                        child.execute(own, context)?,
+                        metrics,
+                    ));
                 }
                 own -= count;
             }
@@ -95,7 +118,10 @@ impl ExecutionPlan for UnionExec {
                 )),
             }
         });
-        let all = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), children));
+        let all = Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            children,
+        ));
         Ok(counted(Arc::clone(&self.schema), all, metrics))
     }
 

@@ -8,7 +8,9 @@ use coffer_protocol::{
     plan as proto,
     plan::{Literal, TypeId, Values, literal::Value},
 };
-use datafusion_common::{Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{
+    Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
+};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -28,9 +30,19 @@ use crate::{
 /// The rows of a Values node.
 pub(crate) fn batch(node: u32, values: &Values) -> Result<RecordBatch, Unsupported> {
     let malformed = |what| Unsupported::Malformed { node, what };
-    let schema = schema_of(values.schema.as_ref().ok_or(malformed("values without schema"))?, node)?;
+    let schema = schema_of(
+        values
+            .schema
+            .as_ref()
+            .ok_or(malformed("values without schema"))?,
+        node,
+    )?;
     let operators = |source| Unsupported::Operators { node, source };
-    if values.rows.iter().any(|row| row.values.len() != schema.fields().len()) {
+    if values
+        .rows
+        .iter()
+        .any(|row| row.values.len() != schema.fields().len())
+    {
         return Err(malformed("a row of another width than its schema"));
     }
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
@@ -39,9 +51,14 @@ pub(crate) fn batch(node: u32, values: &Values) -> Result<RecordBatch, Unsupport
             .rows
             .iter()
             .filter_map(|row| row.values.get(index))
-            .map(|literal| scalar(literal).map_err(|source| Unsupported::Expression { node, source }))
+            .map(|literal| {
+                scalar(literal).map_err(|source| Unsupported::Expression { node, source })
+            })
             .collect::<Result<Vec<ScalarValue>, _>>()?;
-        if scalars.iter().any(|scalar| &scalar.data_type() != field.data_type()) {
+        if scalars
+            .iter()
+            .any(|scalar| &scalar.data_type() != field.data_type())
+        {
             return Err(malformed("a value of another type than its column"));
         }
         columns.push(if scalars.is_empty() {
@@ -51,7 +68,8 @@ pub(crate) fn batch(node: u32, values: &Values) -> Result<RecordBatch, Unsupport
         });
     }
     let options = RecordBatchOptions::new().with_row_count(Some(values.rows.len()));
-    RecordBatch::try_new_with_options(schema, columns, &options).map_err(|source| operators(source.into()))
+    RecordBatch::try_new_with_options(schema, columns, &options)
+        .map_err(|source| operators(source.into()))
 }
 
 /// Leaf that yields its rows in partition 0.
@@ -123,13 +141,17 @@ pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
         ScalarValue::Float32(v) => (of(TypeId::Float), v.map(Value::Float)),
         ScalarValue::Float64(v) => (of(TypeId::Double), v.map(Value::Double)),
         ScalarValue::Decimal128(v, precision, scale) => {
-            let scale = u32::try_from(*scale).map_err(|_| internal_datafusion_err!("a decimal of negative scale"))?;
+            let scale = u32::try_from(*scale)
+                .map_err(|_| internal_datafusion_err!("a decimal of negative scale"))?;
             let data_type = proto::DataType {
                 id: TypeId::Decimal.into(),
                 precision: u32::from(*precision),
                 scale,
             };
-            (data_type, v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())))
+            (
+                data_type,
+                v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())),
+            )
         }
         ScalarValue::Utf8(v) => (of(TypeId::String), v.clone().map(Value::String)),
         ScalarValue::Binary(v) => (of(TypeId::Binary), v.clone().map(Value::Binary)),

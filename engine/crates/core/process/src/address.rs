@@ -1,7 +1,7 @@
 //! Addresses of engines: `unix:PATH`, `tcp:HOST:PORT`, `vsock:CID:PORT`.
 //!
-//! TCP is loopback only: the task protocol has no transport security of its own. What crosses it is sealed, but who may
-//! connect is not checked, so it must not be offered to a network.
+//! TCP is loopback only: the task protocol has no transport security of its own. What crosses it is
+//! sealed, but who may connect is not checked, so it must not be offered to a network.
 
 use std::{
     fmt,
@@ -72,7 +72,9 @@ impl FromStr for Address {
 fn tcp(rest: &str) -> Result<Address, AddressError> {
     let (host, port) = rest.rsplit_once(':').ok_or(AddressError::HostPort)?;
     let port: u16 = port.parse().map_err(|_| AddressError::HostPort)?;
-    let bare = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|inner| inner.strip_suffix(']'));
     let ip = match (host, bare) {
         ("localhost", _) => IpAddr::V4(Ipv4Addr::LOCALHOST),
         (_, Some(inner)) => IpAddr::V6(inner.parse().map_err(|_| AddressError::HostPort)?),

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Core dumps and ptrace off, memory locked where the system lets it. First thing in `main`, before any key exists. What was not
-/// possible is in the log.
+/// Core dumps and ptrace off, memory locked where the system lets it. First thing in `main`, before
+/// any key exists. What was not possible is in the log.
 pub fn harden() -> io::Result<()> {
     crate::memory::forbid_core_dumps()?;
     match crate::memory::lock_memory() {

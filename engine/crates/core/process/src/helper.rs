@@ -1,7 +1,9 @@
-//! A program that is asked one question: it reads it on its standard input, answers on its standard output, and ends.
+//! A program that is asked one question: it reads it on its standard input, answers on its standard
+//! output, and ends.
 //!
-//! What is large or talks to the world stays out of the process that asks. The answer is not trusted to come, to end, or to be of any
-//! length: who asks says how long it waits, and how many bytes it reads.
+//! What is large or talks to the world stays out of the process that asks. The answer is not
+//! trusted to come, to end, or to be of any length: who asks says how long it waits, and how many
+//! bytes it reads.
 
 use std::{
     io::{self, Read, Write},
@@ -24,15 +26,25 @@ pub enum HelperError {
     Failed(ExitStatus),
 }
 
-/// Starts the program, asks, and gives the first `most` bytes of what it answers. `patience`: until it has closed its output.
-pub fn ask(command: &mut Command, question: Vec<u8>, most: u64, patience: Duration) -> Result<Vec<u8>, HelperError> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+/// Starts the program, asks, and gives the first `most` bytes of what it answers. `patience`: until
+/// it has closed its output.
+pub fn ask(
+    command: &mut Command,
+    question: Vec<u8>,
+    most: u64,
+    patience: Duration,
+) -> Result<Vec<u8>, HelperError> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let answered = converse(&mut child, question, most).recv_timeout(patience);
     if answered.is_err() {
         // It may have ended by itself, and then there is nothing to end.
         let _ = child.kill();
     }
-    // It has closed its output or was killed; one that stays all the same has no more time than that.
+    // It has closed its output or was killed; one that stays all the same has no more time than
+    // that.
     let status = ended(&mut child, patience)?;
     let answer = answered.map_err(|_| HelperError::Silent)?;
     match status {
@@ -42,7 +54,11 @@ pub fn ask(command: &mut Command, question: Vec<u8>, most: u64, patience: Durati
     }
 }
 
-fn converse(child: &mut Child, question: Vec<u8>, most: u64) -> mpsc::Receiver<io::Result<Vec<u8>>> {
+fn converse(
+    child: &mut Child,
+    question: Vec<u8>,
+    most: u64,
+) -> mpsc::Receiver<io::Result<Vec<u8>>> {
     let (sender, receiver) = mpsc::channel();
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     std::thread::spawn(move || {
@@ -50,7 +66,10 @@ fn converse(child: &mut Child, question: Vec<u8>, most: u64) -> mpsc::Receiver<i
             let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
             stdin.ok_or_else(broken)?.write_all(&question)?;
             let mut answer = Vec::new();
-            stdout.ok_or_else(broken)?.take(most).read_to_end(&mut answer)?;
+            stdout
+                .ok_or_else(broken)?
+                .take(most)
+                .read_to_end(&mut answer)?;
             Ok(answer)
         };
         // Nobody waits any more when the receiver is gone.
@@ -93,10 +112,15 @@ mod tests {
         let minute = Duration::from_secs(60);
         assert_eq!(shell("cat", minute).unwrap(), b"question");
         assert_eq!(
-            shell("cat; head -c 100000 /dev/zero; exit 0", minute).unwrap().len(),
+            shell("cat; head -c 100000 /dev/zero; exit 0", minute)
+                .unwrap()
+                .len(),
             16
         );
-        assert!(matches!(shell("cat; exit 3", minute), Err(HelperError::Failed(status)) if status.code() == Some(3)));
+        assert!(
+            matches!(shell("cat; exit 3", minute), Err(HelperError::Failed(status))
+                if status.code() == Some(3))
+        );
         let nothing = ask(&mut Command::new("/no/such/program"), vec![], 1, minute);
         assert!(matches!(nothing, Err(HelperError::Io(_))));
     }
@@ -104,7 +128,10 @@ mod tests {
     #[test]
     fn who_is_silent_or_stays_is_ended() {
         let moment = Duration::from_millis(300);
-        assert!(matches!(shell("exec sleep 60", moment), Err(HelperError::Silent)));
+        assert!(matches!(
+            shell("exec sleep 60", moment),
+            Err(HelperError::Silent)
+        ));
         let stays = "cat; exec >&-; exec sleep 60";
         assert!(matches!(shell(stays, moment), Err(HelperError::Silent)));
     }

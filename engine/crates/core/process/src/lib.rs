@@ -1,6 +1,6 @@
-//! What every long-lived process of Coffer is made of: where it listens ([`address`], [`listen`]), what ends it
-//! ([`lifeline`]), what keeps its memory and its values out of files and logs ([`memory`], [`hardening`]), and the programs that it
-//! asks ([`helper`]).
+//! What every long-lived process of Coffer is made of: where it listens ([`address`], [`listen`]),
+//! what ends it ([`lifeline`]), what keeps its memory and its values out of files and logs
+//! ([`memory`], [`hardening`]), and the programs that it asks ([`helper`]).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),

@@ -1,7 +1,8 @@
 //! What ends an engine: the end of its lifeline, or a signal.
 //!
-//! The process that starts an engine holds the other end of its standard input. When that process is gone, however it
-//! went, the system closes the pipe, and the engine ends with it: no engine outlives its executor.
+//! The process that starts an engine holds the other end of its standard input. When that process
+//! is gone, however it went, the system closes the pipe, and the engine ends with it: no engine
+//! outlives its executor.
 
 use std::{
     io::{self, Read, Write},
@@ -13,23 +14,27 @@ use tokio::{
     sync::oneshot,
 };
 
-/// Resolves when standard input ends. A thread of its own reads it, for tokio's standard input cannot be cancelled.
+/// Resolves when standard input ends. A thread of its own reads it, for tokio's standard input
+/// cannot be cancelled.
 pub async fn stdin_ended() {
     let (sender, receiver) = oneshot::channel();
-    let started = thread::Builder::new().name("lifeline".to_owned()).spawn(move || {
-        let mut stdin = io::stdin().lock();
-        let mut ignored = [0; 256];
-        while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
-        let _ = sender.send(());
-    });
-    // Without a thread there is no lifeline, and an engine without one must not live: resolve at once.
+    let started = thread::Builder::new()
+        .name("lifeline".to_owned())
+        .spawn(move || {
+            let mut stdin = io::stdin().lock();
+            let mut ignored = [0; 256];
+            while !matches!(stdin.read(&mut ignored), Ok(0) | Err(_)) {}
+            let _ = sender.send(());
+        });
+    // Without a thread there is no lifeline, and an engine without one must not live: resolve at
+    // once.
     if started.is_ok() {
         let _ = receiver.await;
     }
 }
 
-/// What it gives resolves at SIGTERM or SIGINT. From this call on they end the process no more by themselves: it comes before the
-/// process says that it is ready. Called inside a runtime.
+/// What it gives resolves at SIGTERM or SIGINT. From this call on they end the process no more by
+/// themselves: it comes before the process says that it is ready. Called inside a runtime.
 pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -27,8 +27,8 @@ enum Kind {
 }
 
 impl Listener {
-    /// Binds. Must be called inside a tokio runtime. A socket file left by a process that is gone is replaced; one that
-    /// still answers is not.
+    /// Binds. Must be called inside a tokio runtime. A socket file left by a process that is gone
+    /// is replaced; one that still answers is not.
     pub fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -119,7 +119,8 @@ pub enum ReadHalf {
 }
 
 impl ReadHalf {
-    /// The account of the process at the other end when it connected, by the kernel's word (SO_PEERCRED); none over TCP.
+    /// The account of the process at the other end when it connected, by the kernel's word
+    /// (SO_PEERCRED); none over TCP.
     pub fn peer_uid(&self) -> Option<u32> {
         match self {
             Self::Unix(half) => half.as_ref().peer_cred().ok().map(|found| found.uid()),
@@ -138,7 +139,11 @@ impl ReadHalf {
 }
 
 impl AsyncRead for ReadHalf {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Unix(half) => Pin::new(half).poll_read(cx, buf),
             Self::Tcp(half) => Pin::new(half).poll_read(cx, buf),
@@ -155,7 +160,11 @@ pub enum WriteHalf {
 }
 
 impl AsyncWrite for WriteHalf {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Unix(half) => Pin::new(half).poll_write(cx, buf),
             Self::Tcp(half) => Pin::new(half).poll_write(cx, buf),
@@ -225,7 +234,9 @@ mod tests {
 
     #[tokio::test]
     async fn vsock_is_refused_aloud() {
-        let error = Listener::bind(&Address::Vsock { cid: 3, port: 1 }).err().unwrap();
+        let error = Listener::bind(&Address::Vsock { cid: 3, port: 1 })
+            .err()
+            .unwrap();
         assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     }
 }

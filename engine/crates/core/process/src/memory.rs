@@ -1,8 +1,10 @@
-//! What keeps the memory of a process with keys out of files and other processes: no core dumps, no ptrace, and no swap
-//! where the system lets memory be locked. For every program of Coffer, first thing in `main`.
+//! What keeps the memory of a process with keys out of files and other processes: no core dumps, no
+//! ptrace, and no swap where the system lets memory be locked. For every program of Coffer, first
+//! thing in `main`.
 //!
-//! This binds an honest system, so it protects the client site: a crash report, a debugger of the same user, a swap partition on
-//! a stolen disk. A hostile root reads memory as it likes where no TEE stops it; see `SECURITY.md`.
+//! This binds an honest system, so it protects the client site: a crash report, a debugger of the
+//! same user, a swap partition on a stolen disk. A hostile root reads memory as it likes where no
+//! TEE stops it; see `SECURITY.md`.
 
 use std::{fmt, io};
 
@@ -17,7 +19,8 @@ use rlimit::{INFINITY, Resource};
 pub enum Locked {
     /// All of it, now and later.
     All,
-    /// The system allows so many bytes only. To lock some of a growing process would end it at the limit, so none is.
+    /// The system allows so many bytes only. To lock some of a growing process would end it at the
+    /// limit, so none is.
     Limited(u64),
     /// The system refused, and why.
     Refused(String),
@@ -48,18 +51,19 @@ pub fn forbid_core_dumps() -> io::Result<()> {
     Ok(())
 }
 
-/// Locks all memory, that of later allocations included, if there is no limit on it. Pages are locked as they are first
-/// touched: what is reserved and not used costs nothing.
+/// Locks all memory, that of later allocations included, if there is no limit on it. Pages are
+/// locked as they are first touched: what is reserved and not used costs nothing.
 #[must_use]
 pub fn lock_memory() -> Locked {
     let (soft, hard) = Resource::MEMLOCK.get().unwrap_or((0, 0));
-    let unlimited = soft == INFINITY || (hard == INFINITY && Resource::MEMLOCK.set(INFINITY, INFINITY).is_ok());
+    let unlimited =
+        soft == INFINITY || (hard == INFINITY && Resource::MEMLOCK.set(INFINITY, INFINITY).is_ok());
     let capable = || CapState::get_current().is_ok_and(|caps| caps.effective.has(Cap::IPC_LOCK));
     if !unlimited && !capable() {
         return Locked::Limited(soft);
     }
-    // SAFETY: takes flags, touches no memory of ours. The crates that wrap it bring features of libc that would have all of
-    // DataFusion built anew, and more code than this.
+    // SAFETY: takes flags, touches no memory of ours. The crates that wrap it bring features of
+    // libc that would have all of DataFusion built anew, and more code than this.
     #[allow(unsafe_code)]
     let done = unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) };
     match done {
@@ -93,8 +97,8 @@ mod tests {
             .to_owned()
     }
 
-    /// What the kernel says of this process, not what our own look at it comes to: no limit at all, or the capability
-    /// (bit 14, `CAP_IPC_LOCK`) that lifts it.
+    /// What the kernel says of this process, not what our own look at it comes to: no limit at all,
+    /// or the capability (bit 14, `CAP_IPC_LOCK`) that lifts it.
     fn may_lock() -> bool {
         let capabilities = u64::from_str_radix(&of_process("status", "CapEff:"), 16).unwrap();
         let limits = of_process("limits", "Max locked memory");
@@ -105,7 +109,10 @@ mod tests {
     fn memory_is_locked_wherever_the_kernel_allows_it() {
         let allowed = may_lock();
         let locked = lock_memory();
-        let held: u64 = of_process("status", "VmLck:").trim_end_matches(" kB").parse().unwrap();
+        let held: u64 = of_process("status", "VmLck:")
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap();
         match (allowed, &locked) {
             (true, Locked::All) => assert!(held > 0, "it says that memory is locked, and none is"),
             (false, Locked::Limited(_)) => assert_eq!(held, 0, "{locked}"),

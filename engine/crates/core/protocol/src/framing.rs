@@ -1,7 +1,8 @@
 //! The framing of both socket protocols: `length: u32 LE ‖ type: u8 ‖ payload`.
 //!
-//! The length counts type and payload and is compared with [`MAX_MESSAGE`] before a byte is allocated; a payload's buffer
-//! grows with what has really arrived, so a peer that only claims a long message costs nothing.
+//! The length counts type and payload and is compared with [`MAX_MESSAGE`] before a byte is
+//! allocated; a payload's buffer grows with what has really arrived, so a peer that only claims a
+//! long message costs nothing.
 
 use std::io::{self, Read};
 
@@ -52,7 +53,9 @@ impl Message {
 }
 
 /// Reads one message; `None` when the peer closed between two messages.
-pub async fn read_message<R: AsyncRead + Unpin>(reader: &mut R) -> Result<Option<Message>, WireError> {
+pub async fn read_message<R: AsyncRead + Unpin>(
+    reader: &mut R,
+) -> Result<Option<Message>, WireError> {
     read_message_up_to(reader, MAX_MESSAGE).await
 }
 
@@ -88,7 +91,10 @@ pub async fn read_message_up_to<R: AsyncRead + Unpin>(
 }
 
 /// As [`read_message_up_to`], blocking.
-pub fn read_message_blocking<R: Read>(reader: &mut R, limit: usize) -> Result<Option<Message>, WireError> {
+pub fn read_message_blocking<R: Read>(
+    reader: &mut R,
+    limit: usize,
+) -> Result<Option<Message>, WireError> {
     let mut head = Vec::with_capacity(4);
     reader.take(4).read_to_end(&mut head)?;
     let Ok(head) = <[u8; 4]>::try_from(head.as_slice()) else {
@@ -107,7 +113,10 @@ pub fn read_message_blocking<R: Read>(reader: &mut R, limit: usize) -> Result<Op
     }
     let mut body = Bytes::from(body);
     let kind = body.get_u8();
-    Ok(Some(Message { kind, payload: body }))
+    Ok(Some(Message {
+        kind,
+        payload: body,
+    }))
 }
 
 fn body_length(claimed: u32, limit: usize) -> Result<usize, WireError> {
@@ -122,9 +131,15 @@ fn body_length(claimed: u32, limit: usize) -> Result<usize, WireError> {
 }
 
 /// Appends a protobuf message to `out`.
-pub fn put_message<M: prost::Message>(out: &mut Vec<u8>, kind: u8, message: &M) -> Result<(), WireError> {
+pub fn put_message<M: prost::Message>(
+    out: &mut Vec<u8>,
+    kind: u8,
+    message: &M,
+) -> Result<(), WireError> {
     put_header(out, kind, message.encoded_len())?;
-    message.encode(out).map_err(|_| WireError::Malformed("outgoing"))
+    message
+        .encode(out)
+        .map_err(|_| WireError::Malformed("outgoing"))
 }
 
 /// Appends a message of raw bytes, given in parts.
@@ -136,8 +151,8 @@ pub fn put_raw(out: &mut Vec<u8>, kind: u8, parts: &[&[u8]]) -> Result<(), WireE
     Ok(())
 }
 
-/// Begins a message of raw bytes whose length is not known yet. What it is given back is for [`end_message`], after whatever
-/// was appended.
+/// Begins a message of raw bytes whose length is not known yet. What it is given back is for
+/// [`end_message`], after whatever was appended.
 pub fn begin_message(out: &mut Vec<u8>, kind: u8) -> usize {
     let start = out.len();
     out.put_u32_le(0);
@@ -145,8 +160,8 @@ pub fn begin_message(out: &mut Vec<u8>, kind: u8) -> usize {
     start
 }
 
-/// Fills in the length of the message that was begun at `start` and ends with `out`. It is the caller's to end it in time: one over
-/// the limit is refused by whoever reads it.
+/// Fills in the length of the message that was begun at `start` and ends with `out`. It is the
+/// caller's to end it in time: one over the limit is refused by whoever reads it.
 pub fn end_message(out: &mut [u8], start: usize) {
     let length = out.len().saturating_sub(start).saturating_sub(4);
     let length = u32::try_from(length).unwrap_or(u32::MAX);
@@ -185,7 +200,10 @@ mod tests {
         put_raw(&mut out, 10, &[]).unwrap();
         let messages = read_all(&out).await.unwrap();
         assert_eq!(messages.len(), 2);
-        assert_eq!((messages[0].kind, messages[0].payload.as_ref()), (9, &b"abc"[..]));
+        assert_eq!(
+            (messages[0].kind, messages[0].payload.as_ref()),
+            (9, &b"abc"[..])
+        );
         assert_eq!((messages[1].kind, messages[1].payload.len()), (10, 0));
     }
 
@@ -197,7 +215,10 @@ mod tests {
         out.extend_from_slice(b"de");
         end_message(&mut out, start);
         let messages = read_all(&out).await.unwrap();
-        assert_eq!((messages[1].kind, messages[1].payload.as_ref()), (10, &b"de"[..]));
+        assert_eq!(
+            (messages[1].kind, messages[1].payload.as_ref()),
+            (10, &b"de"[..])
+        );
     }
 
     #[tokio::test]
@@ -240,9 +261,15 @@ mod tests {
 
     #[tokio::test]
     async fn lengths_out_of_bounds_are_refused_before_the_payload() {
-        assert!(matches!(read_all(&[0, 0, 0, 0]).await, Err(WireError::Empty)));
+        assert!(matches!(
+            read_all(&[0, 0, 0, 0]).await,
+            Err(WireError::Empty)
+        ));
         let over = u32::try_from(MAX_MESSAGE + 1).unwrap().to_le_bytes();
         assert!(matches!(read_all(&over).await, Err(WireError::TooLong(_))));
-        assert!(matches!(read_all(&[255; 4]).await, Err(WireError::TooLong(_))));
+        assert!(matches!(
+            read_all(&[255; 4]).await,
+            Err(WireError::TooLong(_))
+        ));
     }
 }

@@ -1,9 +1,11 @@
 //! What the JVM, the engines and the owner's side say to each other.
 //!
-//! [`plan`] (the fragment IR) and [`wire`] (the messages) are generated from the texts in `proto/`, which give the meaning of
-//! every field; decoding bounds recursion (prost's limit of 100), and what a message *means* is checked where it is used.
-//! [`framing`] takes messages off a socket. [`evidence`] and [`release`] are what attestation and the release of keys look
-//! like on both sides: who makes and opens them is in `coffer-release`, who checks and sends them in `coffer-custody`.
+//! [`plan`] (the fragment IR) and [`wire`] (the messages) are generated from the texts in `proto/`,
+//! which give the meaning of every field; decoding bounds recursion (prost's limit of 100), and
+//! what a message *means* is checked where it is used. [`framing`] takes messages off a socket.
+//! [`evidence`] and [`release`] are what attestation and the release of keys look like on both
+//! sides: who makes and opens them is in `coffer-release`, who checks and sends them in
+//! `coffer-custody`.
 
 pub mod evidence;
 pub mod framing;
@@ -28,8 +30,9 @@ pub mod wire {
 /// The shortest padded message.
 const SHORTEST: usize = 128;
 
-/// A message encoded as long as a power of two (128 bytes at least) by a field that no message has, so that its length,
-/// once it is sealed, says little of counts, of literals and of error texts. It decodes as it did.
+/// A message encoded as long as a power of two (128 bytes at least) by a field that no message has,
+/// so that its length, once it is sealed, says little of counts, of literals and of error texts. It
+/// decodes as it did.
 pub fn padded(message: &impl prost::Message) -> Vec<u8> {
     padded_bytes(message.encode_to_vec())
 }

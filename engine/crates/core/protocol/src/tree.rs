@@ -15,6 +15,11 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Union(op)) => op.children.iter().collect(),
-        Some(Op::Join(op)) => op.left.as_deref().into_iter().chain(op.right.as_deref()).collect(),
+        Some(Op::Join(op)) => op
+            .left
+            .as_deref()
+            .into_iter()
+            .chain(op.right.as_deref())
+            .collect(),
     }
 }

@@ -1,6 +1,8 @@
-//! CHAR(n) and VARCHAR(n): strings to whoever stores them, but for these rules of Spark's. Characters are code points.
+//! CHAR(n) and VARCHAR(n): strings to whoever stores them, but for these rules of Spark's.
+//! Characters are code points.
 //!
-//! Schemes show whether stored values are equal, so a CHAR has one stored value for all spellings of it: padded.
+//! Schemes show whether stored values are equal, so a CHAR has one stored value for all spellings
+//! of it: padded.
 
 use std::borrow::Cow;
 
@@ -16,7 +18,8 @@ pub fn padded(text: &str, length: usize) -> Cow<'_, str> {
     Cow::Owned(whole)
 }
 
-/// What a column of VARCHAR(`limit`) stores: the text, without as many of its last spaces as are too many. None: it is too long.
+/// What a column of VARCHAR(`limit`) stores: the text, without as many of its last spaces as are
+/// too many. None: it is too long.
 pub fn limited(text: &str, limit: usize) -> Option<&str> {
     // A character has at least one byte.
     let surplus = match text.len() <= limit {

@@ -1,14 +1,15 @@
 //! Canonical bytes of values: equal values have equal bytes, on every machine.
 //!
-//! Numbers are big-endian two's complement of their type's width (booleans 1 byte; decimals 8 bytes up to 18 digits, else
-//! 16, of the unscaled value); floats are IEEE 754 with −0.0 as 0.0 and every NaN as the one quiet NaN; strings and binary
-//! are their bytes.
+//! Numbers are big-endian two's complement of their type's width (booleans 1 byte; decimals 8 bytes
+//! up to 18 digits, else 16, of the unscaled value); floats are IEEE 754 with −0.0 as 0.0 and every
+//! NaN as the one quiet NaN; strings and binary are their bytes.
 
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Decimal128Array, PrimitiveArray, StringArray,
-    TimestampMicrosecondArray, builder::BooleanBufferBuilder, cast::AsArray, types,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, Decimal128Array,
+    PrimitiveArray, StringArray, TimestampMicrosecondArray, builder::BooleanBufferBuilder,
+    cast::AsArray, types,
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
@@ -37,7 +38,10 @@ pub(crate) fn encode<'a>(
     Ok(match data_type {
         DataType::Boolean => {
             let array = column.as_boolean();
-            let bytes = array.iter().map(|value| u8::from(value == Some(true))).collect();
+            let bytes = array
+                .iter()
+                .map(|value| u8::from(value == Some(true)))
+                .collect();
             Cells::Fixed { width: 1, bytes }
         }
         DataType::Int8 => fixed::<types::Int8Type, 1>(column, i8::to_be_bytes),
@@ -48,8 +52,12 @@ pub(crate) fn encode<'a>(
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
             fixed::<types::TimestampMicrosecondType, 8>(column, i64::to_be_bytes)
         }
-        DataType::Float32 => fixed::<types::Float32Type, 4>(column, |v| canonical_f32(v).to_be_bytes()),
-        DataType::Float64 => fixed::<types::Float64Type, 8>(column, |v| canonical_f64(v).to_be_bytes()),
+        DataType::Float32 => {
+            fixed::<types::Float32Type, 4>(column, |v| canonical_f32(v).to_be_bytes())
+        }
+        DataType::Float64 => {
+            fixed::<types::Float64Type, 8>(column, |v| canonical_f64(v).to_be_bytes())
+        }
         DataType::Decimal128(digits, _) if *digits <= DIGITS_OF_8_BYTES => short_decimals(column)?,
         DataType::Decimal128(..) => fixed::<types::Decimal128Type, 16>(column, i128::to_be_bytes),
         DataType::Utf8 => {
@@ -71,12 +79,17 @@ pub(crate) fn encode<'a>(
 }
 
 /// How wide the values of a type are; none for strings and binary.
-pub(crate) fn width(scheme: &'static str, data_type: &DataType) -> Result<Option<usize>, SchemeError> {
+pub(crate) fn width(
+    scheme: &'static str,
+    data_type: &DataType,
+) -> Result<Option<usize>, SchemeError> {
     Ok(match data_type {
         DataType::Boolean | DataType::Int8 => Some(1),
         DataType::Int16 => Some(2),
         DataType::Int32 | DataType::Date32 | DataType::Float32 => Some(4),
-        DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Float64 => Some(8),
+        DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Float64 => {
+            Some(8)
+        }
         DataType::Decimal128(digits, _) if *digits <= DIGITS_OF_8_BYTES => Some(8),
         DataType::Decimal128(..) => Some(16),
         DataType::Utf8 | DataType::Binary => None,
@@ -97,21 +110,51 @@ pub(crate) fn decode_fixed(
             bytes.iter().for_each(|byte| bits.append(*byte != 0));
             Arc::new(BooleanArray::new(bits.finish(), nulls))
         }
-        DataType::Int8 => Arc::new(unfixed::<types::Int8Type, 1>(bytes, nulls, i8::from_be_bytes)),
-        DataType::Int16 => Arc::new(unfixed::<types::Int16Type, 2>(bytes, nulls, i16::from_be_bytes)),
-        DataType::Int32 => Arc::new(unfixed::<types::Int32Type, 4>(bytes, nulls, i32::from_be_bytes)),
-        DataType::Int64 => Arc::new(unfixed::<types::Int64Type, 8>(bytes, nulls, i64::from_be_bytes)),
-        DataType::Date32 => Arc::new(unfixed::<types::Date32Type, 4>(bytes, nulls, i32::from_be_bytes)),
+        DataType::Int8 => Arc::new(unfixed::<types::Int8Type, 1>(
+            bytes,
+            nulls,
+            i8::from_be_bytes,
+        )),
+        DataType::Int16 => Arc::new(unfixed::<types::Int16Type, 2>(
+            bytes,
+            nulls,
+            i16::from_be_bytes,
+        )),
+        DataType::Int32 => Arc::new(unfixed::<types::Int32Type, 4>(
+            bytes,
+            nulls,
+            i32::from_be_bytes,
+        )),
+        DataType::Int64 => Arc::new(unfixed::<types::Int64Type, 8>(
+            bytes,
+            nulls,
+            i64::from_be_bytes,
+        )),
+        DataType::Date32 => Arc::new(unfixed::<types::Date32Type, 4>(
+            bytes,
+            nulls,
+            i32::from_be_bytes,
+        )),
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             let array: TimestampMicrosecondArray =
                 unfixed::<types::TimestampMicrosecondType, 8>(bytes, nulls, i64::from_be_bytes);
             Arc::new(array.with_timezone_opt(zone.clone()))
         }
-        DataType::Float32 => Arc::new(unfixed::<types::Float32Type, 4>(bytes, nulls, f32::from_be_bytes)),
-        DataType::Float64 => Arc::new(unfixed::<types::Float64Type, 8>(bytes, nulls, f64::from_be_bytes)),
+        DataType::Float32 => Arc::new(unfixed::<types::Float32Type, 4>(
+            bytes,
+            nulls,
+            f32::from_be_bytes,
+        )),
+        DataType::Float64 => Arc::new(unfixed::<types::Float64Type, 8>(
+            bytes,
+            nulls,
+            f64::from_be_bytes,
+        )),
         DataType::Decimal128(digits, scale) => {
             let array = if *digits <= DIGITS_OF_8_BYTES {
-                unfixed::<types::Decimal128Type, 8>(bytes, nulls, |b| i128::from(i64::from_be_bytes(b)))
+                unfixed::<types::Decimal128Type, 8>(bytes, nulls, |b| {
+                    i128::from(i64::from_be_bytes(b))
+                })
             } else {
                 unfixed::<types::Decimal128Type, 16>(bytes, nulls, i128::from_be_bytes)
             };
@@ -147,7 +190,11 @@ pub(crate) fn binary(
     data: Vec<u8>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef, SchemeError> {
-    Ok(Arc::new(binary_of(offsets(lengths)?, Buffer::from_vec(data), nulls)?))
+    Ok(Arc::new(binary_of(
+        offsets(lengths)?,
+        Buffer::from_vec(data),
+        nulls,
+    )?))
 }
 
 fn binary_of(
@@ -155,7 +202,8 @@ fn binary_of(
     values: Buffer,
     nulls: Option<NullBuffer>,
 ) -> Result<BinaryArray, SchemeError> {
-    BinaryArray::try_new(offsets, values, nulls).map_err(|_| SchemeError::Internal("a binary column"))
+    BinaryArray::try_new(offsets, values, nulls)
+        .map_err(|_| SchemeError::Internal("a binary column"))
 }
 
 fn offsets(lengths: impl IntoIterator<Item = usize>) -> Result<OffsetBuffer<i32>, SchemeError> {
@@ -167,7 +215,9 @@ fn offsets(lengths: impl IntoIterator<Item = usize>) -> Result<OffsetBuffer<i32>
         end = i32::try_from(length)
             .ok()
             .and_then(|length| end.checked_add(length))
-            .ok_or(SchemeError::Malformed("a batch of more than 2 GiB in one column"))?;
+            .ok_or(SchemeError::Malformed(
+                "a batch of more than 2 GiB in one column",
+            ))?;
         offsets.push(end);
     }
     Ok(OffsetBuffer::new(ScalarBuffer::from(offsets)))
@@ -179,18 +229,26 @@ pub(crate) fn values<'a>(offsets: &'a [i32], data: &'a [u8]) -> impl Iterator<It
     offsets
         .iter()
         .zip(offsets.iter().skip(1))
-        .map(move |(start, end)| data.get(positions(start)..positions(end)).unwrap_or_default())
+        .map(move |(start, end)| {
+            data.get(positions(start)..positions(end))
+                .unwrap_or_default()
+        })
 }
 
 /// All of those values, one behind the other.
 pub(crate) fn span<'a>(offsets: &[i32], data: &'a [u8]) -> &'a [u8] {
-    let positions = |offset: Option<&i32>| offset.and_then(|o| usize::try_from(*o).ok()).unwrap_or(0);
+    let positions =
+        |offset: Option<&i32>| offset.and_then(|o| usize::try_from(*o).ok()).unwrap_or(0);
     data.get(positions(offsets.first())..positions(offsets.last()))
         .unwrap_or_default()
 }
 
 /// A decimal column; its values must have no more digits than the type.
-pub(crate) fn decimals(array: Decimal128Array, digits: u8, scale: i8) -> Result<Decimal128Array, SchemeError> {
+pub(crate) fn decimals(
+    array: Decimal128Array,
+    digits: u8,
+    scale: i8,
+) -> Result<Decimal128Array, SchemeError> {
     let array = array
         .with_precision_and_scale(digits, scale)
         .map_err(|_| SchemeError::Internal("a decimal type"))?;
@@ -233,13 +291,19 @@ fn fixed<'a, T: ArrowPrimitiveType, const W: usize>(
     let array = column.as_primitive::<T>();
     let mut out = Vec::with_capacity(array.len().saturating_mul(W));
     match array.nulls() {
-        None => array.values().iter().for_each(|v| out.extend_from_slice(&bytes(*v))),
+        None => array
+            .values()
+            .iter()
+            .for_each(|v| out.extend_from_slice(&bytes(*v))),
         // What lies under a NULL is not the value's business, and must not reach a ciphertext.
         Some(_) => array
             .iter()
             .for_each(|v| out.extend_from_slice(&v.map_or([0; W], &bytes))),
     }
-    Cells::Fixed { width: W, bytes: out }
+    Cells::Fixed {
+        width: W,
+        bytes: out,
+    }
 }
 
 fn short_decimals<'a>(column: &dyn Array) -> Result<Cells<'a>, SchemeError> {
@@ -265,6 +329,11 @@ fn unfixed<T: ArrowPrimitiveType, const W: usize>(
     nulls: Option<NullBuffer>,
     value: impl Fn([u8; W]) -> T::Native,
 ) -> PrimitiveArray<T> {
-    let values: Vec<T::Native> = bytes.as_chunks::<W>().0.iter().map(|chunk| value(*chunk)).collect();
+    let values: Vec<T::Native> = bytes
+        .as_chunks::<W>()
+        .0
+        .iter()
+        .map(|chunk| value(*chunk))
+        .collect();
     PrimitiveArray::new(ScalarBuffer::from(values), nulls)
 }

@@ -1,7 +1,9 @@
-//! `det`: AES-SIV (RFC 5297) under a key of 2 × 256 bits, the link group and the type as associated data.
+//! `det`: AES-SIV (RFC 5297) under a key of 2 × 256 bits, the link group and the type as associated
+//! data.
 //!
-//! Equal values of a link group have equal ciphertexts, and nothing else shows but lengths. Every value is authenticated:
-//! it cannot be altered, nor moved to another link group or type. It can be moved to another row.
+//! Equal values of a link group have equal ciphertexts, and nothing else shows but lengths. Every
+//! value is authenticated: it cannot be altered, nor moved to another link group or type. It can be
+//! moved to another row.
 
 use arrow_array::{Array, ArrayRef, cast::AsArray};
 use arrow_schema::DataType;
@@ -35,8 +37,9 @@ impl Det {
         })
     }
 
-    /// Whether values of two types can be compared when their columns are linked: decimals of one scale and width, or
-    /// one and the same type. A policy that links other columns must be refused, since nothing would ever match.
+    /// Whether values of two types can be compared when their columns are linked: decimals of one
+    /// scale and width, or one and the same type. A policy that links other columns must be
+    /// refused, since nothing would ever match.
     pub fn comparable(left: &DataType, right: &DataType) -> bool {
         encoding(left) == encoding(right)
     }
@@ -62,7 +65,11 @@ impl Scheme for Det {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         let cells = codec::encode(NAME, column, &self.data_type)?;
         let nulls = column.nulls();
         let valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
@@ -99,7 +106,11 @@ impl Scheme for Det {
         codec::binary(lengths, out, nulls.cloned())
     }
 
-    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Binary)?;
         let array = stored.as_binary::<i32>();
         let Some(width) = self.width else {
@@ -114,12 +125,19 @@ impl Scheme for Det {
                 }
                 lengths.push(out.len().saturating_sub(start));
             }
-            return codec::decode_variable(NAME, &self.data_type, lengths, out, array.nulls().cloned());
+            return codec::decode_variable(
+                NAME,
+                &self.data_type,
+                lengths,
+                out,
+                array.nulls().cloned(),
+            );
         };
         let mut out = Vec::with_capacity(array.len().saturating_mul(width));
         let sealed_len = SIV_LEN.saturating_add(width);
         if width < SIV_LEN && array.null_count() == 0 {
-            // All values of one length lie one behind the other; one of another length is not authentic.
+            // All values of one length lie one behind the other; one of another length is not
+            // authentic.
             let values = || codec::values(array.value_offsets(), array.value_data());
             if let Some(row) = values().position(|value| value.len() != sealed_len) {
                 return Err(SchemeError::Unauthentic { row });
@@ -185,7 +203,9 @@ mod tests {
         let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
         for row in [0, 511, 512, 1_999] {
             let altered = testing::flip(&stored, row, 150);
-            let error = scheme.decrypt(&altered, RowPositions::Anywhere).unwrap_err();
+            let error = scheme
+                .decrypt(&altered, RowPositions::Anywhere)
+                .unwrap_err();
             assert!(
                 matches!(error, SchemeError::Unauthentic { row: found } if found == row),
                 "{error}"
@@ -205,12 +225,21 @@ mod tests {
                 .is_err()
         );
         let zoned = DataType::Timestamp(arrow_schema::TimeUnit::Microsecond, None);
-        assert!(det(zoned, "a").decrypt(&stored, RowPositions::Anywhere).is_err());
+        assert!(
+            det(zoned, "a")
+                .decrypt(&stored, RowPositions::Anywhere)
+                .is_err()
+        );
         let other = Det::new(
             &SchemeKey::from_bytes(&[8; 32]),
             &ColumnSpec::new(DataType::Int64).in_link_group("a"),
         );
-        assert!(other.unwrap().decrypt(&stored, RowPositions::Anywhere).is_err());
+        assert!(
+            other
+                .unwrap()
+                .decrypt(&stored, RowPositions::Anywhere)
+                .is_err()
+        );
     }
 
     #[test]

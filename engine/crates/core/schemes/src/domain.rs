@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, cast::AsArray, types};
+use arrow_array::{
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, cast::AsArray, types,
+};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::scheme::check_type;
 use crate::{ColumnSpec, SchemeError, Side, codec};
 
-/// The values that a column may hold, by the policy: from `min` to `max`, both included, counted in the column's units
-/// (unscaled decimals, days, microseconds).
+/// The values that a column may hold, by the policy: from `min` to `max`, both included, counted in
+/// the column's units (unscaled decimals, days, microseconds).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Domain {
     min: i128,
@@ -44,7 +46,9 @@ impl Domain {
             DataType::Int8 => of(i64::from(i8::MIN), i64::from(i8::MAX)),
             DataType::Int16 => of(i64::from(i16::MIN), i64::from(i16::MAX)),
             DataType::Int32 | DataType::Date32 => of(i64::from(i32::MIN), i64::from(i32::MAX)),
-            DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond, _) => of(i64::MIN, i64::MAX),
+            DataType::Int64 | DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                of(i64::MIN, i64::MAX)
+            }
             DataType::Decimal128(digits, _) => {
                 let max = 10_i128.checked_pow(u32::from(*digits))?.checked_sub(1)?;
                 Self { min: -max, max }
@@ -69,7 +73,8 @@ impl Domain {
     }
 }
 
-/// How a column's values become ordinals in `0..size`, and back: for schemes that are made of numbers, here and in other crates.
+/// How a column's values become ordinals in `0..size`, and back: for schemes that are made of
+/// numbers, here and in other crates.
 pub struct Ordinals {
     data_type: DataType,
     min: i128,
@@ -92,7 +97,9 @@ impl Ordinals {
         if let Some(whole) = Domain::of_type(&data_type) {
             let domain = column.domain.unwrap_or(whole);
             if domain.min < whole.min || domain.max > whole.max {
-                return Err(refuse("the policy's domain has values that the type has not"));
+                return Err(refuse(
+                    "the policy's domain has values that the type has not",
+                ));
             }
             return Ok(Self {
                 data_type,
@@ -102,7 +109,9 @@ impl Ordinals {
             });
         }
         if column.domain.is_some() {
-            return Err(refuse("only integers, decimals, dates and timestamps have a domain"));
+            return Err(refuse(
+                "only integers, decimals, dates and timestamps have a domain",
+            ));
         }
         let (size, prefix) = match data_type {
             DataType::Float32 => (1 << 32, None),
@@ -111,7 +120,8 @@ impl Ordinals {
                 if !(1..=Self::LONGEST_PREFIX).contains(&column.prefix) {
                     return Err(refuse("a prefix has 1 to 15 bytes"));
                 }
-                let digits = u32::try_from(column.prefix).map_err(|_| refuse("a prefix has 1 to 15 bytes"))?;
+                let digits = u32::try_from(column.prefix)
+                    .map_err(|_| refuse("a prefix has 1 to 15 bytes"))?;
                 (257_u128.pow(digits), Some(column.prefix))
             }
             _ => return Err(codec::unsupported(scheme, &data_type)),
@@ -161,17 +171,29 @@ impl Ordinals {
             DataType::Int32 => self.primitive::<types::Int32Type>(column, i128::from),
             DataType::Int64 => self.primitive::<types::Int64Type>(column, i128::from),
             DataType::Date32 => self.primitive::<types::Date32Type>(column, i128::from),
-            DataType::Timestamp(..) => self.primitive::<types::TimestampMicrosecondType>(column, i128::from),
+            DataType::Timestamp(..) => {
+                self.primitive::<types::TimestampMicrosecondType>(column, i128::from)
+            }
             DataType::Decimal128(..) => self.primitive::<types::Decimal128Type>(column, |v| v),
-            DataType::Float32 => self.primitive::<types::Float32Type>(column, |v| i128::from(ordered_f32(v))),
-            DataType::Float64 => self.primitive::<types::Float64Type>(column, |v| i128::from(ordered_f64(v))),
-            DataType::Utf8 => Ok(self.texts(column.as_string::<i32>().iter().map(|v| v.map(str::as_bytes)))),
+            DataType::Float32 => {
+                self.primitive::<types::Float32Type>(column, |v| i128::from(ordered_f32(v)))
+            }
+            DataType::Float64 => {
+                self.primitive::<types::Float64Type>(column, |v| i128::from(ordered_f64(v)))
+            }
+            DataType::Utf8 => Ok(self.texts(
+                column
+                    .as_string::<i32>()
+                    .iter()
+                    .map(|v| v.map(str::as_bytes)),
+            )),
             DataType::Binary => Ok(self.texts(column.as_binary::<i32>().iter())),
             _ => Err(SchemeError::Internal("a type without ordinals")),
         }
     }
 
-    /// The column of these ordinals, which are all smaller than the size. Prefixes do not come back.
+    /// The column of these ordinals, which are all smaller than the size. Prefixes do not come
+    /// back.
     pub fn restore(
         &self,
         ordinals: impl Iterator<Item = u128>,
@@ -189,15 +211,18 @@ impl Ordinals {
                     .collect::<Result<_, SchemeError>>()?;
                 Arc::new(BooleanArray::new(bits.into(), n))
             }
-            DataType::Int8 => collect::<types::Int8Type>(ordinals, n, |o| i8::try_from(value(o)?).map_err(|_| bad()))?,
-            DataType::Int16 => {
-                collect::<types::Int16Type>(ordinals, n, |o| i16::try_from(value(o)?).map_err(|_| bad()))?
-            }
+            DataType::Int8 => collect::<types::Int8Type>(ordinals, n, |o| {
+                i8::try_from(value(o)?).map_err(|_| bad())
+            })?,
+            DataType::Int16 => collect::<types::Int16Type>(ordinals, n, |o| {
+                i16::try_from(value(o)?).map_err(|_| bad())
+            })?,
             DataType::Int32 => collect::<types::Int32Type>(ordinals, n, narrower)?,
             DataType::Int64 => collect::<types::Int64Type>(ordinals, n, narrow)?,
             DataType::Date32 => collect::<types::Date32Type>(ordinals, n, narrower)?,
             DataType::Timestamp(_, zone) => {
-                let array = collect_primitive::<types::TimestampMicrosecondType>(ordinals, n, narrow)?;
+                let array =
+                    collect_primitive::<types::TimestampMicrosecondType>(ordinals, n, narrow)?;
                 Arc::new(array.with_timezone_opt(zone.clone()))
             }
             DataType::Decimal128(digits, scale) => {
@@ -205,10 +230,14 @@ impl Ordinals {
                 Arc::new(codec::decimals(array, *digits, *scale)?)
             }
             DataType::Float32 => collect::<types::Float32Type>(ordinals, n, |o| {
-                Ok(f32::from_bits(unordered_u32(u32::try_from(o).map_err(|_| bad())?)))
+                Ok(f32::from_bits(unordered_u32(
+                    u32::try_from(o).map_err(|_| bad())?,
+                )))
             })?,
             DataType::Float64 => collect::<types::Float64Type>(ordinals, n, |o| {
-                Ok(f64::from_bits(unordered_u64(u64::try_from(o).map_err(|_| bad())?)))
+                Ok(f64::from_bits(unordered_u64(
+                    u64::try_from(o).map_err(|_| bad())?,
+                )))
             })?,
             _ => return Err(SchemeError::Internal("a prefix is no value")),
         })
@@ -235,17 +264,23 @@ impl Ordinals {
 
     fn ordinal(&self, row: usize, value: i128) -> Result<u128, SchemeError> {
         if value < self.min {
-            return Err(SchemeError::OutsideDomain { row, side: Side::Below });
+            return Err(SchemeError::OutsideDomain {
+                row,
+                side: Side::Below,
+            });
         }
         let ordinal = value.abs_diff(self.min);
         if ordinal >= self.size {
-            return Err(SchemeError::OutsideDomain { row, side: Side::Above });
+            return Err(SchemeError::OutsideDomain {
+                row,
+                side: Side::Above,
+            });
         }
         Ok(ordinal)
     }
 
-    /// The prefix as a number in base 257, where the digit 0 says that the value has ended: shorter values come first,
-    /// as in Spark's order of bytes.
+    /// The prefix as a number in base 257, where the digit 0 says that the value has ended: shorter
+    /// values come first, as in Spark's order of bytes.
     fn texts<'a>(&self, values: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<u128> {
         let digits = self.prefix.unwrap_or(0);
         values
@@ -257,7 +292,9 @@ impl Ordinals {
                 bytes
                     .chain(std::iter::repeat(0))
                     .take(digits)
-                    .fold(0_u128, |number, digit| number.wrapping_mul(257).wrapping_add(digit))
+                    .fold(0_u128, |number, digit| {
+                        number.wrapping_mul(257).wrapping_add(digit)
+                    })
             })
             .collect()
     }
@@ -283,12 +320,20 @@ fn collect_primitive<T: ArrowPrimitiveType>(
 /// Bits of a float, arranged so that their order is Spark's: −∞ … −0.0 = 0.0 … ∞, NaN.
 fn ordered_f32(value: f32) -> u32 {
     let bits = codec::canonical_f32(value).to_bits();
-    if bits >> 31 == 1 { !bits } else { bits | (1 << 31) }
+    if bits >> 31 == 1 {
+        !bits
+    } else {
+        bits | (1 << 31)
+    }
 }
 
 fn ordered_f64(value: f64) -> u64 {
     let bits = codec::canonical_f64(value).to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
+    if bits >> 63 == 1 {
+        !bits
+    } else {
+        bits | (1 << 63)
+    }
 }
 
 fn unordered_u32(ordered: u32) -> u32 {

@@ -51,7 +51,8 @@ pub enum SchemeError {
         right: usize,
     },
     /// A value outside the column's domain. It is never clamped.
-    #[error("row {row}: the value lies {} the column's domain", match side { Side::Below => "below", Side::Above => "above" })]
+    #[error("row {row}: the value lies {} the column's domain",
+        match side { Side::Below => "below", Side::Above => "above" })]
     OutsideDomain {
         /// Row of the array.
         row: usize,
@@ -65,7 +66,10 @@ pub enum SchemeError {
         row: usize,
     },
     /// Stored without what it would take to get the value back.
-    #[error("{scheme} stores a prefix only, so the column must be opened from another of its protections")]
+    #[error(
+        "{scheme} stores a prefix only, so the column must be opened from another of its \
+            protections"
+    )]
     NotReversible {
         /// The scheme's name.
         scheme: &'static str,
@@ -78,7 +82,8 @@ pub enum SchemeError {
     },
     /// A sum that could wrap around: refused rather than wrong.
     #[error(
-        "a sum of {rows} rows could overflow: this column's domain allows {most}; name a narrower domain in the policy"
+        "a sum of {rows} rows could overflow: this column's domain allows {most}; name a narrower \
+            domain in the policy"
     )]
     SumTooLong {
         /// Rows in the file or the sum.

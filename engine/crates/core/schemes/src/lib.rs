@@ -1,11 +1,14 @@
-//! The protections of a column: one module for each scheme, behind one trait, over whole Arrow columns.
+//! The protections of a column: one module for each scheme, behind one trait, over whole Arrow
+//! columns.
 //!
-//! What each of them shows to whoever holds the files, what it allows without a key and what it costs is in one place,
+//! What each of them shows to whoever holds the files, what it allows without a key and what it
+//! costs is in one place,
 //! [`table`]: a new scheme is a module and a row there.
 //!
-//! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and says with a [`RowPositions`] where
-//! rows lie for the schemes that need it. NULL stays NULL in every stored column, and
-//! the host sees it. docs/reference/schemes.md says what each scheme is worth.
+//! No I/O and no key management here: a caller brings a [`SchemeKey`] and a [`ColumnSpec`], and
+//! says with a [`RowPositions`] where rows lie for the schemes that need it. NULL stays NULL in
+//! every stored column, and the host sees it. docs/reference/schemes.md says what each scheme is
+//! worth.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),

@@ -1,13 +1,15 @@
-//! `ore`: the order-revealing encryption of Chenette, Lewi, Weis and Wu, "Practical Order-Revealing Encryption with Limited
-//! Leakage" (FSE 2016, section 3): two ciphertexts show which is greater and the first bit in which their values differ,
-//! and nothing else.
+//! `ore`: the order-revealing encryption of Chenette, Lewi, Weis and Wu, "Practical Order-Revealing
+//! Encryption with Limited Leakage" (FSE 2016, section 3): two ciphertexts show which is greater
+//! and the first bit in which their values differ, and nothing else.
 //!
-//! Bit i of a value becomes u_i = F(k, (i, bits before i)) + bit (mod 3), written in two bits, first bit first. F takes
-//! sixteen bytes of AES for four bits of the value: those under one 4-bit-aligned prefix share a block, whose 128 bits,
-//! read as a fraction in base 3, are fifteen digits, one for each node of the little tree under that prefix (the digits'
-//! bias is below 2^-60).
+//! Bit i of a value becomes u_i = F(k, (i, bits before i)) + bit (mod 3), written in two bits,
+//! first bit first. F takes sixteen bytes of AES for four bits of the value: those under one
+//! 4-bit-aligned prefix share a block, whose 128 bits, read as a fraction in base 3, are fifteen
+//! digits, one for each node of the little tree under that prefix (the digits' bias is below
+//! 2^-60).
 //!
-//! Values are not authenticated; opening checks that each digit is one of the two that the key allows.
+//! Values are not authenticated; opening checks that each digit is one of the two that the key
+//! allows.
 
 use std::cmp::Ordering;
 
@@ -36,7 +38,8 @@ impl Ore {
     /// With the key of the column's link group.
     pub fn new(key: &SchemeKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
         let ordinals = Ordinals::new(NAME, column)?;
-        let groups = usize::try_from(ordinals.bits().div_ceil(4)).map_err(|_| SchemeError::Internal("bits"))?;
+        let groups = usize::try_from(ordinals.bits().div_ceil(4))
+            .map_err(|_| SchemeError::Internal("bits"))?;
         let secret = key.root(NAME)?.derive("prf", &[])?;
         Ok(Self {
             ordinals,
@@ -51,7 +54,12 @@ impl Ore {
     }
 
     /// The fractions that the prefixes of four-bit group `group` select.
-    fn fractions(&self, values: &[u128], group: usize, blocks: &mut Vec<u8>) -> Result<(), SchemeError> {
+    fn fractions(
+        &self,
+        values: &[u128],
+        group: usize,
+        blocks: &mut Vec<u8>,
+    ) -> Result<(), SchemeError> {
         blocks.clear();
         let shift = self.shift(group)?.saturating_add(4);
         // A one bit in front makes prefixes of all lengths different numbers.
@@ -84,7 +92,11 @@ impl Scheme for Ore {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         let values = self.ordinals.of(column)?;
         let mut out = vec![0_u8; values.len().saturating_mul(self.groups)];
         let mut blocks = Vec::with_capacity(BATCH.saturating_mul(BLOCK));
@@ -96,15 +108,22 @@ impl Scheme for Ore {
                 self.fractions(values, group, &mut blocks)?;
                 let shift = self.shift(group)?;
                 let bytes = out.iter_mut().skip(group).step_by(self.groups);
-                for ((value, block), byte) in values.iter().zip(blocks.as_chunks::<BLOCK>().0).zip(bytes) {
-                    *byte = encrypt_group(u128::from_be_bytes(*block), value.wrapping_shr(shift) & 15);
+                for ((value, block), byte) in
+                    values.iter().zip(blocks.as_chunks::<BLOCK>().0).zip(bytes)
+                {
+                    *byte =
+                        encrypt_group(u128::from_be_bytes(*block), value.wrapping_shr(shift) & 15);
                 }
             }
         }
         with_nulls(self.groups, out, column)
     }
 
-    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         if !self.ordinals.exact() {
             return Err(SchemeError::NotReversible { scheme: NAME });
         }
@@ -120,7 +139,9 @@ impl Scheme for Ore {
                 self.fractions(&values, group, &mut blocks)?;
                 let shift = self.shift(group)?;
                 let blocks = blocks.as_chunks::<BLOCK>().0;
-                for (row, ((value, block), sealed)) in values.iter_mut().zip(blocks).zip(rows.iter()).enumerate() {
+                for (row, ((value, block), sealed)) in
+                    values.iter_mut().zip(blocks).zip(rows.iter()).enumerate()
+                {
                     let Some(sealed) = sealed else { continue };
                     let byte = sealed.get(group).filter(|_| sealed.len() == self.groups);
                     match byte.and_then(|byte| decrypt_group(u128::from_be_bytes(*block), *byte)) {
@@ -129,7 +150,11 @@ impl Scheme for Ore {
                     }
                 }
             }
-            bad = bad.or_else(|| values.iter().position(|value| *value >= self.ordinals.size()));
+            bad = bad.or_else(|| {
+                values
+                    .iter()
+                    .position(|value| *value >= self.ordinals.size())
+            });
             if let Some(bad) = bad {
                 return Err(SchemeError::Unauthentic {
                     row: first.saturating_add(bad),
@@ -137,11 +162,13 @@ impl Scheme for Ore {
             }
             ordinals.append(&mut values);
         }
-        self.ordinals.restore(ordinals.into_iter(), array.nulls().cloned())
+        self.ordinals
+            .restore(ordinals.into_iter(), array.nulls().cloned())
     }
 }
 
-/// Compares two ciphertexts of one column: `None` if they are not of one length, or not ciphertexts.
+/// Compares two ciphertexts of one column: `None` if they are not of one length, or not
+/// ciphertexts.
 ///
 /// Where they first differ, the value with the one bit has the next digit modulo 3.
 pub fn compare(left: &[u8], right: &[u8]) -> Option<Ordering> {
@@ -160,8 +187,9 @@ pub fn compare(left: &[u8], right: &[u8]) -> Option<Ordering> {
     }
 }
 
-/// The index (from 0, the most significant first) of the first bit in which the values of two ciphertexts differ; none if
-/// they are equal. It is what the scheme leaks, for tests and for saying so.
+/// The index (from 0, the most significant first) of the first bit in which the values of two
+/// ciphertexts differ; none if they are equal. It is what the scheme leaks, for tests and for
+/// saying so.
 pub fn first_differing_bit(left: &[u8], right: &[u8]) -> Option<usize> {
     let positions = left.iter().zip(right).position(|(l, r)| l != r)?;
     let byte = left.get(positions)? ^ right.get(positions)?;
@@ -169,8 +197,12 @@ pub fn first_differing_bit(left: &[u8], right: &[u8]) -> Option<usize> {
     positions.checked_mul(4)?.checked_add(within)
 }
 
-/// Compares two columns row by row: `None` where one is NULL. The error names the row of what is no ciphertext.
-pub fn compare_columns(left: &BinaryArray, right: &BinaryArray) -> Result<Vec<Option<Ordering>>, SchemeError> {
+/// Compares two columns row by row: `None` where one is NULL. The error names the row of what is no
+/// ciphertext.
+pub fn compare_columns(
+    left: &BinaryArray,
+    right: &BinaryArray,
+) -> Result<Vec<Option<Ordering>>, SchemeError> {
     if left.len() != right.len() {
         return Err(SchemeError::WrongLength {
             left: left.len(),
@@ -181,14 +213,19 @@ pub fn compare_columns(left: &BinaryArray, right: &BinaryArray) -> Result<Vec<Op
         .zip(right)
         .enumerate()
         .map(|(row, pair)| match pair {
-            (Some(left), Some(right)) => compare(left, right).map(Some).ok_or(SchemeError::Unauthentic { row }),
+            (Some(left), Some(right)) => compare(left, right)
+                .map(Some)
+                .ok_or(SchemeError::Unauthentic { row }),
             _ => Ok(None),
         })
         .collect()
 }
 
 /// Compares a column with one ciphertext, as [`compare_columns`].
-pub fn compare_with(left: &BinaryArray, right: &[u8]) -> Result<Vec<Option<Ordering>>, SchemeError> {
+pub fn compare_with(
+    left: &BinaryArray,
+    right: &[u8],
+) -> Result<Vec<Option<Ordering>>, SchemeError> {
     left.iter()
         .enumerate()
         .map(|(row, left)| {
@@ -285,7 +322,10 @@ mod tests {
 
     #[test]
     fn every_type_comes_back() {
-        for column in testing::integer_columns().iter().chain(&testing::float_columns()) {
+        for column in testing::integer_columns()
+            .iter()
+            .chain(&testing::float_columns())
+        {
             testing::round_trip(
                 &ore(&ColumnSpec::new(column.data_type().clone())),
                 column,
@@ -306,7 +346,11 @@ mod tests {
         let scheme = ore(&ColumnSpec::new(DataType::Int64));
         let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..64));
         let stored = scheme.encrypt(&column, RowPositions::Anywhere).unwrap();
-        let other = Ore::new(&SchemeKey::from_bytes(&[8; 32]), &ColumnSpec::new(DataType::Int64)).unwrap();
+        let other = Ore::new(
+            &SchemeKey::from_bytes(&[8; 32]),
+            &ColumnSpec::new(DataType::Int64),
+        )
+        .unwrap();
         assert!(matches!(
             other.decrypt(&stored, RowPositions::Anywhere),
             Err(SchemeError::Unauthentic { .. })
@@ -326,8 +370,12 @@ mod tests {
             for block in blocks.as_chunks::<16>().0 {
                 counts[usize::from(digit(u128::from_be_bytes(*block), node))] += 1.0;
             }
-            let chi: f64 = counts.iter().map(|count| (count - 20_000.0).powi(2) / 20_000.0).sum();
-            assert!(chi < 20.0, "node {node}: {counts:?}"); // 2 degrees of freedom: exceeded once in 20,000 keys
+            let chi: f64 = counts
+                .iter()
+                .map(|count| (count - 20_000.0).powi(2) / 20_000.0)
+                .sum();
+            // 2 degrees of freedom: exceeded once in 20,000 keys
+            assert!(chi < 20.0, "node {node}: {counts:?}");
         }
     }
 
@@ -337,7 +385,8 @@ mod tests {
             let scheme = ore(&ColumnSpec::new(DataType::Int64));
             let close = a ^ (1_i64 << near);
             for (left, right) in [(a, b), (a, close), (a, a)] {
-                let stored = scheme.encrypt(&Int64Array::from(vec![left, right]), RowPositions::Anywhere).unwrap();
+                let stored = scheme.encrypt(&Int64Array::from(vec![left, right]),
+                    RowPositions::Anywhere).unwrap();
                 let stored = stored.as_binary::<i32>();
                 prop_assert_eq!(compare(stored.value(0), stored.value(1)), Some(left.cmp(&right)));
                 let differ = left ^ right;
@@ -347,11 +396,14 @@ mod tests {
         }
 
         #[test]
-        fn columns_compare_as_their_values(pairs in prop::collection::vec(any::<(Option<i32>, Option<i32>)>(), 0..50)) {
+        fn columns_compare_as_their_values(pairs in prop::collection::vec(any::<(Option<i32>,
+            Option<i32>)>(), 0..50)) {
             let scheme = ore(&ColumnSpec::new(DataType::Int32));
             let (left, right): (Vec<_>, Vec<_>) = pairs.iter().copied().unzip();
-            let stored = |values: Vec<Option<i32>>| scheme.encrypt(&Int32Array::from(values), RowPositions::Anywhere).unwrap();
-            let found = compare_columns(stored(left).as_binary(), stored(right).as_binary()).unwrap();
+            let stored = |values: Vec<Option<i32>>|
+                scheme.encrypt(&Int32Array::from(values), RowPositions::Anywhere).unwrap();
+            let found = compare_columns(stored(left).as_binary(),
+                stored(right).as_binary()).unwrap();
             for ((left, right), found) in pairs.into_iter().zip(found) {
                 prop_assert_eq!(found, left.zip(right).map(|(l, r)| l.cmp(&r)));
             }
@@ -360,12 +412,15 @@ mod tests {
         #[test]
         fn strings_compare_by_their_prefix(a in ".{0,6}", b in ".{0,6}") {
             let scheme = ore(&ColumnSpec::new(DataType::Utf8).with_prefix(5));
-            let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), RowPositions::Anywhere).unwrap();
+            let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]),
+                RowPositions::Anywhere).unwrap();
             let stored = stored.as_binary::<i32>();
             let prefix = |text: &str| text.as_bytes().iter().copied().take(5).collect::<Vec<_>>();
-            prop_assert_eq!(compare(stored.value(0), stored.value(1)), Some(prefix(&a).cmp(&prefix(&b))));
+            prop_assert_eq!(compare(stored.value(0), stored.value(1)),
+                Some(prefix(&a).cmp(&prefix(&b))));
             let opened = scheme.decrypt(stored, RowPositions::Anywhere);
-            prop_assert!(matches!(opened, Err(SchemeError::NotReversible { scheme: "ore" })), "a prefix does not come back");
+            prop_assert!(matches!(opened, Err(SchemeError::NotReversible { scheme: "ore" })),
+                "a prefix does not come back");
         }
     }
 }

@@ -25,12 +25,20 @@ impl Scheme for Plain {
         self.0.clone()
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         check_type(column, &self.0)?;
         Ok(make_array(column.to_data()))
     }
 
-    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         self.encrypt(stored, positions)
     }
 }

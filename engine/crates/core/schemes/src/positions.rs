@@ -1,7 +1,8 @@
 //! Where rows lie: the file that stores them and their numbers in it.
 
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, FixedSizeBinaryArray, Int64Array, types::Int32Type,
+    Array, ArrayRef, BinaryArray, BinaryViewArray, DictionaryArray, FixedSizeBinaryArray,
+    Int64Array, types::Int32Type,
 };
 use arrow_schema::DataType;
 
@@ -22,7 +23,8 @@ pub enum RowPositions<'a> {
         /// Number of the array's first row in it.
         first_row: u64,
     },
-    /// Rows that joins and filters have moved about: `#file` and `#row`, one for each row of the array.
+    /// Rows that joins and filters have moved about: `#file` and `#row`, one for each row of the
+    /// array.
     Scattered {
         /// Which files.
         files: &'a FileIds,
@@ -32,11 +34,14 @@ pub enum RowPositions<'a> {
 }
 
 impl RowPositions<'_> {
-    /// File and row number of row `i`; none if the place does not tell, or a NULL stands where it should.
+    /// File and row number of row `i`; none if the place does not tell, or a NULL stands where it
+    /// should.
     pub(crate) fn at(&self, i: usize) -> Option<(FileId, u64)> {
         match self {
             Self::Anywhere => None,
-            Self::File { file, first_row } => Some((*file, first_row.checked_add(u64::try_from(i).ok()?)?)),
+            Self::File { file, first_row } => {
+                Some((*file, first_row.checked_add(u64::try_from(i).ok()?)?))
+            }
             Self::Scattered { files, rows } => {
                 let row = rows.is_valid(i).then(|| rows.values().get(i).copied())??;
                 Some((files.at(i)?, u64::try_from(row).ok()?))
@@ -83,14 +88,21 @@ impl FileIds {
             let index = dictionary
                 .keys()
                 .iter()
-                .map(|key| key.and_then(|key| usize::try_from(key).ok()).unwrap_or(null))
+                .map(|key| {
+                    key.and_then(|key| usize::try_from(key).ok())
+                        .unwrap_or(null)
+                })
                 .collect();
             return Ok(Self {
                 distinct,
                 index: Index::Listed(index),
             });
         }
-        if let Some(one) = column.as_any().downcast_ref::<BinaryArray>().and_then(one_id) {
+        if let Some(one) = column
+            .as_any()
+            .downcast_ref::<BinaryArray>()
+            .and_then(one_id)
+        {
             return Ok(Self {
                 distinct: vec![Some(one)],
                 index: Index::One(column.len()),
@@ -162,7 +174,9 @@ fn ids(column: &ArrayRef) -> Result<Vec<Option<FileId>>, SchemeError> {
 
 fn id(bytes: Option<&[u8]>) -> Result<Option<FileId>, SchemeError> {
     bytes
-        .map(|bytes| FileId::try_from(bytes).map_err(|_| SchemeError::Malformed("a file id has 16 bytes")))
+        .map(|bytes| {
+            FileId::try_from(bytes).map_err(|_| SchemeError::Malformed("a file id has 16 bytes"))
+        })
         .transpose()
 }
 
@@ -182,7 +196,10 @@ mod tests {
         let keys = Int32Array::from(vec![Some(1), None, Some(0)]);
         let same = BinaryArray::from_iter_values([a; 5]).slice(2, 2);
         let cases: [(ArrayRef, Vec<Option<FileId>>); 6] = [
-            (Arc::new(BinaryArray::from_iter_values([a, b])), vec![Some(a), Some(b)]),
+            (
+                Arc::new(BinaryArray::from_iter_values([a, b])),
+                vec![Some(a), Some(b)],
+            ),
             (Arc::new(same), vec![Some(a), Some(a)]),
             (Arc::new(BinaryArray::from(Vec::<&[u8]>::new())), vec![]),
             (Arc::new(views), vec![Some(a), None, Some(b)]),
@@ -195,7 +212,10 @@ mod tests {
         for (column, expected) in cases {
             let ids = FileIds::resolve(&column).unwrap();
             assert_eq!(ids.len(), expected.len());
-            assert_eq!((0..ids.len()).map(|i| ids.at(i)).collect::<Vec<_>>(), expected);
+            assert_eq!(
+                (0..ids.len()).map(|i| ids.at(i)).collect::<Vec<_>>(),
+                expected
+            );
             assert_eq!(ids.at(ids.len()), None);
         }
         let short: ArrayRef = Arc::new(BinaryArray::from(vec![&[1_u8; 15][..]]));

@@ -1,5 +1,5 @@
-//! The protections that a column can have, by name. Engines know these; what a policy says of them, they do not. What each of
-//! them shows and allows is in [`crate::table`].
+//! The protections that a column can have, by name. Engines know these; what a policy says of them,
+//! they do not. What each of them shows and allows is in [`crate::table`].
 
 use std::{fmt, str::FromStr};
 
@@ -36,7 +36,9 @@ impl Protection {
 
     /// The protection of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|protection| protection.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|protection| protection.name() == name)
     }
 }
 
@@ -98,7 +100,10 @@ impl FromStr for Protections {
             let unknown = || UnknownProtection(name.chars().take(80).collect());
             Protection::from_name(name).ok_or_else(unknown)
         };
-        text.split('+').map(known).collect::<Result<_, _>>().map(Self)
+        text.split('+')
+            .map(known)
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }
 
@@ -111,7 +116,10 @@ mod tests {
         for text in ["tee", "det+ope", "ope+det"] {
             assert_eq!(text.parse::<Protections>().unwrap().to_string(), text);
         }
-        assert_eq!("tee".parse::<Protections>().unwrap(), Protection::Tee.into());
+        assert_eq!(
+            "tee".parse::<Protections>().unwrap(),
+            Protection::Tee.into()
+        );
         for text in ["", "tee+", "TEE", "det, ope", "paillier"] {
             assert!(text.parse::<Protections>().is_err(), "{text:?}");
         }

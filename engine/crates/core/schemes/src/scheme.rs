@@ -1,4 +1,5 @@
-//! The trait that every scheme has, and what a scheme is made of: a key and the column's description.
+//! The trait that every scheme has, and what a scheme is made of: a key and the column's
+//! description.
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
@@ -16,11 +17,20 @@ pub trait Scheme: Send + Sync {
 
     /// The stored form of a column of the logical type. NULL stays NULL.
     ///
-    /// `positions` matters to `std` and `ashe` only. The error names the first row that has no stored form.
-    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError>;
+    /// `positions` matters to `std` and `ashe` only. The error names the first row that has no
+    /// stored form.
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError>;
 
     /// The logical column again, each value checked as far as the scheme allows it.
-    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError>;
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError>;
 
     /// A fresh key.
     fn generate_key() -> Result<SchemeKey, SchemeError>
@@ -38,7 +48,8 @@ pub struct ColumnSpec {
     pub data_type: DataType,
     /// The values that may occur; none means the whole type.
     pub domain: Option<Domain>,
-    /// Columns with the same key and the same link group can be compared (`det` binds it into every value).
+    /// Columns with the same key and the same link group can be compared (`det` binds it into every
+    /// value).
     pub link_group: String,
     /// Strings and binary under `ope` and `ore`: how many bytes of a value count, 1 to 15.
     pub prefix: usize,

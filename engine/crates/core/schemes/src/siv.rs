@@ -1,7 +1,8 @@
 //! AES-SIV (RFC 5297): S2V over AES-CMAC (RFC 4493), then AES-CTR under the synthetic IV.
 //!
-//! Not the `aes-siv` crate, since that expands the keys and hashes the associated data anew for each value: see
-//! docs/reference/schemes.md for the figures. The tests compare the two and take RFC 5297's vectors.
+//! Not the `aes-siv` crate, since that expands the keys and hashes the associated data anew for
+//! each value: see docs/reference/schemes.md for the figures. The tests compare the two and take
+//! RFC 5297's vectors.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 
@@ -28,7 +29,11 @@ pub(crate) struct Siv {
 
 impl Siv {
     /// `mac_key` and `ctr_key` are the halves of RFC 5297's key, 16 or 32 bytes each.
-    pub(crate) fn new(mac_key: &[u8], ctr_key: &[u8], associated: &[&[u8]]) -> Result<Self, SchemeError> {
+    pub(crate) fn new(
+        mac_key: &[u8],
+        ctr_key: &[u8],
+        associated: &[&[u8]],
+    ) -> Result<Self, SchemeError> {
         let mac = Aes::new(mac_key)?;
         let whole = double(mac.block([0; BLOCK])?);
         let mut siv = Self {
@@ -57,7 +62,8 @@ impl Siv {
         self.keystream.apply(counter(iv), body)
     }
 
-    /// Appends the plaintext of `sealed` to `out`; `false`, and nothing appended, if it is not authentic.
+    /// Appends the plaintext of `sealed` to `out`; `false`, and nothing appended, if it is not
+    /// authentic.
     pub(crate) fn open(&self, sealed: &[u8], out: &mut Vec<u8>) -> Result<bool, SchemeError> {
         let Some((iv, body)) = sealed.split_first_chunk::<SIV_LEN>() else {
             return Ok(false);
@@ -73,8 +79,14 @@ impl Siv {
         Ok(good)
     }
 
-    /// Seals values of `width` ≤ 15 bytes that lie one behind the other: two AES blocks for each, many at a time.
-    pub(crate) fn seal_short(&self, width: usize, plaintexts: &[u8], out: &mut Vec<u8>) -> Result<(), SchemeError> {
+    /// Seals values of `width` ≤ 15 bytes that lie one behind the other: two AES blocks for each,
+    /// many at a time.
+    pub(crate) fn seal_short(
+        &self,
+        width: usize,
+        plaintexts: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), SchemeError> {
         let mut ivs = self.short_ivs(width, plaintexts)?;
         let tags = ivs.clone();
         self.keystreams(&mut ivs)?;
@@ -90,8 +102,13 @@ impl Siv {
         Ok(())
     }
 
-    /// Opens what [`Siv::seal_short`] made; gives the plaintexts and the place of the first that is not authentic.
-    pub(crate) fn open_short(&self, width: usize, sealed: &[u8]) -> Result<(Vec<u8>, Option<usize>), SchemeError> {
+    /// Opens what [`Siv::seal_short`] made; gives the plaintexts and the place of the first that is
+    /// not authentic.
+    pub(crate) fn open_short(
+        &self,
+        width: usize,
+        sealed: &[u8],
+    ) -> Result<(Vec<u8>, Option<usize>), SchemeError> {
         let each = SIV_LEN.saturating_add(width);
         let parts = || {
             sealed
@@ -114,7 +131,8 @@ impl Siv {
     /// S2V of values shorter than a block: T = dbl(D) ⊕ pad(P), and CMAC of one whole block.
     fn short_ivs(&self, width: usize, plaintexts: &[u8]) -> Result<Vec<u8>, SchemeError> {
         let start = xor(double(self.associated), self.whole);
-        let mut blocks = Vec::with_capacity((plaintexts.len() / width.max(1)).saturating_mul(BLOCK));
+        let mut blocks =
+            Vec::with_capacity((plaintexts.len() / width.max(1)).saturating_mul(BLOCK));
         for plain in plaintexts.chunks_exact(width) {
             blocks.extend_from_slice(&xor(start, pad(plain)));
         }
@@ -186,7 +204,8 @@ fn pad(bytes: &[u8]) -> Block {
     block
 }
 
-/// RFC 5297, section 2.5: bits 31 and 63 of the IV are cleared, so that a counter of 32 or 64 bits does not overflow.
+/// RFC 5297, section 2.5: bits 31 and 63 of the IV are cleared, so that a counter of 32 or 64 bits
+/// does not overflow.
 fn counter(iv: Block) -> Block {
     let clear = !((1_u128 << 63) | (1_u128 << 31));
     (u128::from_be_bytes(iv) & clear).to_be_bytes()
@@ -206,16 +225,22 @@ mod tests {
         let siv = Siv::new(
             &hex("fffefdfc fbfaf9f8 f7f6f5f4 f3f2f1f0"),
             &hex("f0f1f2f3 f4f5f6f7 f8f9fafb fcfdfeff"),
-            &[&hex("10111213 14151617 18191a1b 1c1d1e1f 20212223 24252627")],
+            &[&hex(
+                "10111213 14151617 18191a1b 1c1d1e1f 20212223 24252627",
+            )],
         )
         .unwrap();
         let plaintext = hex("11223344 55667788 99aabbcc ddee");
         let expected = hex("85632d07 c6e8f37f 950acd32 0a2ecc93 40c02b96 90c4dc04 daef7f6a fe5c");
         check(&siv, &plaintext, &expected);
         let mut short = Vec::new();
-        siv.seal_short(plaintext.len(), &plaintext, &mut short).unwrap();
+        siv.seal_short(plaintext.len(), &plaintext, &mut short)
+            .unwrap();
         assert_eq!(short, expected);
-        assert_eq!(siv.open_short(plaintext.len(), &short).unwrap(), (plaintext, None));
+        assert_eq!(
+            siv.open_short(plaintext.len(), &short).unwrap(),
+            (plaintext, None)
+        );
     }
 
     /// RFC 5297, A.2: nonce-based, with several associated strings.
@@ -225,17 +250,22 @@ mod tests {
             &hex("7f7e7d7c 7b7a7978 77767574 73727170"),
             &hex("40414243 44454647 48494a4b 4c4d4e4f"),
             &[
-                &hex("00112233 44556677 8899aabb ccddeeff deaddada deaddada ffeeddcc bbaa9988 77665544 33221100"),
+                &hex(
+                    "00112233 44556677 8899aabb ccddeeff deaddada deaddada ffeeddcc bbaa9988 \
+                    77665544 33221100",
+                ),
                 &hex("10203040 50607080 90a0"),
                 &hex("09f91102 9d74e35b d84156c5 635688c0"),
             ],
         )
         .unwrap();
         let plaintext = hex(
-            "74686973 20697320 736f6d65 20706c61 696e7465 78742074 6f20656e 63727970 74207573 696e6720 5349562d 414553",
+            "74686973 20697320 736f6d65 20706c61 696e7465 78742074 6f20656e 63727970 74207573 \
+                696e6720 5349562d 414553",
         );
         let expected = hex(
-            "7bdb6e3b 432667eb 06f4d14b ff2fbd0f cb900f2f ddbe4043 26601965 c889bf17 dba77ceb 094fa663 b7a3f748 ba8af829
+            "7bdb6e3b 432667eb 06f4d14b ff2fbd0f cb900f2f ddbe4043 26601965 c889bf17 dba77ceb \
+                094fa663 b7a3f748 ba8af829
              ea64ad54 4a272e9c 485b62a3 fd5c0d",
         );
         check(&siv, &plaintext, &expected);
@@ -248,7 +278,10 @@ mod tests {
         let siv = Siv::new(&key[..32], &key[32..], &[b"link group", b"Int64"]).unwrap();
         for (plaintext, expected) in [
             ("", "8d472eea50e203c0fa5fb6bab27a7988"),
-            ("8 bytes.", "10402265b733602ec3e6100fffde1b69bbca1cd131776eb4"),
+            (
+                "8 bytes.",
+                "10402265b733602ec3e6100fffde1b69bbca1cd131776eb4",
+            ),
             (
                 "sixteen bytes ok",
                 "ce25d5c44d186a1fba4d940d36ce980b6f27a985ae9597a0479e90f58846a25c",
@@ -272,9 +305,15 @@ mod tests {
             for bit in 0..sealed.len() * 8 {
                 let mut bad = sealed.clone();
                 bad[bit / 8] ^= 1 << (bit % 8);
-                assert!(!siv.open(&bad, &mut Vec::new()).unwrap(), "length {length}, bit {bit}");
+                assert!(
+                    !siv.open(&bad, &mut Vec::new()).unwrap(),
+                    "length {length}, bit {bit}"
+                );
             }
-            assert!(!siv.open(&sealed[..sealed.len() - 1], &mut Vec::new()).unwrap());
+            assert!(
+                !siv.open(&sealed[..sealed.len() - 1], &mut Vec::new())
+                    .unwrap()
+            );
         }
     }
 
@@ -283,7 +322,9 @@ mod tests {
         let siv = Siv::new(&[1; 32], &[2; 32], &[b"group"]).unwrap();
         let values: Vec<u8> = (0..80).collect();
         let (mut one, mut many) = (Vec::new(), Vec::new());
-        values.chunks(8).for_each(|value| siv.seal(value, &mut one).unwrap());
+        values
+            .chunks(8)
+            .for_each(|value| siv.seal(value, &mut one).unwrap());
         siv.seal_short(8, &values, &mut many).unwrap();
         assert_eq!(one, many);
         many[24 * 3 + 20] ^= 1;

@@ -1,8 +1,10 @@
-//! `std`: AES-256-GCM for each value, so that it can be carried through filters, joins and exchanges and opened at the end.
+//! `std`: AES-256-GCM for each value, so that it can be carried through filters, joins and
+//! exchanges and opened at the end.
 //!
-//! The key is one for each file and column, the nonce the row's number in that file, so a value opens only as what stood
-//! there: it cannot be altered or moved. A file id must therefore be drawn anew whenever a file is written, retries
-//! included; a row encrypted twice under one id and number would show the difference of its two values, and worse.
+//! The key is one for each file and column, the nonce the row's number in that file, so a value
+//! opens only as what stood there: it cannot be altered or moved. A file id must therefore be drawn
+//! anew whenever a file is written, retries included; a row encrypted twice under one id and number
+//! would show the difference of its two values, and worse.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,14 +56,17 @@ impl Standard {
         Ok(key)
     }
 
-    /// The key and the number of each valid row, in order; keys are looked up when the file changes.
+    /// The key and the number of each valid row, in order; keys are looked up when the file
+    /// changes.
     fn locate<'a>(
         &'a self,
         positions: RowPositions<'a>,
     ) -> impl FnMut(usize) -> Result<(Arc<InsecureNumberedKey>, u64), SchemeError> + 'a {
         let mut last: Option<(FileId, Arc<InsecureNumberedKey>)> = None;
         move |i| {
-            let (file, row) = positions.at(i).ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
+            let (file, row) = positions
+                .at(i)
+                .ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
             let key = match &last {
                 Some((of, key)) if *of == file => Arc::clone(key),
                 _ => {
@@ -106,18 +111,31 @@ impl Scheme for Standard {
         DataType::Binary
     }
 
-    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
-        // Scattered rows would let a caller encrypt one row twice: a column is written file by file.
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
+        // Scattered rows would let a caller encrypt one row twice: a column is written file by
+        // file.
         if !matches!(positions, RowPositions::File { .. }) {
             return Err(SchemeError::PositionNeeded { scheme: NAME });
         }
         match codec::encode(NAME, column, &self.data_type)? {
-            Cells::Fixed { width, bytes } => self.seal_all(bytes.chunks_exact(width), column, positions),
-            Cells::Variable { offsets, data } => self.seal_all(codec::values(offsets, data), column, positions),
+            Cells::Fixed { width, bytes } => {
+                self.seal_all(bytes.chunks_exact(width), column, positions)
+            }
+            Cells::Variable { offsets, data } => {
+                self.seal_all(codec::values(offsets, data), column, positions)
+            }
         }
     }
 
-    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Binary)?;
         positions.check_len(stored.len())?;
         let array = stored.as_binary::<i32>();
@@ -130,7 +148,9 @@ impl Scheme for Standard {
                 let (key, number) = locate(row)?;
                 out.extend_from_slice(sealed);
                 let body = out.get_mut(start..).unwrap_or_default();
-                let opened = key.open(number, body).map_err(|_| SchemeError::Unauthentic { row })?;
+                let opened = key
+                    .open(number, body)
+                    .map_err(|_| SchemeError::Unauthentic { row })?;
                 if self.width.is_some_and(|width| width != opened) {
                     return Err(SchemeError::Unauthentic { row });
                 }
@@ -142,7 +162,9 @@ impl Scheme for Standard {
         }
         match self.width {
             Some(_) => codec::decode_fixed(NAME, &self.data_type, &out, array.nulls().cloned()),
-            None => codec::decode_variable(NAME, &self.data_type, lengths, out, array.nulls().cloned()),
+            None => {
+                codec::decode_variable(NAME, &self.data_type, lengths, out, array.nulls().cloned())
+            }
         }
     }
 }
@@ -152,7 +174,10 @@ pub const OVERHEAD: usize = TAG_LEN;
 
 #[cfg(test)]
 mod tests {
-    use arrow_array::{DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, StringArray, types::Int32Type};
+    use arrow_array::{
+        DictionaryArray, FixedSizeBinaryArray, Int32Array, Int64Array, StringArray,
+        types::Int32Type,
+    };
 
     use super::*;
     use crate::{FileIds, testing};
@@ -163,7 +188,11 @@ mod tests {
     };
 
     fn standard(data_type: DataType) -> Standard {
-        Standard::new(&SchemeKey::from_bytes(&[7; 32]), &ColumnSpec::new(data_type)).unwrap()
+        Standard::new(
+            &SchemeKey::from_bytes(&[7; 32]),
+            &ColumnSpec::new(data_type),
+        )
+        .unwrap()
     }
 
     #[test]
@@ -191,12 +220,15 @@ mod tests {
                 file: [file; 16],
                 first_row,
             };
-            scheme.encrypt(&Int64Array::from(values), positions).unwrap()
+            scheme
+                .encrypt(&Int64Array::from(values), positions)
+                .unwrap()
         };
         let (a, b) = (in_file(1, 0, vec![10, 11]), in_file(2, 7, vec![20, 21]));
         let mixed = [b.as_binary::<i32>().value(1), a.as_binary::<i32>().value(0)];
         let mixed = arrow_array::BinaryArray::from_iter_values(mixed);
-        let distinct = FixedSizeBinaryArray::try_from_iter([[1_u8; 16], [2; 16]].into_iter()).unwrap();
+        let distinct =
+            FixedSizeBinaryArray::try_from_iter([[1_u8; 16], [2; 16]].into_iter()).unwrap();
         let files: ArrayRef = Arc::new(DictionaryArray::<Int32Type>::new(
             Int32Array::from(vec![1, 0]),
             Arc::new(distinct),
@@ -217,15 +249,26 @@ mod tests {
                 .values(),
             &[21, 10]
         );
-        assert!(matches!(opened(vec![8, 1]), Err(SchemeError::Unauthentic { row: 1 })));
-        assert!(matches!(opened(vec![8]), Err(SchemeError::WrongLength { .. })));
-        assert!(matches!(opened(vec![8, -1]), Err(SchemeError::PositionNeeded { .. })));
+        assert!(matches!(
+            opened(vec![8, 1]),
+            Err(SchemeError::Unauthentic { row: 1 })
+        ));
+        assert!(matches!(
+            opened(vec![8]),
+            Err(SchemeError::WrongLength { .. })
+        ));
+        assert!(matches!(
+            opened(vec![8, -1]),
+            Err(SchemeError::PositionNeeded { .. })
+        ));
     }
 
     #[test]
     fn an_altered_value_is_named() {
         let scheme = standard(DataType::Utf8);
-        let stored = scheme.encrypt(&StringArray::from(vec!["a", "b", "c"]), FILE).unwrap();
+        let stored = scheme
+            .encrypt(&StringArray::from(vec!["a", "b", "c"]), FILE)
+            .unwrap();
         let altered = testing::flip(&stored, 1, 3);
         assert!(matches!(
             scheme.decrypt(&altered, FILE),

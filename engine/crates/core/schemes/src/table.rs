@@ -1,11 +1,15 @@
-//! What each protection shows to whoever holds a table's files, what it allows without a key, and what it costs: one row for
-//! each. Whoever plans, explains, checks a policy or advises on one reads this table; nothing else says any of it.
+//! What each protection shows to whoever holds a table's files, what it allows without a key, and
+//! what it costs: one row for each. Whoever plans, explains, checks a policy or advises on one
+//! reads this table; nothing else says any of it.
 //!
 //! A new scheme has a module of its own, and its row here.
 
 use std::{fmt, sync::Arc};
 
-use crate::{Ashe, ColumnSpec, Det, Ope, Ore, Plain, Protection, Scheme, SchemeError, SchemeKey, Standard, Tee};
+use crate::{
+    Ashe, ColumnSpec, Det, Ope, Ore, Plain, Protection, Scheme, SchemeError, SchemeKey, Standard,
+    Tee,
+};
 
 /// Something that a column shows to whoever holds the files, without any key.
 ///
@@ -90,13 +94,15 @@ impl Leakage {
     pub fn words_of_prefix(self, bytes: Option<u32>) -> String {
         match (self, bytes) {
             (Leakage::PrefixOrder, Some(bytes)) => {
-                self.words().replacen("first bytes", &format!("first {bytes} bytes"), 1)
+                self.words()
+                    .replacen("first bytes", &format!("first {bytes} bytes"), 1)
             }
             _ => self.words().to_owned(),
         }
     }
 
-    /// What is shown by all of these together, each once: where values show, nothing beside them is worth a word.
+    /// What is shown by all of these together, each once: where values show, nothing beside them is
+    /// worth a word.
     pub fn union(shown: impl IntoIterator<Item = Leakage>) -> Vec<Leakage> {
         let mut all: Vec<Leakage> = shown.into_iter().collect();
         all.sort_unstable();
@@ -112,19 +118,21 @@ impl Leakage {
     }
 }
 
-/// Work on what is stored that takes no key. What a protection does not allow takes an enclave that may have the column's
-/// key, or the client.
+/// Work on what is stored that takes no key. What a protection does not allow takes an enclave that
+/// may have the column's key, or the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// Everything: the value itself is there.
     Everything,
     /// Equal bytes are equal values.
     Equality,
-    /// Bytes (or whole numbers) lie in the order of the values, so whatever compares may work on them.
+    /// Bytes (or whole numbers) lie in the order of the values, so whatever compares may work on
+    /// them.
     Order,
     /// The scheme's own comparator tells a stored value from a literal's ciphertext.
     Comparison,
-    /// Bytes lie in the order of the values' first bytes: what is found is too much, and looked at again where it is opened.
+    /// Bytes lie in the order of the values' first bytes: what is found is too much, and looked at
+    /// again where it is opened.
     PrefixOrder,
     /// Stored values add up.
     Sum,
@@ -164,7 +172,9 @@ impl Capability {
             Capability::Equality => &["=, IN", "joins", "GROUP BY", "DISTINCT"],
             Capability::Order => &["ranges", "MIN, MAX", "ORDER BY", "pruning of row groups"],
             Capability::Comparison => &["=, IN", "ranges"],
-            Capability::PrefixOrder => &["ranges on the first bytes, repeated where the value is opened"],
+            Capability::PrefixOrder => {
+                &["ranges on the first bytes, repeated where the value is opened"]
+            }
             Capability::Sum => &["SUM, AVG"],
             Capability::Carry => &["COUNT", "IS NULL", "being carried along"],
         }
@@ -414,7 +424,11 @@ const ORE: Row = Row {
         opened_by: Opener::Client,
     },
     texts: Some(Treatment {
-        shows: &[Leakage::PrefixOrder, Leakage::FirstDifference, Leakage::Nulls],
+        shows: &[
+            Leakage::PrefixOrder,
+            Leakage::FirstDifference,
+            Leakage::Nulls,
+        ],
         allows: &[Capability::Carry],
         opened_by: Opener::Nobody,
     }),
@@ -436,7 +450,12 @@ const OPE: Row = Row {
     protection: Protection::Ope,
     name: "ope",
     numbers: Treatment {
-        shows: &[Leakage::Equality, Leakage::Order, Leakage::UpperBits, Leakage::Nulls],
+        shows: &[
+            Leakage::Equality,
+            Leakage::Order,
+            Leakage::UpperBits,
+            Leakage::Nulls,
+        ],
         allows: &[Capability::Equality, Capability::Order, Capability::Carry],
         opened_by: Opener::Client,
     },
@@ -523,19 +542,27 @@ impl Protection {
         self.row().numbers.opened_by != Opener::Enclaves
     }
 
-    /// Whether what is stored is a ciphertext of a scheme: not the column itself, under Parquet's encryption or none.
+    /// Whether what is stored is a ciphertext of a scheme: not the column itself, under Parquet's
+    /// encryption or none.
     pub fn is_scheme(self) -> bool {
-        !matches!(self.row().numbers.opened_by, Opener::Anyone | Opener::Enclaves)
+        !matches!(
+            self.row().numbers.opened_by,
+            Opener::Anyone | Opener::Enclaves
+        )
     }
 
-    /// Whether a partition column may have it: engines must be able to tell its values apart. Where anyone can, they are
-    /// in the files' paths.
+    /// Whether a partition column may have it: engines must be able to tell its values apart. Where
+    /// anyone can, they are in the files' paths.
     pub fn is_for_partitions(self) -> bool {
         !self.is_scheme()
     }
 
     /// The scheme of a column, with its key.
-    pub fn scheme(self, key: &SchemeKey, column: &ColumnSpec) -> Result<Arc<dyn Scheme>, SchemeError> {
+    pub fn scheme(
+        self,
+        key: &SchemeKey,
+        column: &ColumnSpec,
+    ) -> Result<Arc<dyn Scheme>, SchemeError> {
         Ok(match self {
             Protection::Plain => Arc::new(Plain::new(column)),
             Protection::Tee => Arc::new(Tee::new(column)),
@@ -572,19 +599,33 @@ mod tests {
         for row in TABLE {
             for treatment in [Some(row.numbers), row.texts].into_iter().flatten() {
                 let is_scheme = !matches!(treatment.opened_by, Opener::Anyone | Opener::Enclaves);
-                assert_eq!(treatment.shows.contains(&Leakage::Nulls), is_scheme, "{}", row.name);
-                assert_eq!(treatment.allows.contains(&Capability::Carry), is_scheme, "{}", row.name);
+                assert_eq!(
+                    treatment.shows.contains(&Leakage::Nulls),
+                    is_scheme,
+                    "{}",
+                    row.name
+                );
+                assert_eq!(
+                    treatment.allows.contains(&Capability::Carry),
+                    is_scheme,
+                    "{}",
+                    row.name
+                );
                 assert!(
                     treatment.shows.is_sorted() && treatment.allows.is_sorted(),
                     "{}",
                     row.name
                 );
-                assert_eq!(Leakage::union(treatment.shows.iter().copied()), treatment.shows);
+                assert_eq!(
+                    Leakage::union(treatment.shows.iter().copied()),
+                    treatment.shows
+                );
             }
         }
     }
 
-    /// What is allowed tells as much as it needs: no capability without the leakage that it is made of.
+    /// What is allowed tells as much as it needs: no capability without the leakage that it is made
+    /// of.
     #[test]
     fn what_is_allowed_shows() {
         for row in TABLE {
@@ -598,7 +639,11 @@ mod tests {
                         Capability::Sum => Leakage::SummedRows,
                         Capability::Carry => Leakage::Nulls,
                     };
-                    assert!(treatment.shows.contains(&needs), "{}: {allowed:?}", row.name);
+                    assert!(
+                        treatment.shows.contains(&needs),
+                        "{}: {allowed:?}",
+                        row.name
+                    );
                 }
             }
         }
@@ -607,7 +652,8 @@ mod tests {
     #[test]
     fn schemes_have_their_rows_names_widths_and_texts() {
         let key = SchemeKey::generate().unwrap();
-        let numbers = ColumnSpec::new(DataType::Int64).with_domain(Domain::new(0, 1 << 40).unwrap());
+        let numbers =
+            ColumnSpec::new(DataType::Int64).with_domain(Domain::new(0, 1 << 40).unwrap());
         let texts = ColumnSpec::new(DataType::Utf8);
         for row in TABLE {
             let scheme = row.protection.scheme(&key, &numbers).unwrap();
@@ -629,7 +675,9 @@ mod tests {
     fn what_shows_together() {
         use Leakage::{Equality, Nulls, Order, PrefixOrder, Sizes, UpperBits, Values};
         let of = |protections: &[Protection], texts| {
-            let shown = protections.iter().flat_map(|one| one.treatment(texts).shows);
+            let shown = protections
+                .iter()
+                .flat_map(|one| one.treatment(texts).shows);
             Leakage::union(shown.copied())
         };
         assert_eq!(of(&[Protection::Tee], false), [Sizes]);
@@ -639,7 +687,10 @@ mod tests {
             of(&[Protection::Ope, Protection::Tee, Protection::Det], false),
             [Equality, Order, UpperBits, Nulls]
         );
-        assert_eq!(of(&[Protection::Ope], true), [PrefixOrder, UpperBits, Nulls]);
+        assert_eq!(
+            of(&[Protection::Ope], true),
+            [PrefixOrder, UpperBits, Nulls]
+        );
         assert_eq!(
             PrefixOrder.words_of_prefix(Some(4)),
             "the order of their first 4 bytes, and which are equal there"

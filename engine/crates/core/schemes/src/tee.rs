@@ -1,7 +1,8 @@
-//! `tee`: the column as it is, for Parquet's own encryption under the column's key, which attested engines get.
+//! `tee`: the column as it is, for Parquet's own encryption under the column's key, which attested
+//! engines get.
 //!
-//! This module only says so: it has no key and encrypts nothing. Whoever writes its result must write it encrypted
-//! (`coffer-format` does), and a host engine must not be given it.
+//! This module only says so: it has no key and encrypts nothing. Whoever writes its result must
+//! write it encrypted (`coffer-format` does), and a host engine must not be given it.
 
 use arrow_array::{Array, ArrayRef, make_array};
 use arrow_schema::DataType;
@@ -28,12 +29,20 @@ impl Scheme for Tee {
         self.0.clone()
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         check_type(column, &self.0)?;
         Ok(make_array(column.to_data()))
     }
 
-    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         self.encrypt(stored, positions)
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array,
-    Int16Array, Int32Array, Int64Array, StringArray, TimestampMicrosecondArray, cast::AsArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float32Array,
+    Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, StringArray,
+    TimestampMicrosecondArray, cast::AsArray,
 };
 
 use crate::{RowPositions, Scheme};
@@ -20,20 +21,37 @@ pub(crate) fn integer_columns() -> Vec<ArrayRef> {
     };
     vec![
         Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
-        Arc::new(Int8Array::from(vec![Some(i8::MIN), Some(0), None, Some(i8::MAX)])),
-        Arc::new(Int16Array::from(vec![Some(i16::MIN), Some(-1), None, Some(i16::MAX)])),
+        Arc::new(Int8Array::from(vec![
+            Some(i8::MIN),
+            Some(0),
+            None,
+            Some(i8::MAX),
+        ])),
+        Arc::new(Int16Array::from(vec![
+            Some(i16::MIN),
+            Some(-1),
+            None,
+            Some(i16::MAX),
+        ])),
         Arc::new(Int32Array::from(vec![i32::MIN, -1, 0, 1, i32::MAX])),
         Arc::new(Int32Array::from(vec![None, Some(5), Some(5), Some(-5)])),
         Arc::new(Int64Array::from(vec![i64::MIN, -1, 0, 1, i64::MAX])),
         Arc::new(Int64Array::from(Vec::<i64>::new())),
         Arc::new(Date32Array::from(vec![Some(0), None, Some(19_000)])),
-        Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-7)]).with_timezone("UTC")),
+        Arc::new(
+            TimestampMicrosecondArray::from(vec![Some(1), None, Some(-7)]).with_timezone("UTC"),
+        ),
         Arc::new(TimestampMicrosecondArray::from(vec![i64::MIN, 3, i64::MAX])),
         decimals(5, vec![Some(-99_999), None, Some(99_999)]),
         decimals(18, vec![Some(-999_999_999_999_999_999), Some(0), Some(5)]),
         decimals(
             38,
-            vec![Some(-(10_i128.pow(38) - 1)), None, Some(10_i128.pow(38) - 1), Some(12)],
+            vec![
+                Some(-(10_i128.pow(38) - 1)),
+                None,
+                Some(10_i128.pow(38) - 1),
+                Some(12),
+            ],
         ),
     ]
 }
@@ -56,7 +74,9 @@ pub(crate) fn columns() -> Vec<ArrayRef> {
         &[1; 33],
     ])));
     // A slice: offsets that do not start at 0.
-    columns.push(Arc::new(StringArray::from(vec!["x", "yy", "zzz", "yy"]).slice(1, 2)));
+    columns.push(Arc::new(
+        StringArray::from(vec!["x", "yy", "zzz", "yy"]).slice(1, 2),
+    ));
     columns.push(Arc::new(
         Int64Array::from(vec![Some(9), None, Some(8), Some(7)]).slice(1, 3),
     ));
@@ -82,7 +102,11 @@ pub(crate) fn float_columns() -> Vec<ArrayRef> {
 }
 
 /// Encrypts, checks type, length and NULLs, decrypts, compares, and gives the stored column.
-pub(crate) fn round_trip(scheme: &dyn Scheme, column: &ArrayRef, positions: RowPositions<'_>) -> ArrayRef {
+pub(crate) fn round_trip(
+    scheme: &dyn Scheme,
+    column: &ArrayRef,
+    positions: RowPositions<'_>,
+) -> ArrayRef {
     let stored = scheme.encrypt(column, positions).unwrap();
     assert_eq!(stored.data_type(), &scheme.stored_type());
     assert_eq!(stored.len(), column.len());
@@ -108,5 +132,10 @@ pub(crate) fn flip(stored: &ArrayRef, row: usize, bit: usize) -> ArrayRef {
             })
         })
         .collect();
-    Arc::new(values.iter().map(|value| value.as_deref()).collect::<BinaryArray>())
+    Arc::new(
+        values
+            .iter()
+            .map(|value| value.as_deref())
+            .collect::<BinaryArray>(),
+    )
 }

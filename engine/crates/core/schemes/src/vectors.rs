@@ -1,5 +1,5 @@
-//! Vectors of ours: the same key and place give the same stored values for ever, or stored tables could not be read.
-//! (`ope` has its own, beside its tree.)
+//! Vectors of ours: the same key and place give the same stored values for ever, or stored tables
+//! could not be read. (`ope` has its own, beside its tree.)
 
 use std::sync::Arc;
 
@@ -19,13 +19,21 @@ fn key() -> SchemeKey {
 
 fn ints() -> (ArrayRef, ColumnSpec) {
     let column = Int32Array::from(vec![i32::MIN, 0, 1, i32::MAX]);
-    (Arc::new(column), ColumnSpec::new(DataType::Int32).in_link_group("g"))
+    (
+        Arc::new(column),
+        ColumnSpec::new(DataType::Int32).in_link_group("g"),
+    )
 }
 
 fn check(scheme: &dyn Scheme, column: &ArrayRef, expected: &[&str]) {
     let stored = scheme.encrypt(column, PLACE).unwrap();
     let found: Vec<String> = match stored.data_type() {
-        DataType::Binary => stored.as_binary::<i32>().iter().flatten().map(hex::encode).collect(),
+        DataType::Binary => stored
+            .as_binary::<i32>()
+            .iter()
+            .flatten()
+            .map(hex::encode)
+            .collect(),
         _ => stored
             .as_primitive::<Int64Type>()
             .values()

@@ -1,4 +1,5 @@
-//! What `ashe` shows when a sum is taken, played by a host that has the bytes of the sum: the rows, and nothing of the values.
+//! What `ashe` shows when a sum is taken, played by a host that has the bytes of the sum: the rows,
+//! and nothing of the values.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +16,19 @@ fn spec() -> ColumnSpec {
 
 fn stored(key: &SchemeKey, file: [u8; 16], values: &Int64Array) -> Int64Array {
     let positions = RowPositions::File { file, first_row: 0 };
-    let column = Ashe::new(key, &spec()).unwrap().encrypt(values, positions).unwrap();
+    let column = Ashe::new(key, &spec())
+        .unwrap()
+        .encrypt(values, positions)
+        .unwrap();
     column.as_primitive::<Int64Type>().clone()
 }
 
 /// Which rows are chosen: as unpredictable as data is.
 fn chosen(row: u64, file: u64) -> bool {
-    (row.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) ^ file).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 62 == 0
+    (row.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) ^ file)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+        >> 62
+        == 0
 }
 
 #[test]
@@ -71,7 +78,8 @@ fn the_number_of_a_sum_tells_nothing_of_the_values() {
             }
         }
     }
-    // Equal sums under other keys differ, and each bit is one as often as not: to within six standard deviations.
+    // Equal sums under other keys differ, and each bit is one as often as not: to within six
+    // standard deviations.
     assert_eq!(seen.len(), 2 * usize::try_from(KEYS).unwrap());
     let sigma = f64::from(KEYS).sqrt() / 2.0;
     for count in ones.iter().flatten() {

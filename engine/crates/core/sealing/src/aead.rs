@@ -1,6 +1,8 @@
 //! AES-GCM: the only file that sets it up and builds nonces, whoever has the keys.
 
-use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
+use aws_lc_rs::aead::{
+    AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey,
+};
 use zeroize::Zeroizing;
 
 use crate::{Error, Secret, fill_random};
@@ -8,7 +10,8 @@ use crate::{Error, Secret, fill_random};
 /// Bytes of a tag.
 pub(crate) const TAG_LEN: usize = 16;
 
-/// A key under which each counter is used for one plaintext only: the callers in this crate see to it.
+/// A key under which each counter is used for one plaintext only: the callers in this crate see to
+/// it.
 pub(crate) struct Key(LessSafeKey);
 
 impl Key {
@@ -32,10 +35,11 @@ impl Key {
     }
 }
 
-/// A key whose caller says which nonce is used, by a number: for plaintexts that have one of their own under a key of their
-/// own, such as the rows of a file.
+/// A key whose caller says which nonce is used, by a number: for plaintexts that have one of their
+/// own under a key of their own, such as the rows of a file.
 ///
-/// Insecure by itself: two plaintexts under one number show their difference, and tags can then be forged.
+/// Insecure by itself: two plaintexts under one number show their difference, and tags can then be
+/// forged.
 pub struct InsecureNumberedKey(Key);
 
 impl InsecureNumberedKey {
@@ -50,15 +54,16 @@ impl InsecureNumberedKey {
         tag.as_ref().try_into().map_err(|_| Error::Crypto)
     }
 
-    /// Opens `in_out`, ciphertext and tag, where it lies, and returns how long the plaintext is, its first part.
+    /// Opens `in_out`, ciphertext and tag, where it lies, and returns how long the plaintext is,
+    /// its first part.
     pub fn open(&self, number: u64, in_out: &mut [u8]) -> Result<usize, Error> {
         self.0.open(number, &[], in_out)?;
         Ok(in_out.len().saturating_sub(TAG_LEN))
     }
 }
 
-/// `nonce ‖ ciphertext ‖ tag` under a nonce that is drawn here: how the PME key tools wrap keys. The key has 32 bytes; or 16,
-/// to open what others wrapped.
+/// `nonce ‖ ciphertext ‖ tag` under a nonce that is drawn here: how the PME key tools wrap keys.
+/// The key has 32 bytes; or 16, to open what others wrapped.
 pub(crate) fn wrap(key: &[u8], aad: &[u8], plain: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
     let mut nonce = [0; NONCE_LEN];
     fill_random(&mut nonce)?;
@@ -72,7 +77,10 @@ pub(crate) fn wrap_with(
     aad: &[u8],
     plain: &[u8],
 ) -> Result<Zeroizing<Vec<u8>>, Error> {
-    let length = plain.len().saturating_add(NONCE_LEN).saturating_add(TAG_LEN);
+    let length = plain
+        .len()
+        .saturating_add(NONCE_LEN)
+        .saturating_add(TAG_LEN);
     let mut sealed = Zeroizing::new(Vec::with_capacity(length));
     sealed.extend_from_slice(&nonce);
     sealed.extend_from_slice(plain);
@@ -94,7 +102,11 @@ pub(crate) fn unwrap(key: &[u8], aad: &[u8], wrapped: &[u8]) -> Result<Zeroizing
     let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_LEN>().ok_or(short)?;
     let mut plain = Zeroizing::new(sealed.to_vec());
     let length = (set_up(key)?)
-        .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from(aad), &mut plain)
+        .open_in_place(
+            Nonce::assume_unique_for_key(*nonce),
+            Aad::from(aad),
+            &mut plain,
+        )
         .map_err(|_| Error::Unauthentic)?
         .len();
     plain.truncate(length);
@@ -102,7 +114,11 @@ pub(crate) fn unwrap(key: &[u8], aad: &[u8], wrapped: &[u8]) -> Result<Zeroizing
 }
 
 fn set_up(key: &[u8]) -> Result<LessSafeKey, Error> {
-    let algorithm = if key.len() == 16 { &AES_128_GCM } else { &AES_256_GCM };
+    let algorithm = if key.len() == 16 {
+        &AES_128_GCM
+    } else {
+        &AES_256_GCM
+    };
     let key = UnboundKey::new(algorithm, key).map_err(|_| Error::Crypto)?;
     Ok(LessSafeKey::new(key))
 }

@@ -1,4 +1,5 @@
-//! Sealed blobs: one piece of plaintext under a key of its own, derived from a root, a label, an identity and a random id.
+//! Sealed blobs: one piece of plaintext under a key of its own, derived from a root, a label, an
+//! identity and a random id.
 //!
 //! ```text
 //! 0  magic "CFM1"   4  message id, 16 bytes   20  ciphertext ‖ tag
@@ -18,7 +19,12 @@ const HEADER_LEN: usize = 20;
 pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 
 /// Seals `plain` for the place that `label` and `parts` name.
-pub fn seal_blob(root: &DerivationKey, label: &str, parts: &[&[u8]], plain: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn seal_blob(
+    root: &DerivationKey,
+    label: &str,
+    parts: &[&[u8]],
+    plain: &[u8],
+) -> Result<Vec<u8>, Error> {
     let mut blob = Vec::new();
     append_blob(root, label, parts, plain, &mut blob)?;
     Ok(blob)
@@ -48,7 +54,10 @@ pub(crate) fn append_with_id(
         return Err(Error::TooLong { length });
     }
     let mut header = [0; HEADER_LEN];
-    for (to, from) in header.iter_mut().zip(MAGIC.into_iter().chain(*id.as_bytes())) {
+    for (to, from) in header
+        .iter_mut()
+        .zip(MAGIC.into_iter().chain(*id.as_bytes()))
+    {
         *to = from;
     }
     out.reserve(length);
@@ -62,7 +71,12 @@ pub(crate) fn append_with_id(
 }
 
 /// Opens a blob that must have been sealed for this place.
-pub fn open_blob(root: &DerivationKey, label: &str, parts: &[&[u8]], blob: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn open_blob(
+    root: &DerivationKey,
+    label: &str,
+    parts: &[&[u8]],
+    blob: &[u8],
+) -> Result<Vec<u8>, Error> {
     let (need, got) = (OVERHEAD, blob.len());
     if got < need {
         return Err(Error::Truncated { need, got });

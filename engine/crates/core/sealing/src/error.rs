@@ -11,7 +11,8 @@ pub enum Fault {
     Us,
 }
 
-/// Which kind of check refused sealed bytes: the end of every code that says that something does not open.
+/// Which kind of check refused sealed bytes: the end of every code that says that something does
+/// not open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusedBy {
     /// The tag: bytes were altered, or sealed for another place or under another key.
@@ -49,7 +50,8 @@ pub enum Error {
     /// A frame was to be sealed after the one marked last.
     #[error("the stream already has its last frame")]
     SealedAfterLast,
-    /// A second sealer was asked for, for the same target of the same attempt, or for the same spill file.
+    /// A second sealer was asked for, for the same target of the same attempt, or for the same
+    /// spill file.
     #[error("this target of the attempt already has a sealer")]
     TargetTaken,
     /// A frame's writer removed bytes that were in the buffer before it.
@@ -126,8 +128,8 @@ pub enum Error {
     Unauthentic,
 }
 
-const ALTERED: &str =
-    "the host lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
+const ALTERED: &str = "the host lost, changed or mixed up data; run the query again, and look at \
+    storage and network if it recurs";
 
 crate::error_table! {
     Error: &'static str, Fault;
@@ -163,15 +165,18 @@ impl Error {
     pub fn refused_by(&self) -> RefusedBy {
         match self {
             Error::Unauthentic => RefusedBy::Tag,
-            Error::WrongLength { .. } | Error::Truncated { .. } | Error::Trailing { .. } | Error::BadLength(_) => {
-                RefusedBy::Length
-            }
-            Error::WrongCounter { .. } | Error::FrameAfterLast | Error::Unfinished { .. } | Error::Refused => {
-                RefusedBy::Order
-            }
-            Error::BadMagic | Error::UnknownVersion(_) | Error::ReservedBits | Error::UnknownKind(_) => {
-                RefusedBy::Format
-            }
+            Error::WrongLength { .. }
+            | Error::Truncated { .. }
+            | Error::Trailing { .. }
+            | Error::BadLength(_) => RefusedBy::Length,
+            Error::WrongCounter { .. }
+            | Error::FrameAfterLast
+            | Error::Unfinished { .. }
+            | Error::Refused => RefusedBy::Order,
+            Error::BadMagic
+            | Error::UnknownVersion(_)
+            | Error::ReservedBits
+            | Error::UnknownKind(_) => RefusedBy::Format,
             Error::WrongPartition | Error::WrongTarget | Error::WrongAttempt => RefusedBy::Identity,
             Error::Randomness
             | Error::Crypto

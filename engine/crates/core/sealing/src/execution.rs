@@ -1,5 +1,5 @@
-//! A sealed descriptor is preceded by its execution's number in clear: a hint, as stage and partition in START are. All three are in the
-//! sealed message's identity.
+//! A sealed descriptor is preceded by its execution's number in clear: a hint, as stage and
+//! partition in START are. All three are in the sealed message's identity.
 
 use crate::ExecutionId;
 

@@ -1,4 +1,5 @@
-//! Plain binary fields for what is sealed afterwards: integers LE, byte strings behind their length as u32 LE.
+//! Plain binary fields for what is sealed afterwards: integers LE, byte strings behind their length
+//! as u32 LE.
 
 use zeroize::Zeroizing;
 
@@ -6,7 +7,8 @@ use zeroize::Zeroizing;
 #[derive(Debug)]
 pub struct Malformed;
 
-/// Collects fields; zeroed when dropped. `capacity` should cover it all: growing would leave copies behind.
+/// Collects fields; zeroed when dropped. `capacity` should cover it all: growing would leave copies
+/// behind.
 pub struct Writer(Zeroizing<Vec<u8>>);
 
 impl Writer {
@@ -92,6 +94,10 @@ impl<'a> Reader<'a> {
 
     /// There must be nothing left.
     pub fn end(self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! One frame of a stream or spill file: `header ‖ ciphertext ‖ tag`, the header being associated data.
+//! One frame of a stream or spill file: `header ‖ ciphertext ‖ tag`, the header being associated
+//! data.
 //!
 //! ```text
 //! 0  version u8 (1)   1  flags u8 (bit 0: last)   2  reserved u16 (0)   4  counter u64 LE   12  sealed length u32 LE
 //! ```
-//! The sealed length counts ciphertext and tag. The nonce is the counter; the key is the stream's own.
+//! The sealed length counts ciphertext and tag. The nonce is the counter; the key is the stream's
+//! own.
 
 use std::ops::Range;
 
@@ -17,15 +19,17 @@ pub const OVERHEAD: usize = HEADER_LEN + TAG_LEN;
 pub const MAX_FRAME_LEN: usize = 64 << 20;
 /// Frames that one key may seal, enforced by sealers and openers alike.
 ///
-/// NIST SP 800-38D allows 2³⁹ − 256 bits in one invocation (a frame has 2²⁹ at most) and, with nonces that are counted and so never
-/// repeat, 2⁶⁴ invocations. What binds earlier is the birthday bound of the block cipher: at the longest frame this is 2⁴⁶ blocks
-/// under one key, which lets ciphertext be told from noise with a probability of about 2⁻³⁷.
+/// NIST SP 800-38D allows 2³⁹ − 256 bits in one invocation (a frame has 2²⁹ at most) and, with
+/// nonces that are counted and so never repeat, 2⁶⁴ invocations. What binds earlier is the birthday
+/// bound of the block cipher: at the longest frame this is 2⁴⁶ blocks under one key, which lets
+/// ciphertext be told from noise with a probability of about 2⁻³⁷.
 pub const MAX_FRAMES: u64 = 1 << 24;
 
 const VERSION: u8 = 1;
 const FLAG_LAST: u8 = 1;
 
-/// A header as it came: well-formed, not yet authenticated. Good for one thing, to know how many bytes to wait for.
+/// A header as it came: well-formed, not yet authenticated. Good for one thing, to know how many
+/// bytes to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     counter: u64,
@@ -86,7 +90,8 @@ impl FrameHeader {
 
 /// A frame whose tag, counter and place were checked; only an opener builds one.
 ///
-/// `B` is the buffer the frame came in (`Vec<u8>`, `BytesMut`, `&mut [u8]`, …): the plaintext lies inside it, uncopied.
+/// `B` is the buffer the frame came in (`Vec<u8>`, `BytesMut`, `&mut [u8]`, …): the plaintext lies
+/// inside it, uncopied.
 pub struct OpenedFrame<B> {
     buffer: B,
     plain: Range<usize>,
@@ -114,7 +119,10 @@ impl<B> OpenedFrame<B> {
 impl<B: AsRef<[u8]>> OpenedFrame<B> {
     /// The plaintext.
     pub fn plain(&self) -> &[u8] {
-        self.buffer.as_ref().get(self.plain.clone()).unwrap_or_default()
+        self.buffer
+            .as_ref()
+            .get(self.plain.clone())
+            .unwrap_or_default()
     }
 }
 
@@ -148,8 +156,8 @@ impl FrameSealer {
         self.next = frame;
     }
 
-    /// Appends one frame; `fill` appends its plaintext to the buffer, where it is sealed in place. On an error the
-    /// buffer is as before, and the counter is not used again.
+    /// Appends one frame; `fill` appends its plaintext to the buffer, where it is sealed in place.
+    /// On an error the buffer is as before, and the counter is not used again.
     pub(crate) fn seal_with<E: From<Error>>(
         &mut self,
         last: bool,
@@ -179,7 +187,8 @@ impl FrameSealer {
         if length > MAX_FRAME_LEN {
             return Err(Error::TooLong { length });
         }
-        let sealed_len = u32::try_from(length.saturating_sub(HEADER_LEN)).map_err(|_| Error::TooLong { length })?;
+        let sealed_len = u32::try_from(length.saturating_sub(HEADER_LEN))
+            .map_err(|_| Error::TooLong { length })?;
         let counter = self.next;
         let header = FrameHeader {
             counter,

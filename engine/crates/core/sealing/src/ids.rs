@@ -18,7 +18,8 @@ macro_rules! random_id {
 
             /// From 16 bytes that a peer sent.
             pub fn from_slice(bytes: &[u8]) -> Result<Self, Error> {
-                let bytes = <[u8; 16]>::try_from(bytes).map_err(|_| Error::WrongLength { want: 16, got: bytes.len() })?;
+                let bytes = <[u8; 16]>::try_from(bytes).map_err(|_|
+                    Error::WrongLength { want: 16, got: bytes.len() })?;
                 Ok(Self(bytes))
             }
 
@@ -59,8 +60,9 @@ macro_rules! number_id {
 random_id!(
     /// One session: the life of a query's keys. Not a secret.
     ///
-    /// `issuer (8 bytes) ‖ number (u64, big endian)`: a client engine numbers its sessions in the order in which they begin, so that it can
-    /// say in few words which of them have ended. The id is in the identity of all that is sealed under the session's key.
+    /// `issuer (8 bytes) ‖ number (u64, big endian)`: a client engine numbers its sessions in the
+    /// order in which they begin, so that it can say in few words which of them have ended. The id
+    /// is in the identity of all that is sealed under the session's key.
     SessionId
 );
 
@@ -100,7 +102,8 @@ impl SessionId {
     }
 }
 random_id!(
-    /// One run of one task, drawn by the engine that runs it (see [`crate::Attempt`]). Not a secret.
+    /// One run of one task, drawn by the engine that runs it (see [`crate::Attempt`]). Not a
+    /// secret.
     AttemptId
 );
 random_id!(
@@ -116,7 +119,8 @@ number_id!(
     Partition(u32)
 );
 number_id!(
-    /// One run of a plan within a session. A shuffle's output outlives it, so shuffle streams leave it out.
+    /// One run of a plan within a session. A shuffle's output outlives it, so shuffle streams leave
+    /// it out.
     ExecutionId(u64)
 );
 random_id!(

@@ -7,8 +7,8 @@ use zeroize::Zeroizing;
 
 use crate::{ColumnId, Secret, TableId, aead};
 
-/// Names a KEK: `<table id, hex>.<column id>` or `<table id, hex>.footer`. The Parquet files carry it as the master key's
-/// id of the PME key tools.
+/// Names a KEK: `<table id, hex>.<column id>` or `<table id, hex>.footer`. The Parquet files carry
+/// it as the master key's id of the PME key tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KekId {
     table: TableId,
@@ -26,7 +26,10 @@ impl KekId {
 
     /// Of the footers.
     pub fn footer(table: TableId) -> Self {
-        Self { table, column: None }
+        Self {
+            table,
+            column: None,
+        }
     }
 
     /// The table it belongs to.
@@ -62,7 +65,8 @@ impl FromStr for KekId {
             };
             Some(Self { table, column })
         });
-        // One spelling only: no signs, leading zeros or capitals, which would be other associated data.
+        // One spelling only: no signs, leading zeros or capitals, which would be other associated
+        // data.
         parsed
             .filter(|id| id.to_string() == text)
             .ok_or_else(|| KekError::BadId(text.chars().take(80).collect()))
@@ -108,13 +112,19 @@ impl KekError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
-            KekError::BadId(_) => Some("the file was not written by Coffer, or was altered".to_string()),
-            KekError::Missing(_) => {
-                Some("the query was not given this column's key, or the file belongs to another table".to_string())
+            KekError::BadId(_) => {
+                Some("the file was not written by Coffer, or was altered".to_string())
             }
-            KekError::Malformed(_) | KekError::Unauthentic(_) => {
-                Some("the file was altered, or its keys were made under another keyring; try coffer verify".to_string())
-            }
+            KekError::Missing(_) => Some(
+                "the query was not given this column's key, or the file belongs to another \
+                    table"
+                    .to_string(),
+            ),
+            KekError::Malformed(_) | KekError::Unauthentic(_) => Some(
+                "the file was altered, or its keys were made under another keyring; try \
+                    coffer verify"
+                    .to_string(),
+            ),
             KekError::DekLength(_) => None,
             KekError::Sealing(error) => error.hint(),
         }
@@ -139,7 +149,8 @@ impl Kek {
         self.id
     }
 
-    /// The key's bytes: for a release, and for a KMS client that lets PyArrow or parquet-java read the files.
+    /// The key's bytes: for a release, and for a KMS client that lets PyArrow or parquet-java read
+    /// the files.
     pub fn expose(&self) -> &[u8; 32] {
         self.secret.expose()
     }
@@ -158,14 +169,12 @@ impl Kek {
             return Err(malformed());
         }
         let bytes = BASE64.decode(wrapped).map_err(|_| malformed())?;
-        let dek =
-            aead::unwrap(self.secret.expose(), self.id.to_string().as_bytes(), &bytes).map_err(
-                |error| match error {
-                    crate::Error::Truncated { .. } => malformed(),
-                    crate::Error::Unauthentic => KekError::Unauthentic(self.id),
-                    error => KekError::Sealing(error),
-                },
-            )?;
+        let dek = aead::unwrap(self.secret.expose(), self.id.to_string().as_bytes(), &bytes)
+            .map_err(|error| match error {
+                crate::Error::Truncated { .. } => malformed(),
+                crate::Error::Unauthentic => KekError::Unauthentic(self.id),
+                error => KekError::Sealing(error),
+            })?;
         check_length(dek.len())?;
         Ok(dek)
     }
@@ -178,8 +187,8 @@ fn check_length(dek: usize) -> Result<(), KekError> {
     }
 }
 
-/// The key that another program wrapped as [`Kek::wrap`] does, under a KEK of 16 or 32 bytes and the name that it has there; none
-/// if it does not open.
+/// The key that another program wrapped as [`Kek::wrap`] does, under a KEK of 16 or 32 bytes and
+/// the name that it has there; none if it does not open.
 pub fn unwrap_foreign(kek: &[u8], name: &[u8], wrapped: &str) -> Option<Zeroizing<Vec<u8>>> {
     aead::unwrap(kek, name, &BASE64.decode(wrapped).ok()?).ok()
 }
@@ -201,7 +210,8 @@ impl KekSet {
 
     /// Adds all of another set.
     pub fn extend(&mut self, other: &KekSet) {
-        self.0.extend(other.0.iter().map(|(id, kek)| (*id, kek.clone())));
+        self.0
+            .extend(other.0.iter().map(|(id, kek)| (*id, kek.clone())));
     }
 
     /// The KEK of this name.

@@ -1,5 +1,6 @@
-//! Sealed messages between the client engine and the enclaves. Each has a purpose, which fixes its label and its
-//! direction, and an identity, which both ends build with the same function of [`identity`].
+//! Sealed messages between the client engine and the enclaves. Each has a purpose, which fixes its
+//! label and its direction, and an identity, which both ends build with the same function of
+//! [`identity`].
 
 use crate::{
     Error, SessionKey,
@@ -42,7 +43,8 @@ impl Purpose {
     }
 }
 
-/// A message's purpose and place. Built by the functions of [`identity`] alone, so that both ends agree.
+/// A message's purpose and place. Built by the functions of [`identity`] alone, so that both ends
+/// agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessageIdentity {
     purpose: Purpose,
@@ -61,13 +63,31 @@ impl MessageIdentity {
 }
 
 /// Seals a message for its identity.
-pub fn seal_message(key: &SessionKey, identity: &MessageIdentity, plain: &[u8]) -> Result<Vec<u8>, Error> {
-    seal_blob(key.root(), identity.purpose.label(), &identity.parts(), plain)
+pub fn seal_message(
+    key: &SessionKey,
+    identity: &MessageIdentity,
+    plain: &[u8],
+) -> Result<Vec<u8>, Error> {
+    seal_blob(
+        key.root(),
+        identity.purpose.label(),
+        &identity.parts(),
+        plain,
+    )
 }
 
 /// Opens a message that must have been sealed for this identity.
-pub fn open_message(key: &SessionKey, identity: &MessageIdentity, sealed: &[u8]) -> Result<Vec<u8>, Error> {
-    open_blob(key.root(), identity.purpose.label(), &identity.parts(), sealed)
+pub fn open_message(
+    key: &SessionKey,
+    identity: &MessageIdentity,
+    sealed: &[u8],
+) -> Result<Vec<u8>, Error> {
+    open_blob(
+        key.root(),
+        identity.purpose.label(),
+        &identity.parts(),
+        sealed,
+    )
 }
 
 /// The identities that exist.
@@ -117,7 +137,12 @@ pub mod identity {
         from_task(Purpose::Error, session, stage, partition)
     }
 
-    fn from_task(purpose: Purpose, session: SessionId, stage: StageId, partition: Partition) -> MessageIdentity {
+    fn from_task(
+        purpose: Purpose,
+        session: SessionId,
+        stage: StageId,
+        partition: Partition,
+    ) -> MessageIdentity {
         let context = vec![
             session.0.to_vec(),
             stage.0.to_le_bytes().to_vec(),

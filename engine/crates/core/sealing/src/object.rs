@@ -1,5 +1,6 @@
-//! Sealed objects: what a task gets beside fragment and descriptor (attempt lists, bounds, subquery values), as
-//! `kind u8 ‖ blob`. The kind is a hint that picks the label; a changed one does not open.
+//! Sealed objects: what a task gets beside fragment and descriptor (attempt lists, bounds, subquery
+//! values), as `kind u8 ‖ blob`. The kind is a hint that picks the label; a changed one does not
+//! open.
 
 use crate::{
     Error, SessionId, SessionKey,
@@ -46,15 +47,36 @@ impl ObjectKind {
 }
 
 /// Seals an object for a session.
-pub fn seal_object(key: &SessionKey, session: SessionId, kind: ObjectKind, plain: &[u8]) -> Result<Vec<u8>, Error> {
+pub fn seal_object(
+    key: &SessionKey,
+    session: SessionId,
+    kind: ObjectKind,
+    plain: &[u8],
+) -> Result<Vec<u8>, Error> {
     let mut out = vec![kind.byte()];
-    append_blob(key.root(), kind.label(), &[session.as_bytes()], plain, &mut out)?;
+    append_blob(
+        key.root(),
+        kind.label(),
+        &[session.as_bytes()],
+        plain,
+        &mut out,
+    )?;
     Ok(out)
 }
 
-/// Opens an object of a session. The kind it returns is authenticated; which object it is, the plaintext says.
-pub fn open_object(key: &SessionKey, session: SessionId, sealed: &[u8]) -> Result<(ObjectKind, Vec<u8>), Error> {
-    let (kind, blob) = sealed.split_first().ok_or(Error::Truncated { need: 1, got: 0 })?;
+/// Opens an object of a session. The kind it returns is authenticated; which object it is, the
+/// plaintext says.
+pub fn open_object(
+    key: &SessionKey,
+    session: SessionId,
+    sealed: &[u8],
+) -> Result<(ObjectKind, Vec<u8>), Error> {
+    let (kind, blob) = sealed
+        .split_first()
+        .ok_or(Error::Truncated { need: 1, got: 0 })?;
     let kind = ObjectKind::from_byte(*kind)?;
-    Ok((kind, open_blob(key.root(), kind.label(), &[session.as_bytes()], blob)?))
+    Ok((
+        kind,
+        open_blob(key.root(), kind.label(), &[session.as_bytes()], blob)?,
+    ))
 }

@@ -1,7 +1,9 @@
-//! Cutting bytes into the parts of a stream: the only place that reads a preamble or a frame's header.
+//! Cutting bytes into the parts of a stream: the only place that reads a preamble or a frame's
+//! header.
 //!
-//! [`StreamReader`] takes bytes as they arrive, in any pieces, and gives whole frames, not opened yet. [`OpenedStream`] is for a
-//! stream that is there whole: it reads, checks and opens it to the end, and takes nothing behind it.
+//! [`StreamReader`] takes bytes as they arrive, in any pieces, and gives whole frames, not opened
+//! yet. [`OpenedStream`] is for a stream that is there whole: it reads, checks and opens it to the
+//! end, and takes nothing behind it.
 
 use bytes::BytesMut;
 
@@ -21,8 +23,8 @@ pub struct SealedFrame {
 }
 
 impl SealedFrame {
-    /// Whether it says that its stream ends here. Good for one thing, to know where the next stream begins: whether it is
-    /// true, opening the frame says.
+    /// Whether it says that its stream ends here. Good for one thing, to know where the next stream
+    /// begins: whether it is true, opening the frame says.
     pub fn claims_last(&self) -> bool {
         self.last
     }
@@ -73,7 +75,8 @@ impl StreamReader {
         self.buffer.is_empty()
     }
 
-    /// How many bytes the frame that comes next still lacks, as far as is known: first those of its header. 0: it is whole.
+    /// How many bytes the frame that comes next still lacks, as far as is known: first those of its
+    /// header. 0: it is whole.
     pub fn missing(&self) -> Result<usize, Error> {
         let whole = match self.buffer.get(..HEADER_LEN) {
             None => HEADER_LEN,
@@ -119,7 +122,8 @@ impl StreamReader {
     }
 }
 
-/// Opens one stream that is there whole: from its preamble to its last frame, with nothing behind it.
+/// Opens one stream that is there whole: from its preamble to its last frame, with nothing behind
+/// it.
 pub struct OpenedStream {
     reader: StreamReader,
     opener: StreamOpener,
@@ -137,8 +141,8 @@ impl OpenedStream {
         })
     }
 
-    /// The next frame, in order; none after the last one, when nothing follows it. What came before that counts for nothing
-    /// until then.
+    /// The next frame, in order; none after the last one, when nothing follows it. What came before
+    /// that counts for nothing until then.
     pub fn next_frame(&mut self) -> Result<Option<OpenedFrame<BytesMut>>, Error> {
         if self.opener.is_finished() {
             return match self.reader.is_empty() {

@@ -1,6 +1,6 @@
-//! The key schedule: one root per session (or table, or keyring), every other key derived from it by HKDF-SHA-256
-//! (RFC 5869). `info` is the label and then the parts of the identity, each behind its length as u32 LE, so that no
-//! two different lists of parts read the same.
+//! The key schedule: one root per session (or table, or keyring), every other key derived from it
+//! by HKDF-SHA-256 (RFC 5869). `info` is the label and then the parts of the identity, each behind
+//! its length as u32 LE, so that no two different lists of parts read the same.
 
 use aws_lc_rs::hkdf;
 
@@ -42,7 +42,8 @@ fn append_part(info: &mut Vec<u8>, part: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The key of one session: drawn by the client engine, released to attested engines, root of all the query's keys.
+/// The key of one session: drawn by the client engine, released to attested engines, root of all
+/// the query's keys.
 #[derive(Clone)]
 pub struct SessionKey {
     secret: Secret<32>,
@@ -68,7 +69,8 @@ impl SessionKey {
         self.secret.expose()
     }
 
-    /// The key that hash partitioning mixes into its hash: one for a session, so that both sides of a join agree.
+    /// The key that hash partitioning mixes into its hash: one for a session, so that both sides of
+    /// a join agree.
     pub fn partitioning_key(&self, session: SessionId) -> Result<Secret<32>, Error> {
         self.root.derive("partitioning", &[session.as_bytes()])
     }

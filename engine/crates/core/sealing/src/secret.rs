@@ -10,7 +10,8 @@ pub fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     rand::fill(bytes).map_err(|_| Error::Randomness)
 }
 
-/// `N` secret bytes: zeroed on drop, without `Debug` or `==`, read only by the searchable word [`Secret::expose`].
+/// `N` secret bytes: zeroed on drop, without `Debug` or `==`, read only by the searchable word
+/// [`Secret::expose`].
 ///
 /// Kept on the heap, so that moving the value leaves no copy behind.
 pub struct Secret<const N: usize>(Box<Zeroizing<[u8; N]>>);

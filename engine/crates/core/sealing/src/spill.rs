@@ -1,12 +1,14 @@
-//! Spill files: frames without a preamble, under a key drawn for the file that never leaves the process. A short file,
-//! one with frames moved, and a file of another key (a stale one, or a neighbour's) do not open.
+//! Spill files: frames without a preamble, under a key drawn for the file that never leaves the
+//! process. A short file, one with frames moved, and a file of another key (a stale one, or a
+//! neighbour's) do not open.
 
 use crate::{
     DerivationKey, Error, FrameKey as Key, Secret,
     frame::{FrameOpener, FrameSealer, OpenedFrame},
 };
 
-/// Plaintext bytes of a chunk that suit a disk; writers may choose others, up to [`crate::MAX_FRAME_LEN`].
+/// Plaintext bytes of a chunk that suit a disk; writers may choose others, up to
+/// [`crate::MAX_FRAME_LEN`].
 pub const CHUNK_LEN: usize = 256 << 10;
 
 /// The key of one spill file. Gives one writer, any number of readers.
@@ -24,7 +26,10 @@ impl SpillKey {
     /// The bytes are drawn above, always; only the making of test vectors gives them.
     pub(crate) fn from_drawn(drawn: &Secret<32>) -> Result<Self, Error> {
         let secret = DerivationKey::new("spill", drawn).derive("chunks", &[])?;
-        Ok(Self { secret, written: false })
+        Ok(Self {
+            secret,
+            written: false,
+        })
     }
 
     /// The file's only writer.

@@ -3,9 +3,10 @@
 //! ```text
 //! preamble:  0  magic "CFS1"   4  attempt id, 16 bytes   20  map partition u32 LE   24  target u32 LE
 //! ```
-//! The preamble lies in the clear and proves nothing: a reader builds the identity from its own descriptor and takes
-//! from the preamble only the attempt id, which it holds against the list of attempts that count. Everything in the
-//! identity goes into the stream's key, so a stream opens at its own place only.
+//! The preamble lies in the clear and proves nothing: a reader builds the identity from its own
+//! descriptor and takes from the preamble only the attempt id, which it holds against the list of
+//! attempts that count. Everything in the identity goes into the stream's key, so a stream opens at
+//! its own place only.
 
 use std::collections::HashSet;
 
@@ -56,7 +57,8 @@ impl StreamTarget {
 pub struct StreamIdentity {
     /// The session.
     pub session: SessionId,
-    /// The run of the plan. Has no part in the key of a shuffle or a broadcast: these outlive the run.
+    /// The run of the plan. Has no part in the key of a shuffle or a broadcast: these outlive the
+    /// run.
     pub execution: ExecutionId,
     /// The stage that writes.
     pub stage: StageId,
@@ -89,10 +91,11 @@ impl StreamIdentity {
     }
 }
 
-/// One run of one task, as its engine sees it: draws its attempt id and hands out one sealer for each target.
+/// One run of one task, as its engine sees it: draws its attempt id and hands out one sealer for
+/// each target.
 ///
-/// The only way to a [`StreamSealer`]: were an attempt id given from outside, or a target sealed twice, the host could
-/// make two plaintexts share a key and a nonce.
+/// The only way to a [`StreamSealer`]: were an attempt id given from outside, or a target sealed
+/// twice, the host could make two plaintexts share a key and a nonce.
 pub struct Attempt {
     key: SessionKey,
     session: SessionId,
@@ -180,7 +183,8 @@ impl StreamSealer {
         StreamPreamble::of(&self.identity).append(out);
     }
 
-    /// Appends a frame with this plaintext; `last` ends the stream, and may go with an empty plaintext.
+    /// Appends a frame with this plaintext; `last` ends the stream, and may go with an empty
+    /// plaintext.
     pub fn seal(&mut self, plain: &[u8], last: bool, out: &mut Vec<u8>) -> Result<(), Error> {
         out.reserve(plain.len().saturating_add(crate::frame::OVERHEAD));
         self.frames.seal_with(last, out, |out| {
@@ -189,7 +193,8 @@ impl StreamSealer {
         })
     }
 
-    /// Appends a frame whose plaintext `fill` appends to the buffer itself: no copy. On an error the buffer is as before.
+    /// Appends a frame whose plaintext `fill` appends to the buffer itself: no copy. On an error
+    /// the buffer is as before.
     pub fn seal_with<E: From<Error>>(
         &mut self,
         last: bool,
@@ -254,7 +259,8 @@ impl StreamPreamble {
         out.extend_from_slice(&self.target.to_le_bytes());
     }
 
-    /// Errors unless the preamble names what the reader expects, `attempt` being the one that counts.
+    /// Errors unless the preamble names what the reader expects, `attempt` being the one that
+    /// counts.
     pub fn check(&self, expected: &StreamIdentity) -> Result<(), Error> {
         if self.partition != expected.partition {
             return Err(Error::WrongPartition);
@@ -275,15 +281,16 @@ pub struct StreamOpener {
 }
 
 impl StreamOpener {
-    /// `identity` is the reader's own: from its descriptor, and for the attempt from the list of those that count.
+    /// `identity` is the reader's own: from its descriptor, and for the attempt from the list of
+    /// those that count.
     pub fn new(key: &SessionKey, identity: StreamIdentity) -> Result<Self, Error> {
         Ok(Self {
             frames: FrameOpener::new(identity.key(key)?),
         })
     }
 
-    /// Opens the next frame, in place. The buffer holds exactly one frame (see [`crate::StreamReader`]).
-    /// After an error nothing more opens.
+    /// Opens the next frame, in place. The buffer holds exactly one frame (see
+    /// [`crate::StreamReader`]). After an error nothing more opens.
     pub fn open<B: AsMut<[u8]>>(&mut self, frame: B) -> Result<OpenedFrame<B>, Error> {
         self.frames.open(frame)
     }

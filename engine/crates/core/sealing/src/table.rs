@@ -1,4 +1,5 @@
-//! What is said of an error, from one table: so that code, fault and hint of a variant stand beside each other, and none is forgotten.
+//! What is said of an error, from one table: so that code, fault and hint of a variant stand beside
+//! each other, and none is forgotten.
 
 /// What a row's last column may be.
 pub trait Hint {
@@ -24,8 +25,9 @@ impl Hint for Option<String> {
     }
 }
 
-/// Gives an error type its methods `code` and `hint`, and `fault` where a type for that is named, from one row for each variant:
-/// `PATTERN => CODE, FAULT, HINT;`. What a pattern binds may be used in each column; the last may be left out.
+/// Gives an error type its methods `code` and `hint`, and `fault` where a type for that is named,
+/// from one row for each variant: `PATTERN => CODE, FAULT, HINT;`. What a pattern binds may be used
+/// in each column; the last may be left out.
 ///
 /// ```
 /// enum Error {
@@ -50,7 +52,8 @@ macro_rules! error_table {
             $crate::error_table!(@hint $($pattern => ($($hint)?);)+);
         }
     };
-    ($error:ident: $code_type:ty, $fault_type:ty; $($pattern:pat => $code:expr, $fault:expr $(, $hint:expr)?;)+) => {
+    ($error:ident: $code_type:ty,
+        $fault_type:ty; $($pattern:pat => $code:expr, $fault:expr $(, $hint:expr)?;)+) => {
         impl $error {
             $crate::error_table!(@code $code_type; $($pattern => $code;)+);
 

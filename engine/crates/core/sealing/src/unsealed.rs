@@ -1,11 +1,14 @@
-//! Frames that are not sealed, for measuring what sealing costs: the build-time feature `unsealed`, which no release has.
+//! Frames that are not sealed, for measuring what sealing costs: the build-time feature `unsealed`,
+//! which no release has.
 //!
-//! The layout stays: header, plaintext, and sixteen zero bytes where the tag would be. Only frames (streams and spill) are
-//! left open, and in tables written by such a build the Parquet pages; messages, manifests and the release of keys are
-//! sealed as ever, since they cost nothing that could be measured.
+//! The layout stays: header, plaintext, and sixteen zero bytes where the tag would be. Only frames
+//! (streams and spill) are left open, and in tables written by such a build the Parquet pages;
+//! messages, manifests and the release of keys are sealed as ever, since they cost nothing that
+//! could be measured.
 //!
-//! An unsealed program cannot stand in for a sealed one: its version and its kind of evidence have names of their own, so
-//! programs of the two builds refuse each other, and a policy that one of them takes is an error for the other.
+//! An unsealed program cannot stand in for a sealed one: its version and its kind of evidence have
+//! names of their own, so programs of the two builds refuse each other, and a policy that one of
+//! them takes is an error for the other.
 
 use crate::{Error, Secret, aead::TAG_LEN};
 

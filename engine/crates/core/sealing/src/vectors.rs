@@ -1,5 +1,6 @@
-//! The harness of `vectors/*.json`: what is opened, where, and what comes of it. `COFFER_BLESS=1` writes the files.
-//! The tests of `coffer-custody` compile this file too, over the vectors of their own crate.
+//! The harness of `vectors/*.json`: what is opened, where, and what comes of it. `COFFER_BLESS=1`
+//! writes the files. The tests of `coffer-custody` compile this file too, over the vectors of their
+//! own crate.
 
 use std::path::PathBuf;
 
@@ -33,7 +34,9 @@ impl<P> Case<P> {
 }
 
 fn path(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors").join(file)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("vectors")
+        .join(file)
 }
 
 pub(crate) fn stored<P: for<'a> Deserialize<'a>>(file: &str) -> Vec<Case<P>> {
@@ -41,16 +44,24 @@ pub(crate) fn stored<P: for<'a> Deserialize<'a>>(file: &str) -> Vec<Case<P>> {
 }
 
 /// Compares `made` with the file, then holds every case of the file to its word.
-pub(crate) fn check<P, T>(file: &str, made: Vec<Case<P>>, open: impl Fn(&Case<P>) -> Result<T, &'static str>)
-where
+pub(crate) fn check<P, T>(
+    file: &str,
+    made: Vec<Case<P>>,
+    open: impl Fn(&Case<P>) -> Result<T, &'static str>,
+) where
     P: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,
 {
     if std::env::var_os("COFFER_BLESS").is_some() {
-        std::fs::write(path(file), serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
+        std::fs::write(
+            path(file),
+            serde_json::to_string_pretty(&made).unwrap() + "\n",
+        )
+        .unwrap();
     }
     let stored = stored::<P>(file);
     assert_eq!(stored, made, "{file} is stale, or the format changed");
-    let names: std::collections::HashSet<&str> = stored.iter().map(|case| case.name.as_str()).collect();
+    let names: std::collections::HashSet<&str> =
+        stored.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), stored.len(), "two vectors share a name");
     assert!(
         stored.iter().filter(|case| case.outcome != "opens").count() * 2 > stored.len(),

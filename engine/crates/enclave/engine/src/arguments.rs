@@ -1,5 +1,5 @@
-//! The program's arguments. Read by hand: a library for command lines would be the largest part of what an enclave runs and
-//! does not need.
+//! The program's arguments. Read by hand: a library for command lines would be the largest part of
+//! what an enclave runs and does not need.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -11,13 +11,16 @@ use thiserror::Error;
 pub(crate) const USAGE: &str = "\
 Runs plan fragments over sealed data, with keys that the data's owner releases to it
 
-Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memory SIZE] [--lifeline stdin]
+Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memory SIZE] \
+[--lifeline stdin]
 
   --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose)
   --memory SIZE       memory for the tasks' data, for example 512MiB or 2GiB [default: 2GiB]
   --spill-dir FOLDER  folder for sealed spill files; the engine makes its own in it
-  --evidence KIND     what the engine proves its identity with: sgx, tdx, sev-snp, tpm; `simulated` is none at all, for
-                      development, and refused by every policy that does not name it; `auto` is what the machine has of
+  --evidence KIND     what the engine proves its identity with: sgx, tdx, sev-snp, tpm; \
+  `simulated` is none at all, for
+                      development, and refused by every policy that does not name it; `auto` is \
+                      what the machine has of
                       sgx, tdx and sev-snp, else simulated
   --lifeline stdin    end when standard input ends
   --help, --version";
@@ -64,10 +67,18 @@ pub(crate) enum ArgumentError {
     },
 }
 
-const NAMES: [&str; 5] = ["--listen", "--memory", "--spill-dir", "--evidence", "--lifeline"];
+const NAMES: [&str; 5] = [
+    "--listen",
+    "--memory",
+    "--spill-dir",
+    "--evidence",
+    "--lifeline",
+];
 
 /// Understands both `--name value` and `--name=value`.
-pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, ArgumentError> {
+pub(crate) fn parse(
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Request, ArgumentError> {
     let mut given: [Option<OsString>; NAMES.len()] = Default::default();
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
@@ -81,7 +92,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             Some((name, value)) => (name, Some(OsString::from(value))),
             None => (text, None),
         };
-        let known = NAMES.iter().zip(&mut given).find(|(known, _)| **known == name);
+        let known = NAMES
+            .iter()
+            .zip(&mut given)
+            .find(|(known, _)| **known == name);
         let Some((name, position)) = known else {
             return Err(ArgumentError::Unknown(argument));
         };
@@ -96,8 +110,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
     Ok(Request::Run(Arguments {
         listen: valued("--listen", listen)?.ok_or(ArgumentError::Missing("--listen"))?,
         memory: valued("--memory", memory)?.map_or(DEFAULT_MEMORY, MemorySize::bytes),
-        spill_dir: spill_dir.ok_or(ArgumentError::Missing("--spill-dir"))?.into(),
-        evidence: named("--evidence", evidence, &kinds())?.ok_or(ArgumentError::Missing("--evidence"))?,
+        spill_dir: spill_dir
+            .ok_or(ArgumentError::Missing("--spill-dir"))?
+            .into(),
+        evidence: named("--evidence", evidence, &kinds())?
+            .ok_or(ArgumentError::Missing("--evidence"))?,
         lifeline: named("--lifeline", lifeline, &[("stdin", true)])?.unwrap_or(false),
     }))
 }
@@ -118,7 +135,9 @@ fn valued<T: std::str::FromStr<Err: std::fmt::Display>>(
 
 /// The kinds of evidence by their names.
 fn kinds() -> Vec<(&'static str, Option<EvidenceKind>)> {
-    let named = EvidenceKind::ALL.into_iter().map(|kind| (kind.name(), Some(kind)));
+    let named = EvidenceKind::ALL
+        .into_iter()
+        .map(|kind| (kind.name(), Some(kind)));
     std::iter::once(("auto", None)).chain(named).collect()
 }
 
@@ -181,13 +200,19 @@ mod tests {
         for (arguments, words) in [
             (&["--memory"][..], "--memory needs a value"),
             (&["--memory", "lots"], "a size is"),
-            (&["--memory", "1MiB", "--memory", "2MiB"], "--memory is given twice"),
+            (
+                &["--memory", "1MiB", "--memory", "2MiB"],
+                "--memory is given twice",
+            ),
             (&["--lifeline", "rope"], "possible: stdin"),
             (&["--evidence", "none"], "--evidence is given twice"),
             (&["--verbose"], "there is no argument \"--verbose\""),
             (&["more"], "there is no argument"),
         ] {
-            assert!(with(arguments).unwrap_err().contains(words), "{arguments:?}");
+            assert!(
+                with(arguments).unwrap_err().contains(words),
+                "{arguments:?}"
+            );
         }
         assert_eq!(read(&NEEDED[2..]), Err("--listen is missing".to_owned()));
         assert_eq!(read(&NEEDED[..4]), Err("--evidence is missing".to_owned()));

@@ -1,4 +1,5 @@
-//! The engine's identity on the wire: evidence out, releases in. The rules are those of [`coffer_protocol::release`].
+//! The engine's identity on the wire: evidence out, releases in. The rules are those of
+//! [`coffer_protocol::release`].
 
 use std::time::Instant;
 
@@ -77,11 +78,15 @@ impl Identity {
         })
     }
 
-    /// Opens a release, and says when the evidence was given on the strength of which it was made; `None` if this very release was taken
-    /// before.
-    pub(crate) fn open_release(&self, release: &Release) -> Result<Option<(ReleasePayload, Instant)>, AttestError> {
+    /// Opens a release, and says when the evidence was given on the strength of which it was made;
+    /// `None` if this very release was taken before.
+    pub(crate) fn open_release(
+        &self,
+        release: &Release,
+    ) -> Result<Option<(ReleasePayload, Instant)>, AttestError> {
         let sealed = SealedRelease {
-            encapsulated: <[u8; 32]>::try_from(release.encapsulated.as_ref()).map_err(|_| AttestError::Release)?,
+            encapsulated: <[u8; 32]>::try_from(release.encapsulated.as_ref())
+                .map_err(|_| AttestError::Release)?,
             sequence: release.sequence,
             ciphertext: release.ciphertext.to_vec(),
         };

@@ -1,8 +1,10 @@
-//! Broadcasts of a session: each is read once, by the first task that needs it, and shared by all that come after.
+//! Broadcasts of a session: each is read once, by the first task that needs it, and shared by all
+//! that come after.
 //!
-//! What pins a broadcast is the list of its producers' attempts (docs/decisions/0008): the same list is the same rows. Who comes while
-//! another task is reading waits, and asks its own executor for nothing. If the reading task fails or is cancelled, the
-//! next one that waits reads with its own link; a failure is never kept.
+//! What pins a broadcast is the list of its producers' attempts (docs/decisions/0008): the same
+//! list is the same rows. Who comes while another task is reading waits, and asks its own executor
+//! for nothing. If the reading task fails or is cancelled, the next one that waits reads with its
+//! own link; a failure is never kept.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -14,7 +16,8 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{TryStreamExt, stream};
 use parking_lot::Mutex;
 
-/// A broadcast up to this size becomes one batch, which a join then builds from without another copy.
+/// A broadcast up to this size becomes one batch, which a join then builds from without another
+/// copy.
 const ONE_BATCH: usize = 256 << 20;
 
 /// Which broadcast: of which stage, and which runs of its tasks.
@@ -39,7 +42,10 @@ pub(crate) struct Broadcasts(Mutex<HashMap<BroadcastKey, Arc<Entry>>>);
 
 impl Loaded {
     /// Reads all of it. `rows` has checked each stream whole by the time it ends.
-    pub(crate) async fn read(mut rows: SendableRecordBatchStream, reservation: MemoryReservation) -> Result<Self> {
+    pub(crate) async fn read(
+        mut rows: SendableRecordBatchStream,
+        reservation: MemoryReservation,
+    ) -> Result<Self> {
         let schema = rows.schema();
         let mut batches = Vec::new();
         // Columns of a frame share its buffer.
@@ -68,7 +74,10 @@ impl Loaded {
     /// The rows, as often as they are asked for.
     pub(crate) fn stream(self: &Arc<Self>) -> SendableRecordBatchStream {
         let rows = stream::iter(self.batches.clone().into_iter().map(Ok));
-        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows))
+        Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            rows,
+        ))
     }
 }
 
@@ -85,7 +94,8 @@ impl Broadcasts {
             entries.retain(|held, _| held.producer != key.producer || *held == key);
             Arc::clone(entries.entry(key).or_default())
         };
-        // Held while reading. A task that ends here, for whatever reason, lets go of it with nothing entered.
+        // Held while reading. A task that ends here, for whatever reason, lets go of it with
+        // nothing entered.
         let mut held = entry.lock().await;
         if let Some(loaded) = &*held {
             return Ok(Arc::clone(loaded));
@@ -99,7 +109,8 @@ impl Broadcasts {
     pub(crate) fn drop_idle(&self) {
         self.0.lock().retain(|_, entry| {
             let held = entry.try_lock().map_or(true, |held| {
-                held.as_ref().is_some_and(|loaded| Arc::strong_count(loaded) > 1)
+                held.as_ref()
+                    .is_some_and(|loaded| Arc::strong_count(loaded) > 1)
             });
             held || Arc::strong_count(entry) > 1
         });
@@ -214,7 +225,10 @@ mod tests {
     async fn memory_is_counted_and_given_back() {
         let (broadcasts, reads, small) = (Broadcasts::default(), AtomicUsize::new(0), pool(8));
         let full = broadcasts.get(key(1), slow(&reads, &small)).await;
-        assert!(matches!(full.err(), Some(DataFusionError::ResourcesExhausted(_))));
+        assert!(matches!(
+            full.err(),
+            Some(DataFusionError::ResourcesExhausted(_))
+        ));
         assert_eq!(small.reserved(), 0);
 
         let pool = pool(1 << 20);

@@ -1,8 +1,9 @@
-//! The receiving side of a connection: one small task that reads messages ahead and watches for the peer's going.
+//! The receiving side of a connection: one small task that reads messages ahead and watches for the
+//! peer's going.
 //!
-//! A task computes on a thread of its own and may not look at its socket for long. So somebody else does: the pump reads
-//! messages into a bounded channel, and raises `closed` the moment the peer closes, also when messages still wait to be
-//! taken. That flag is what cancels a task.
+//! A task computes on a thread of its own and may not look at its socket for long. So somebody else
+//! does: the pump reads messages into a bounded channel, and raises `closed` the moment the peer
+//! closes, also when messages still wait to be taken. That flag is what cancels a task.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use coffer_process::listen::ReadHalf;
 use coffer_protocol::framing::{Message, WireError, read_message};
 use tokio::sync::{mpsc, watch};
 
-/// Messages that may wait. More than a task ever asks for at once (see `task::link`), so that a peer which answers is
-/// never kept from reading.
+/// Messages that may wait. More than a task ever asks for at once (see `task::link`), so that a
+/// peer which answers is never kept from reading.
 const WAITING: usize = 16;
 
 /// How often a pump whose channel is full looks whether the peer is still there.

@@ -155,7 +155,9 @@ fn on_own_thread(
     };
     let reusable = runtime.block_on(async {
         match task::run(enclave, start, &link).await {
-            Outcome::Done(done) => in_time(PATIENCE, link.tell(TaskMessage::Done, &done)).await.is_ok(),
+            Outcome::Done(done) => in_time(PATIENCE, link.tell(TaskMessage::Done, &done))
+                .await
+                .is_ok(),
             Outcome::Failed(failure) => in_time(PATIENCE, link.tell(TaskMessage::Failed, &failure))
                 .await
                 .is_ok(),
@@ -167,8 +169,8 @@ fn on_own_thread(
             }
         }
     });
-    // Whatever DataFusion spawned ends here, and with it the last hold on the connection. A read that storage does not answer is not
-    // waited for: it holds a path and no key.
+    // Whatever DataFusion spawned ends here, and with it the last hold on the connection. A read
+    // that storage does not answer is not waited for: it holds a path and no key.
     runtime.shutdown_background();
     Link::into_parts(link).filter(|_| reusable)
 }

@@ -94,11 +94,14 @@ impl Enclave {
 
     /// Makes an engine with a fresh key pair that `issuer` vouches for.
     pub fn start_as(settings: &Settings, issuer: Box<dyn Issuer>) -> Result<Arc<Self>, StartError> {
-        let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| StartError::SpillFolder {
-            folder: settings.spill_folder.clone(),
-            source,
+        let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| {
+            StartError::SpillFolder {
+                folder: settings.spill_folder.clone(),
+                source,
+            }
         })?;
-        let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(Arc::clone(&spill))));
+        let disk = DiskManagerBuilder::default()
+            .with_temp_file_factory(Arc::new(SealedSpill::new(Arc::clone(&spill))));
         let runtime = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::new(FairSpillPool::new(settings.memory)))
             .with_disk_manager_builder(disk)
@@ -142,13 +145,16 @@ impl Enclave {
     /// The settings of a task's plan.
     pub(crate) fn config(&self) -> SessionConfig {
         let mut config = coffer_plan::config(BATCH_ROWS);
-        // What a sort keeps back for merging its spill files. DataFusion's 10 MB would be more than a small pool has.
+        // What a sort keeps back for merging its spill files. DataFusion's 10 MB would be more than
+        // a small pool has.
         let execution = &mut config.options_mut().execution;
-        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(self.memory / 64);
+        execution.sort_spill_reservation_bytes =
+            execution.sort_spill_reservation_bytes.min(self.memory / 64);
         config
     }
 
-    /// Whether so much of the pool is in use that memory which is only kept in store should be given back.
+    /// Whether so much of the pool is in use that memory which is only kept in store should be
+    /// given back.
     pub(crate) fn is_crowded(&self) -> bool {
         self.memory_in_use() > self.memory / 4
     }
@@ -166,13 +172,15 @@ impl Enclave {
         self.identity.attest(attest)
     }
 
-    /// Takes a release. One that was taken before changes nothing: tasks of one stage carry the same.
+    /// Takes a release. One that was taken before changes nothing: tasks of one stage carry the
+    /// same.
     pub(crate) fn accept_release(&self, release: &Release) -> Result<(), ReleaseError> {
         let Some(payload) = self.identity.open_release(release)? else {
             return Ok(());
         };
         let (payload, attested) = payload;
-        // The client site counts from when it had verified the evidence, this engine from when it gave it, which is earlier.
+        // The client site counts from when it had verified the evidence, this engine from when it
+        // gave it, which is earlier.
         let issued = attested.checked_add(Duration::from_millis(payload.engine_age_millis));
         let grant = Grant {
             issued: issued.ok_or(SessionError::Stale)?,
@@ -187,7 +195,8 @@ impl Enclave {
 
     /// A new task, unless the engine is draining. The task runs as long as the guard lives.
     pub(crate) fn admit_task(self: &Arc<Self>) -> Option<Running> {
-        // Counted first: a drain that begins in between waits for this task or refuses it, never neither.
+        // Counted first: a drain that begins in between waits for this task or refuses it, never
+        // neither.
         self.running.send_modify(|running| *running += 1);
         let guard = Running(Arc::clone(self));
         (!self.draining.load(Ordering::SeqCst)).then_some(guard)

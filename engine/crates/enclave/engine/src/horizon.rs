@@ -1,11 +1,13 @@
 //! Which sessions of a client engine have ended, in a form that no number of them outgrows.
 //!
-//! A client engine numbers its sessions, and says in every descriptor which of them live: of the numbers below `next` those
-//! that are listed, and no others. What lives is bounded by what the client engine itself holds; what has ended takes no space,
-//! for all below the first that lives have ended, and so have all gaps.
+//! A client engine numbers its sessions, and says in every descriptor which of them live: of the
+//! numbers below `next` those that are listed, and no others. What lives is bounded by what the
+//! client engine itself holds; what has ended takes no space, for all below the first that lives
+//! have ended, and so have all gaps.
 //!
-//! Sessions only ever end. So of two statements each is true of the numbers that it covers, whichever was made first, and an
-//! old one that a host delivers late, or again, brings nothing back.
+//! Sessions only ever end. So of two statements each is true of the numbers that it covers,
+//! whichever was made first, and an old one that a host delivers late, or again, brings nothing
+//! back.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +34,8 @@ impl Horizon {
         number < self.next && !self.live.contains(&number)
     }
 
-    /// Takes a statement of the same client engine, an older or a newer one: what either says has ended has ended.
+    /// Takes a statement of the same client engine, an older or a newer one: what either says has
+    /// ended has ended.
     pub fn learn(&mut self, other: Self) {
         let (older, mut newer) = if other.next < self.next {
             (other, std::mem::take(self))
@@ -79,8 +82,8 @@ mod tests {
     }
 
     proptest! {
-        /// A client engine's life: sessions begin and end, and it says so in between; an engine hears any of it, in any order, again and
-        /// again.
+        /// A client engine's life: sessions begin and end, and it says so in between; an engine
+        /// hears any of it, in any order, again and again.
         #[test]
         fn nothing_that_was_said_to_have_ended_lives(
             ends in prop::collection::vec((0_u64..40, any::<bool>()), 1..40),

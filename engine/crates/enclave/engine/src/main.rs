@@ -39,7 +39,10 @@ fn main() -> ExitCode {
         eprintln!("warning: {warning}");
     }
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG")
+                .unwrap_or_else(|_| "info".into()),
+        )
         .with_writer(std::io::stderr)
         .init();
     hardening::silence_panic_messages();
@@ -57,8 +60,12 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let issuer = issue::issuer(arguments.evidence, &Interfaces::default())?;
     let kind = issuer.kind();
     match kind {
-        EvidenceKind::Simulated => tracing::warn!("simulated evidence: nothing proves what this engine is"),
-        EvidenceKind::Tpm => tracing::info!("tpm evidence: measured boot, which keeps no memory secret"),
+        EvidenceKind::Simulated => {
+            tracing::warn!("simulated evidence: nothing proves what this engine is")
+        }
+        EvidenceKind::Tpm => {
+            tracing::info!("tpm evidence: measured boot, which keeps no memory secret")
+        }
         kind => tracing::info!("{kind} evidence"),
     }
     let settings = Settings {

@@ -1,12 +1,13 @@
 //! Sessions: one query's keys in this engine, and everything that hangs on them.
 //!
-//! A session comes with a key release and goes on the driver's word, when its lease runs out, or with the process. One
-//! that the driver ended never opens again. Plans, footers and keys live in it and in no other place, so nothing of
-//! one query is ever found by another.
+//! A session comes with a key release and goes on the driver's word, when its lease runs out, or
+//! with the process. One that the driver ended never opens again. Plans, footers and keys live in
+//! it and in no other place, so nothing of one query is ever found by another.
 //!
-//! A lease counts from what the client site last sealed for the session: releases and descriptors say by its clock when that was. What a
-//! host does (a START without more, an old descriptor again, a message held back for hours, an input that never comes) neither renews
-//! a lease nor keeps a session beyond it.
+//! A lease counts from what the client site last sealed for the session: releases and descriptors
+//! say by its clock when that was. What a host does (a START without more, an old descriptor again,
+//! a message held back for hours, an input that never comes) neither renews a lease nor keeps a
+//! session beyond it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,7 +23,8 @@ use tokio::sync::watch;
 
 use crate::{broadcast::Broadcasts, horizon::Horizon, task::Check};
 
-/// A plan is shared by tasks of the same fragment, with the same objects and broadcasts, over the same number of partitions.
+/// A plan is shared by tasks of the same fragment, with the same objects and broadcasts, over the
+/// same number of partitions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct PlanKey {
     pub(crate) fragment: [u8; 32],
@@ -52,7 +54,8 @@ pub enum SessionError {
 /// How long a release lets an engine keep a session.
 #[derive(Debug, Clone, Copy)]
 pub struct Grant {
-    /// When the client site sealed the release, by this engine's clock; rather too early than too late.
+    /// When the client site sealed the release, by this engine's clock; rather too early than too
+    /// late.
     pub issued: Instant,
     /// How old the session was then, by the client site's clock.
     pub session_age: Duration,
@@ -85,7 +88,9 @@ impl Lease {
 
     /// When a task that goes on should ask the client site to renew it.
     pub(crate) fn due(&self) -> Instant {
-        self.until.checked_sub(self.patience()).unwrap_or(self.until)
+        self.until
+            .checked_sub(self.patience())
+            .unwrap_or(self.until)
     }
 
     /// How long such a task waits for the answer.
@@ -103,15 +108,19 @@ impl Lease {
     /// The client site sealed something for the session when it was so old.
     fn hear(&mut self, session_age: Duration) {
         if let Some(later) = session_age.checked_sub(self.grant.session_age)
-            && let Some(until) = self.grant.issued.checked_add(later.saturating_add(self.grant.lease))
+            && let Some(until) = self
+                .grant
+                .issued
+                .checked_add(later.saturating_add(self.grant.lease))
         {
             self.until = self.until.max(until);
         }
     }
 }
 
-/// What of a session outlives its keys in this engine, until it has ended: an engine never goes back to older attempts, and tasks that hold
-/// the keys hear of a lease that another release has renewed.
+/// What of a session outlives its keys in this engine, until it has ended: an engine never goes
+/// back to older attempts, and tasks that hold the keys hear of a lease that another release has
+/// renewed.
 struct Lasting {
     epochs: Mutex<Epochs>,
     lease: watch::Sender<Lease>,
@@ -142,9 +151,12 @@ impl Session {
         Arc::clone(&self.state.lock().keks)
     }
 
-    /// What was opened under the session's key was sealed when the session was so old: its lease counts from there, if from nothing later.
+    /// What was opened under the session's key was sealed when the session was so old: its lease
+    /// counts from there, if from nothing later.
     pub(crate) fn hear(&self, session_age: Duration) {
-        self.lasting.lease.send_modify(|lease| lease.hear(session_age));
+        self.lasting
+            .lease
+            .send_modify(|lease| lease.hear(session_age));
     }
 
     pub(crate) fn lease(&self) -> Lease {
@@ -171,24 +183,31 @@ impl Session {
         Arc::clone(self.state.lock().plans.entry(key).or_insert(plan))
     }
 
-    /// Drops a plan in which a task failed. What its tasks share (the build side of a broadcast join) may have failed with
-    /// it, and would fail for every task to come.
+    /// Drops a plan in which a task failed. What its tasks share (the build side of a broadcast
+    /// join) may have failed with it, and would fail for every task to come.
     pub(crate) fn forget_plan(&self, key: &PlanKey, plan: &Arc<Plan>) {
         let mut state = self.state.lock();
-        if state.plans.get(key).is_some_and(|held| Arc::ptr_eq(held, plan)) {
+        if state
+            .plans
+            .get(key)
+            .is_some_and(|held| Arc::ptr_eq(held, plan))
+        {
             state.plans.remove(key);
         }
     }
 
-    /// Drops plans and broadcasts that no task uses, and with them the build sides of joins. A task that needs one later
-    /// makes it again.
+    /// Drops plans and broadcasts that no task uses, and with them the build sides of joins. A task
+    /// that needs one later makes it again.
     fn relieve(&self) {
-        self.state.lock().plans.retain(|_, plan| Arc::strong_count(plan) > 1);
+        self.state
+            .lock()
+            .plans
+            .retain(|_, plan| Arc::strong_count(plan) > 1);
         self.broadcasts.drop_idle();
     }
 
-    /// Notes a stage's list of attempts. A later epoch replaces an earlier one; going back is refused, and so is a second
-    /// list of the same epoch.
+    /// Notes a stage's list of attempts. A later epoch replaces an earlier one; going back is
+    /// refused, and so is a second list of the same epoch.
     pub(crate) fn accept_attempts(
         &self,
         stage: u32,
@@ -227,7 +246,8 @@ pub struct Sessions {
 #[derive(Default)]
 struct Inner {
     live: HashMap<SessionId, Arc<Session>>,
-    /// What client engines have said of their sessions. Only what opened under a session's key is entered.
+    /// What client engines have said of their sessions. Only what opened under a session's key is
+    /// entered.
     horizons: HashMap<SessionIssuer, Horizon>,
     /// Named one by one.
     ended: HashSet<SessionId>,
@@ -241,7 +261,12 @@ impl Inner {
     }
 
     fn drop_ended(&mut self) {
-        let ended: Vec<SessionId> = self.lasting.keys().copied().filter(|id| self.has_ended(*id)).collect();
+        let ended: Vec<SessionId> = self
+            .lasting
+            .keys()
+            .copied()
+            .filter(|id| self.has_ended(*id))
+            .collect();
         for id in ended {
             self.live.remove(&id);
             if let Some(lasting) = self.lasting.remove(&id) {
@@ -252,7 +277,8 @@ impl Inner {
 }
 
 impl Sessions {
-    /// Takes keys that were released just now to a session as old as nothing; see [`Sessions::accept_granted`].
+    /// Takes keys that were released just now to a session as old as nothing; see
+    /// [`Sessions::accept_granted`].
     pub fn accept(
         &self,
         id: SessionId,
@@ -286,16 +312,22 @@ impl Sessions {
             return Err(SessionError::Stale);
         }
         if let Some(session) = inner.live.get(&id) {
-            // Both come from the owner, sealed for this engine; that they agree shows that none is of another query.
+            // Both come from the owner, sealed for this engine; that they agree shows that none is
+            // of another query.
             let held = Secret::from_bytes(*session.key.expose());
             if !held.ct_eq(&Secret::from_bytes(*key.expose())) {
                 return Err(SessionError::KeyChanged);
             }
             Arc::make_mut(&mut session.state.lock().keks).extend(keks);
-            session.lasting.lease.send_modify(|lease| lease.grant(grant));
+            session
+                .lasting
+                .lease
+                .send_modify(|lease| lease.grant(grant));
             return Ok(());
         }
-        let partitioning_key = key.partitioning_key(id).map_err(|_| SessionError::Derivation)?;
+        let partitioning_key = key
+            .partitioning_key(id)
+            .map_err(|_| SessionError::Derivation)?;
         let lasting = inner.lasting.entry(id).or_insert_with(|| {
             Arc::new(Lasting {
                 epochs: Mutex::default(),
@@ -319,7 +351,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// The session, if its keys are here and its lease is not over. Whoever asks has proved nothing: this renews no lease.
+    /// The session, if its keys are here and its lease is not over. Whoever asks has proved
+    /// nothing: this renews no lease.
     pub fn get(&self, id: SessionId, now: Instant) -> Option<Arc<Session>> {
         let inner = self.inner.lock();
         let session = inner.live.get(&id)?;
@@ -331,8 +364,8 @@ impl Sessions {
         self.inner.lock().has_ended(id)
     }
 
-    /// Takes what a client engine says of its sessions, which opened under the key of one of them. Those that have ended are dropped, and
-    /// never open again.
+    /// Takes what a client engine says of its sessions, which opened under the key of one of them.
+    /// Those that have ended are dropped, and never open again.
     pub fn learn(&self, issuer: SessionIssuer, horizon: Horizon) {
         let mut inner = self.inner.lock();
         inner.horizons.entry(issuer).or_default().learn(horizon);
@@ -346,8 +379,9 @@ impl Sessions {
         inner.drop_ended();
     }
 
-    /// Drops sessions whose lease has run out, whoever holds them: a task that goes on lets go of the keys when it is over, and no other
-    /// begins with them. The client engine can release them again.
+    /// Drops sessions whose lease has run out, whoever holds them: a task that goes on lets go of
+    /// the keys when it is over, and no other begins with them. The client engine can release them
+    /// again.
     pub fn expire(&self, now: Instant) {
         self.inner
             .lock()
@@ -378,7 +412,12 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(60);
 
-    fn accept(sessions: &Sessions, id: SessionId, key: u8, now: Instant) -> Result<(), SessionError> {
+    fn accept(
+        sessions: &Sessions,
+        id: SessionId,
+        key: u8,
+        now: Instant,
+    ) -> Result<(), SessionError> {
         let key = SessionKey::from_secret(Secret::from_bytes([key; 32]));
         sessions.accept(id, key, &KekSet::new(), LEASE, now)
     }
@@ -442,7 +481,11 @@ mod tests {
 
     #[test]
     fn a_lease_counts_from_when_its_release_was_sealed() {
-        let (sessions, id, now) = (Sessions::default(), SessionId([1; 16]), Instant::now() + LEASE);
+        let (sessions, id, now) = (
+            Sessions::default(),
+            SessionId([1; 16]),
+            Instant::now() + LEASE,
+        );
         let key = || SessionKey::from_secret(Secret::from_bytes([1; 32]));
         let grant = |issued, session_age| Grant {
             issued,
@@ -454,13 +497,19 @@ mod tests {
         assert_eq!(refused, Err(SessionError::Stale));
         assert!(sessions.is_empty());
         let late = grant(now - LEASE * 3 / 4, Duration::from_secs(1));
-        sessions.accept_granted(id, key(), &KekSet::new(), late, now).unwrap();
+        sessions
+            .accept_granted(id, key(), &KekSet::new(), late, now)
+            .unwrap();
         assert!(sessions.get(id, now + LEASE / 8).is_some());
         assert!(sessions.get(id, now + LEASE / 4).is_none());
         // The same held-back release would not shorten what a newer one brought.
         let fresh = grant(now, Duration::from_secs(100));
-        sessions.accept_granted(id, key(), &KekSet::new(), fresh, now).unwrap();
-        sessions.accept_granted(id, key(), &KekSet::new(), late, now).unwrap();
+        sessions
+            .accept_granted(id, key(), &KekSet::new(), fresh, now)
+            .unwrap();
+        sessions
+            .accept_granted(id, key(), &KekSet::new(), late, now)
+            .unwrap();
         assert_eq!(sessions.get(id, now).unwrap().lease().until, now + LEASE);
     }
 
@@ -482,7 +531,11 @@ mod tests {
         accept(&sessions, issuer.session(1), 1, now).unwrap();
         accept(&sessions, issuer.session(1000), 1, now).unwrap();
         accept(&sessions, SessionIssuer([8; 8]).session(3), 1, now).unwrap();
-        assert_eq!(sessions.len(), 3, "another client engine's numbers are its own");
+        assert_eq!(
+            sessions.len(),
+            3,
+            "another client engine's numbers are its own"
+        );
     }
 
     #[test]

@@ -10,7 +10,10 @@ pub struct MemorySize(usize);
 
 /// The text is no size.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("a size is a whole number and B, KiB, MiB, GiB or TiB (KB, MB, GB and TB are powers of ten), and not nought")]
+#[error(
+    "a size is a whole number and B, KiB, MiB, GiB or TiB (KB, MB, GB and TB are powers of ten), \
+        and not nought"
+)]
 pub struct MemorySizeError;
 
 impl MemorySize {
@@ -26,7 +29,9 @@ impl FromStr for MemorySize {
 
     fn from_str(text: &str) -> Result<Self, MemorySizeError> {
         let text = text.trim();
-        let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let digits = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(digits);
         let number: usize = number.parse().map_err(|_| MemorySizeError)?;
         let unit: usize = match unit.trim().to_ascii_lowercase().as_str() {
@@ -70,7 +75,15 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(MemorySize(bytes)), "{text}");
         }
-        for text in ["", "0", "GiB", "-1", "1.5GiB", "1 parsec", "99999999999999999999"] {
+        for text in [
+            "",
+            "0",
+            "GiB",
+            "-1",
+            "1.5GiB",
+            "1 parsec",
+            "99999999999999999999",
+        ] {
             assert_eq!(text.parse::<MemorySize>(), Err(MemorySizeError), "{text}");
         }
     }

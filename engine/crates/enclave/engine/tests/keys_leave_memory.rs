@@ -1,5 +1,6 @@
-//! Keys are gone from the process's memory when nothing needs them any more. Read from /proc/self/mem, as a debugger would; a
-//! program of its own, with one test, so that nothing else moves keys about.
+//! Keys are gone from the process's memory when nothing needs them any more. Read from
+//! /proc/self/mem, as a debugger would; a program of its own, with one test, so that nothing else
+//! moves keys about.
 
 use std::{
     fs,
@@ -9,8 +10,8 @@ use std::{
 
 use coffer_engine::session::Sessions;
 use coffer_sealing::{
-    Attempt, ColumnId, DerivationKey, ExecutionId, Kek, KekId, KekSet, Partition, Secret, SessionId, SessionKey,
-    StageId, StreamOpener, StreamTarget, TableId,
+    Attempt, ColumnId, DerivationKey, ExecutionId, Kek, KekId, KekSet, Partition, Secret,
+    SessionId, SessionKey, StageId, StreamOpener, StreamTarget, TableId,
 };
 
 /// A key as the test keeps it: not as it lies in memory.
@@ -28,10 +29,11 @@ impl Masked {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let mut memory = fs::File::open("/proc/self/mem").unwrap();
         let mut found = 0;
-        for line in maps
-            .lines()
-            .filter(|line| line.split(' ').nth(1).is_some_and(|mode| mode.starts_with("rw")))
-        {
+        for line in maps.lines().filter(|line| {
+            line.split(' ')
+                .nth(1)
+                .is_some_and(|mode| mode.starts_with("rw"))
+        }) {
             let (from, to) = line.split(' ').next().unwrap().split_once('-').unwrap();
             let (from, to) = (
                 u64::from_str_radix(from, 16).unwrap(),
@@ -46,7 +48,10 @@ impl Masked {
             }
             // Masked at once, so that the copy is no finding of the next look.
             bytes.iter_mut().for_each(|byte| *byte ^= MASK);
-            found += bytes.windows(self.0.len()).filter(|window| *window == self.0).count();
+            found += bytes
+                .windows(self.0.len())
+                .filter(|window| *window == self.0)
+                .count();
         }
         found
     }
@@ -64,7 +69,9 @@ fn a_session_takes_its_keys_along() {
         let secret = Secret::generate().unwrap();
         let session = Masked::of(secret.expose());
         let key = SessionKey::from_secret(secret);
-        sessions.accept(id, key, &keks, Duration::from_secs(60), now).unwrap();
+        sessions
+            .accept(id, key, &keks, Duration::from_secs(60), now)
+            .unwrap();
         (kek, session)
     };
     assert!(session.found() > 0, "the search finds a key that is there");
@@ -94,14 +101,16 @@ fn a_session_takes_its_keys_along() {
     streams();
 }
 
-/// The expanded key of AES begins with the key itself, so the keys of streams are found too while they are in use.
+/// The expanded key of AES begins with the key itself, so the keys of streams are found too while
+/// they are in use.
 fn streams() {
     let secret = Secret::generate().unwrap();
     let root = Masked::of(secret.expose());
     let derivation = DerivationKey::new("session", &secret);
     let key = SessionKey::from_secret(secret);
     let session = SessionId([2; 16]);
-    let mut attempt = Attempt::begin(&key, session, ExecutionId(0), StageId(1), Partition(0)).unwrap();
+    let mut attempt =
+        Attempt::begin(&key, session, ExecutionId(0), StageId(1), Partition(0)).unwrap();
     let mut sealer = attempt.sealer(StreamTarget::Shuffle(0)).unwrap();
     let id = attempt.id();
     let parts: [&[u8]; 6] = [
@@ -112,7 +121,12 @@ fn streams() {
         id.as_bytes(),
         &[0; 4],
     ];
-    let stream = Masked::of(derivation.derive("stream shuffle", &parts).unwrap().expose());
+    let stream = Masked::of(
+        derivation
+            .derive("stream shuffle", &parts)
+            .unwrap()
+            .expose(),
+    );
     let mut out = Vec::new();
     sealer.seal(b"row", true, &mut out).unwrap();
     let mut opener = StreamOpener::new(&key, *sealer.identity()).unwrap();

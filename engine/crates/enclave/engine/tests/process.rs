@@ -11,7 +11,14 @@ use coffer_process::helper;
 
 fn engine(folder: &std::path::Path, listen: &str) -> Child {
     Command::new(env!("CARGO_BIN_EXE_coffer-engine"))
-        .args(["--listen", listen, "--memory", "64MiB", "--evidence", "simulated"])
+        .args([
+            "--listen",
+            listen,
+            "--memory",
+            "64MiB",
+            "--evidence",
+            "simulated",
+        ])
         .args(["--lifeline", "stdin", "--spill-dir"])
         .arg(folder.join("spill"))
         .stdin(Stdio::piped())
@@ -49,7 +56,12 @@ fn says_when_it_is_ready_and_ends_with_its_lifeline() {
     drop(child.stdin.take());
     assert!(ended(child).success());
     assert!(!socket.exists(), "the socket's file is gone");
-    assert_eq!(std::fs::read_dir(folder.path().join("spill")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(folder.path().join("spill"))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 #[test]
@@ -65,7 +77,10 @@ fn a_port_chosen_by_the_system_is_said_and_sigterm_ends_it() {
         .to_owned();
     assert!(!address.ends_with(":0"));
     std::net::TcpStream::connect(address).unwrap();
-    let killed = Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let killed = Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
     assert!(killed.success());
     assert!(ended(child).success());
 }
@@ -80,7 +95,12 @@ fn what_cannot_be_listened_on_is_an_error() {
     ] {
         let mut child = engine(folder.path(), listen);
         let mut message = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
+        child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut message)
+            .unwrap();
         assert!(!ended(child).success());
         assert!(
             message.contains("error:") && message.contains(words),

@@ -1,7 +1,9 @@
-//! Files that another program wrote, as a manifest has them: their data keys, each wrapped anew under the KEK of its column.
+//! Files that another program wrote, as a manifest has them: their data keys, each wrapped anew
+//! under the KEK of its column.
 //!
-//! The files stay as they are, so their key metadata names keys that only the owner's masters open. Engines never ask a master; they get
-//! the KEKs of the columns that a query reads, as with our own files, and with each file's pin its data keys under those KEKs.
+//! The files stay as they are, so their key metadata names keys that only the owner's masters open.
+//! Engines never ask a master; they get the KEKs of the columns that a query reads, as with our own
+//! files, and with each file's pin its data keys under those KEKs.
 
 use std::sync::Arc;
 
@@ -25,7 +27,8 @@ pub struct Adopted {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdoptedKey {
-    /// The column's id; 0: the footer's key, which is also that of columns without one of their own.
+    /// The column's id; 0: the footer's key, which is also that of columns without one of their
+    /// own.
     pub column: u32,
     /// SHA-256 of the key metadata by which the file names the key.
     pub metadata: Digest,
@@ -54,10 +57,17 @@ impl Adopted {
     /// Every column's and the footer's, once; no key twice.
     pub fn is_sane(&self, columns: impl Fn(u32) -> bool) -> bool {
         let mut ids: Vec<u32> = self.keys.iter().map(|key| key.column).collect();
-        let mut names: Vec<&[u8; 32]> = self.keys.iter().map(|key| key.metadata.as_bytes()).collect();
+        let mut names: Vec<&[u8; 32]> = self
+            .keys
+            .iter()
+            .map(|key| key.metadata.as_bytes())
+            .collect();
         ids.sort_unstable();
         names.sort_unstable();
-        let (keys, own) = (self.keys.len(), ids.iter().all(|id| *id == 0 || columns(*id)));
+        let (keys, own) = (
+            self.keys.len(),
+            ids.iter().all(|id| *id == 0 || columns(*id)),
+        );
         ids.dedup();
         names.dedup();
         own && ids.len() == keys && names.len() == keys && ids.first() == Some(&0)
@@ -79,7 +89,8 @@ pub(crate) struct AdoptedRetriever {
 
 impl KeyRetriever for AdoptedRetriever {
     fn retrieve_key(&self, metadata: &[u8]) -> Result<Vec<u8>, ParquetError> {
-        let unknown = Error::KeyMetadata("it names a key that the file did not have when it was adopted");
+        let unknown =
+            Error::KeyMetadata("it names a key that the file did not have when it was adopted");
         let open = || -> Result<Vec<u8>, Error> {
             let key = self.adopted.find(metadata).ok_or(unknown)?;
             let dek = self.keks.get(&key.kek(self.table))?.unwrap(&key.wrapped)?;
@@ -116,7 +127,10 @@ mod tests {
         assert!(sane(vec![key(0, b"f")]));
         assert!(!sane(vec![]));
         assert!(!sane(vec![key(1, b"a")]), "no footer's");
-        assert!(!sane(vec![key(0, b"f"), key(1, b"a"), key(1, b"b")]), "two of a column");
+        assert!(
+            !sane(vec![key(0, b"f"), key(1, b"a"), key(1, b"b")]),
+            "two of a column"
+        );
         assert!(
             !sane(vec![key(0, b"f"), key(1, b"a"), key(2, b"a")]),
             "one of two columns"
@@ -127,7 +141,12 @@ mod tests {
     #[test]
     fn keys_open_by_their_metadata_and_their_columns_kek() {
         let table = TableId([7; 16]);
-        let kek = |id, byte| Kek::new(KekId::column(table, ColumnId(id)), Secret::from_bytes([byte; 32]));
+        let kek = |id, byte| {
+            Kek::new(
+                KekId::column(table, ColumnId(id)),
+                Secret::from_bytes([byte; 32]),
+            )
+        };
         let (one, two) = (kek(1, 1), kek(2, 2));
         let retriever = |wrapped: String, keks: Vec<Kek>| AdoptedRetriever {
             table,
@@ -143,9 +162,15 @@ mod tests {
         let held = vec![one.clone(), two.clone()];
         let good = retriever(one.wrap(&[5; 16]).unwrap(), held.clone());
         assert_eq!(good.retrieve_key(b"a").unwrap(), [5; 16]);
-        assert!(good.retrieve_key(b"b").is_err(), "metadata that was not there");
+        assert!(
+            good.retrieve_key(b"b").is_err(),
+            "metadata that was not there"
+        );
         let of_other = retriever(two.wrap(&[5; 16]).unwrap(), held);
-        assert!(of_other.retrieve_key(b"a").is_err(), "under another column's KEK");
+        assert!(
+            of_other.retrieve_key(b"a").is_err(),
+            "under another column's KEK"
+        );
         let not_held = retriever(one.wrap(&[5; 16]).unwrap(), vec![two]);
         assert!(not_held.retrieve_key(b"a").is_err(), "KEK not held");
     }

@@ -1,4 +1,5 @@
-//! CHAR(n) and VARCHAR(n): strings with a length that Spark notes beside the schema, and minds when it reads and writes.
+//! CHAR(n) and VARCHAR(n): strings with a length that Spark notes beside the schema, and minds when
+//! it reads and writes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -29,19 +30,30 @@ struct RowField {
     metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Gives string columns of a file the CHAR or VARCHAR that Spark noted of them. A note that does not read as one is none.
+/// Gives string columns of a file the CHAR or VARCHAR that Spark noted of them. A note that does
+/// not read as one is none.
 pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<KeyValue>>) {
-    let noted = notes.into_iter().flatten().find(|note| note.key == ROW_METADATA);
+    let noted = notes
+        .into_iter()
+        .flatten()
+        .find(|note| note.key == ROW_METADATA);
     let row: Option<Row> = noted.and_then(|note| serde_json::from_str(note.value.as_deref()?).ok());
     let mut declared = BTreeMap::new();
     for field in row.into_iter().flat_map(|row| row.fields) {
         // With spark.sql.preserveCharVarcharTypeInfo the type itself says it.
-        let text = field.metadata.get(TYPE_STRING).unwrap_or(&field.kind).as_str();
+        let text = field
+            .metadata
+            .get(TYPE_STRING)
+            .unwrap_or(&field.kind)
+            .as_str();
         if let Some(kind) = text.and_then(|text| text.parse::<SparkType>().ok()) {
             declared.insert(field.name, kind);
         }
     }
-    for (name, kind, _) in columns.iter_mut().filter(|column| column.1 == SparkType::String) {
+    for (name, kind, _) in columns
+        .iter_mut()
+        .filter(|column| column.1 == SparkType::String)
+    {
         *kind = declared
             .get(name)
             .copied()
@@ -52,7 +64,9 @@ pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<Key
 
 /// Spark's schema of a file with these columns; none where Parquet's types say it all.
 pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
-    columns.iter().find(|column| column.kind != column.kind.of_values())?;
+    columns
+        .iter()
+        .find(|column| column.kind != column.kind.of_values())?;
     let field = |column: &Column| {
         let mut metadata = serde_json::Map::new();
         if column.kind != column.kind.of_values() {
@@ -81,7 +95,8 @@ fn json_name(kind: SparkType) -> String {
     }
 }
 
-/// Rows as Spark stores them: CHAR is padded, of a VARCHAR that is too long the last spaces go, and a longer text is an error.
+/// Rows as Spark stores them: CHAR is padded, of a VARCHAR that is too long the last spaces go, and
+/// a longer text is an error.
 pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBatch, Error> {
     mapped(batch, columns, |text, column| {
         let stored = match column.kind {
@@ -91,7 +106,10 @@ pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBa
         };
         stored.ok_or_else(|| Error::Lossy {
             column: column.name.clone(),
-            reason: format!("a value is too long for {} (EXCEED_LIMIT_LENGTH)", column.kind),
+            reason: format!(
+                "a value is too long for {} (EXCEED_LIMIT_LENGTH)",
+                column.kind
+            ),
         })
     })
 }
@@ -115,7 +133,10 @@ fn mapped(
     columns: &[Column],
     f: impl for<'t> Fn(&'t str, &Column) -> Result<std::borrow::Cow<'t, str>, Error>,
 ) -> Result<RecordBatch, Error> {
-    if columns.iter().all(|column| column.kind == column.kind.of_values()) {
+    if columns
+        .iter()
+        .all(|column| column.kind == column.kind.of_values())
+    {
         return Ok(batch.clone());
     }
     let map = |(array, column): (&ArrayRef, &Column)| {
@@ -123,7 +144,9 @@ fn mapped(
             Some(texts) if column.kind != column.kind.of_values() => texts,
             _ => return Ok(Arc::clone(array)),
         };
-        let texts = texts.iter().map(|text| text.map(|text| f(text, column)).transpose());
+        let texts = texts
+            .iter()
+            .map(|text| text.map(|text| f(text, column)).transpose());
         let array: ArrayRef = Arc::new(texts.collect::<Result<StringArray, Error>>()?);
         Ok(array)
     };
@@ -134,7 +157,11 @@ fn mapped(
         .map(map)
         .collect::<Result<Vec<_>, Error>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(batch.schema(), arrays, &options)?)
+    Ok(RecordBatch::try_new_with_options(
+        batch.schema(),
+        arrays,
+        &options,
+    )?)
 }
 
 #[cfg(test)]
@@ -172,7 +199,10 @@ mod tests {
             .collect();
         declare(&mut found, Some(&vec![note]));
         assert!(
-            found.iter().zip(&columns).all(|(found, column)| found.1 == column.kind),
+            found
+                .iter()
+                .zip(&columns)
+                .all(|(found, column)| found.1 == column.kind),
             "{found:?}"
         );
         assert!(row_metadata(&[column("s", SparkType::String)]).is_none());
@@ -187,7 +217,10 @@ mod tests {
             ];
             declare(
                 &mut columns,
-                Some(&vec![KeyValue::new(ROW_METADATA.to_owned(), text.to_owned())]),
+                Some(&vec![KeyValue::new(
+                    ROW_METADATA.to_owned(),
+                    text.to_owned(),
+                )]),
             );
             assert_eq!(columns[1].1, SparkType::Int);
             columns[0].1
@@ -198,11 +231,20 @@ mod tests {
                 {{"name":"n","type":"char(3)","nullable":true,"metadata":{{}}}}]}}"#
             )
         };
-        let noted = field("\"string\"", r#"{"__CHAR_VARCHAR_TYPE_STRING":"varchar(7)"}"#);
+        let noted = field(
+            "\"string\"",
+            r#"{"__CHAR_VARCHAR_TYPE_STRING":"varchar(7)"}"#,
+        );
         assert_eq!(read(&noted), SparkType::Varchar { length: 7 });
-        assert_eq!(read(&field("\"char(4)\"", "{}")), SparkType::Char { length: 4 });
+        assert_eq!(
+            read(&field("\"char(4)\"", "{}")),
+            SparkType::Char { length: 4 }
+        );
         assert_eq!(read(&field("\"string\"", "{}")), SparkType::String);
-        assert_eq!(read(&field("{\"type\":\"array\"}", "{}")), SparkType::String);
+        assert_eq!(
+            read(&field("{\"type\":\"array\"}", "{}")),
+            SparkType::String
+        );
         assert_eq!(
             read(&field(
                 "\"string\"",
@@ -237,8 +279,15 @@ mod tests {
             (Some("é  "), Some("ab "))
         );
         let done = stored(&batch(None, Some("")), &columns).unwrap();
-        assert_eq!((texts(&done, 1), texts(&done, 2).as_deref()), (None, Some("")));
-        for (c, v) in [(Some("abcd"), None), (None, Some("abcd")), (Some(" abc"), None)] {
+        assert_eq!(
+            (texts(&done, 1), texts(&done, 2).as_deref()),
+            (None, Some(""))
+        );
+        for (c, v) in [
+            (Some("abcd"), None),
+            (None, Some("abcd")),
+            (Some(" abc"), None),
+        ] {
             let error = stored(&batch(c, v), &columns).unwrap_err().to_string();
             assert!(
                 error.contains("EXCEED_LIMIT_LENGTH") && !error.contains("abc"),

@@ -13,8 +13,9 @@ use crate::{Digest, Error, StoredColumn};
 
 const BLOCK: usize = 1 << 20;
 
-/// The digest of each unencrypted column chunk of a file, by row group and then by stored column. The file is read once, and
-/// must be the one of which every byte was written, by `whole`: what storage made of it meanwhile is not pinned.
+/// The digest of each unencrypted column chunk of a file, by row group and then by stored column.
+/// The file is read once, and must be the one of which every byte was written, by `whole`: what
+/// storage made of it meanwhile is not pinned.
 pub fn digest_chunks(
     file: &mut File,
     path: &Path,

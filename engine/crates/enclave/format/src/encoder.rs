@@ -1,4 +1,5 @@
-//! Who turns a table's rows into what is stored, where columns are stored as ciphertexts: only who has their keys.
+//! Who turns a table's rows into what is stored, where columns are stored as ciphertexts: only who
+//! has their keys.
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
 
@@ -12,6 +13,12 @@ pub trait RowEncoder: Send + Sync {
     /// Of what is stored.
     fn schema(&self) -> &SchemaRef;
 
-    /// Rows of the table's columns as its stored columns; `first_row` is the number of the first one in the file.
-    fn encode(&self, batch: &RecordBatch, file: [u8; FILE_ID], first_row: u64) -> Result<RecordBatch, Error>;
+    /// Rows of the table's columns as its stored columns; `first_row` is the number of the first
+    /// one in the file.
+    fn encode(
+        &self,
+        batch: &RecordBatch,
+        file: [u8; FILE_ID],
+        first_row: u64,
+    ) -> Result<RecordBatch, Error>;
 }

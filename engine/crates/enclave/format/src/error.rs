@@ -7,10 +7,12 @@ use std::{
 
 /// Linux's number for a link that leads to itself; std has no stable name for it.
 const ELOOP: i32 = 40;
-/// What the Parquet reader's cipher says of a module whose tag does not fit; its errors reach us as text.
+/// What the Parquet reader's cipher says of a module whose tag does not fit; its errors reach us as
+/// text.
 const TAG: &str = "ring::error::Unspecified";
 
-/// What a host put under a file's name: a pipe, a device, a folder. Goes inside of an [`io::Error`].
+/// What a host put under a file's name: a pipe, a device, a folder. Goes inside of an
+/// [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("under its name lies something else than a file")]
 pub struct NotAFile;
@@ -63,7 +65,8 @@ pub enum Error {
         /// As found.
         got: u64,
     },
-    /// The file does not end in the magic of a file with encrypted footer: a plaintext Parquet file, or none.
+    /// The file does not end in the magic of a file with encrypted footer: a plaintext Parquet
+    /// file, or none.
     #[error("the file does not end as an encrypted Parquet file does")]
     FooterMagic,
     /// The footer's bytes are not those that were written.
@@ -101,7 +104,8 @@ pub enum Error {
     /// The Parquet reader refused the bytes.
     #[error("the Parquet reader refused the file: {0}")]
     Parquet(String),
-    /// A length or count in a Parquet file is not possible: found before the Parquet reader could believe it.
+    /// A length or count in a Parquet file is not possible: found before the Parquet reader could
+    /// believe it.
     #[error("the Parquet file is malformed: {0}")]
     ParquetLength(&'static str),
     /// The Parquet reader panicked over the bytes.
@@ -164,8 +168,8 @@ pub enum Error {
     DigestLength,
 }
 
-const NOT_AS_WRITTEN: &str =
-    "the table is not what was written; coffer verify lists every such file; restore them from a copy";
+const NOT_AS_WRITTEN: &str = "the table is not what was written; coffer verify lists every such \
+    file; restore them from a copy";
 
 coffer_sealing::error_table! {
     Error: &'static str, Fault;
@@ -180,7 +184,8 @@ coffer_sealing::error_table! {
     Self::PlainMagic => "file_magic", Fault::Caller,
         "unverified inputs are plain Parquet files; encrypted ones are read as sealed tables";
     Self::PlainChanged => "input_changed", Fault::Host,
-        "run the query again once nothing writes to the input's files; coffer adopt or encrypt pins them for good";
+        "run the query again once nothing writes to the input's files; coffer adopt or encrypt \
+            pins them for good";
     Self::PlainFooter(_) => "table", Fault::Caller,
         "rewrite the files with Spark, or seal them with coffer encrypt";
     Self::ColumnNotEncrypted(_) => "file_not_encrypted", Fault::Host, NOT_AS_WRITTEN;
@@ -197,7 +202,8 @@ coffer_sealing::error_table! {
     Self::PartitionType(_) => "table", Fault::Caller,
         "use booleans, whole numbers, decimals, strings, dates or timestamps";
     Self::ChunkDigest => "file_digest", Fault::Host,
-        "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy";
+        "the table is not what was written; coffer verify --deep lists every such file; restore \
+            them from a copy";
     Self::ChangedWhileWriting(_) => "file_changed", Fault::Host,
         "somebody else writes there: encrypt to another place";
     Self::Scheme { .. } => "table", Fault::Caller,
@@ -213,9 +219,16 @@ coffer_sealing::error_table! {
 
 impl Error {
     /// Reading or writing failed there.
-    pub fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
+    pub fn io(
+        doing: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<> {
         let path = path.to_owned();
-        move |source| Self::Io { doing, path, source }
+        move |source| Self::Io {
+            doing,
+            path,
+            source,
+        }
     }
 }
 
@@ -231,10 +244,12 @@ impl From<parquet::errors::ParquetError> for Error {
     }
 }
 
-/// What an error of the file system says of a file: that it is not there, is no file, or does not fit on the disk; else only
-/// that reading or writing failed.
+/// What an error of the file system says of a file: that it is not there, is no file, or does not
+/// fit on the disk; else only that reading or writing failed.
 pub fn io_code(error: &io::Error) -> &'static str {
-    if error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) || error.raw_os_error() == Some(ELOOP) {
+    if error.get_ref().is_some_and(|inner| inner.is::<NotAFile>())
+        || error.raw_os_error() == Some(ELOOP)
+    {
         return "file_kind";
     }
     match error.kind() {
@@ -246,9 +261,14 @@ pub fn io_code(error: &io::Error) -> &'static str {
     }
 }
 
-/// What the Parquet reader's text says: that a module's tag did not fit, or only that it could not read the bytes.
+/// What the Parquet reader's text says: that a module's tag did not fit, or only that it could not
+/// read the bytes.
 pub fn parquet_code(text: &str) -> &'static str {
-    if text.contains(TAG) { "file_tag" } else { "file_format" }
+    if text.contains(TAG) {
+        "file_tag"
+    } else {
+        "file_format"
+    }
 }
 
 #[cfg(test)]
@@ -265,16 +285,26 @@ mod tests {
         assert_eq!(failed(ErrorKind::NotFound), "file_missing");
         let full = io::Error::from_raw_os_error(28);
         assert_eq!(io_code(&full), "disk_full", "ENOSPC");
-        assert_eq!(io_code(&io::Error::from_raw_os_error(122)), "disk_full", "EDQUOT");
+        assert_eq!(
+            io_code(&io::Error::from_raw_os_error(122)),
+            "disk_full",
+            "EDQUOT"
+        );
     }
 
     #[test]
     fn what_is_no_file_has_a_code_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(io_code(&crate::files::open(folder.path()).unwrap_err()), "file_kind");
+        assert_eq!(
+            io_code(&crate::files::open(folder.path()).unwrap_err()),
+            "file_kind"
+        );
         let itself = folder.path().join("itself");
         std::os::unix::fs::symlink(&itself, &itself).unwrap();
-        assert_eq!(io_code(&crate::files::open(&itself).unwrap_err()), "file_kind");
+        assert_eq!(
+            io_code(&crate::files::open(&itself).unwrap_err()),
+            "file_kind"
+        );
     }
 
     #[test]
@@ -286,6 +316,9 @@ mod tests {
             Error::Parquet(format!("External: {TAG}")).code(),
             Error::Parquet("EOF".to_owned()).code(),
         ];
-        assert_eq!(codes, ["file_length", "file_digest", "file_tag", "file_format"]);
+        assert_eq!(
+            codes,
+            ["file_length", "file_digest", "file_tag", "file_format"]
+        );
     }
 }

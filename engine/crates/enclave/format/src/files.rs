@@ -44,7 +44,8 @@ pub enum Op {
     Lock,
 }
 
-/// The way to a disk. The owner's side has one of its own, by which tests can have anything that it does fail.
+/// The way to a disk. The owner's side has one of its own, by which tests can have anything that it
+/// does fail.
 pub trait Disk: fmt::Debug + Copy + Send + Sync + 'static {
     /// Does this.
     fn act<T>(op: Op, path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T>;
@@ -60,10 +61,14 @@ impl Disk for Direct {
     }
 }
 
-/// Opens a file that a host has in its hands. What is no file is refused: a pipe would be waited for, a device has no end.
+/// Opens a file that a host has in its hands. What is no file is refused: a pipe would be waited
+/// for, a device has no end.
 pub fn open(path: &Path) -> std::io::Result<File> {
     if !fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, NotAFile));
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::InvalidInput,
+            NotAFile,
+        ));
     }
     File::open(path)
 }

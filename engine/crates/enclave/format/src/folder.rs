@@ -1,7 +1,9 @@
-//! A table's folder, held open: what is made, removed or published there happens in this very folder, whatever its path leads to by then.
+//! A table's folder, held open: what is made, removed or published there happens in this very
+//! folder, whatever its path leads to by then.
 //!
-//! How the folder was reached is the owner's business: links on its path are followed when it is opened. Below it nothing is followed. A host
-//! that puts a link in the place of an inner folder, or of the folder itself, would else have files of another table removed, or files made in a
+//! How the folder was reached is the owner's business: links on its path are followed when it is
+//! opened. Below it nothing is followed. A host that puts a link in the place of an inner folder,
+//! or of the folder itself, would else have files of another table removed, or files made in a
 //! folder of the client site.
 
 use std::{
@@ -41,7 +43,9 @@ impl<D: Disk> Folder<D> {
     /// The folder that a path leads to now.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = D::act(Op::Open, path, || Ok(rustix::fs::open(path, flags, Mode::empty())?));
+        let opened = D::act(Op::Open, path, || {
+            Ok(rustix::fs::open(path, flags, Mode::empty())?)
+        });
         Ok(Self {
             folder: opened.map_err(Error::io("open", path))?,
             path: path.to_owned(),
@@ -61,14 +65,25 @@ impl<D: Disk> Folder<D> {
         std::fs::read_link(held).map_err(Error::io("open", &self.path))
     }
 
-    fn failed(&self, doing: &'static str, inner: &Path) -> impl FnOnce(io::Error) -> Error + use<D> {
+    fn failed(
+        &self,
+        doing: &'static str,
+        inner: &Path,
+    ) -> impl FnOnce(io::Error) -> Error + use<D> {
         let path = self.path.join(inner);
-        move |source| Error::Io { doing, path, source }
+        move |source| Error::Io {
+            doing,
+            path,
+            source,
+        }
     }
 
     /// The folder in which a file lies, and its name there.
     fn parent(&self, file: &Path) -> io::Result<(Inner<'_>, OsString)> {
-        let name = file.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
+        let name = file
+            .file_name()
+            .ok_or(io::ErrorKind::InvalidInput)?
+            .to_owned();
         Ok((self.inner(file.parent().unwrap_or(Path::new("")))?, name))
     }
 
@@ -92,17 +107,22 @@ impl<D: Disk> Folder<D> {
     pub fn read(&self, file: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         let read = || {
             let (parent, name) = self.parent(file)?;
-            let opened = rustix::fs::openat(&parent, name, below() | OFlags::NONBLOCK, Mode::empty())?;
+            let opened =
+                rustix::fs::openat(&parent, name, below() | OFlags::NONBLOCK, Mode::empty())?;
             let opened = File::from(opened);
             if !opened.metadata()?.is_file() {
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, NotAFile));
             }
             let mut bytes = Vec::new();
-            opened.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+            opened
+                .take(limit.saturating_add(1))
+                .read_to_end(&mut bytes)?;
             Ok(bytes)
         };
         match D::act(Op::Read, &self.path.join(file), read) {
-            Ok(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit => Err(Error::Limit("control file")),
+            Ok(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > limit => {
+                Err(Error::Limit("control file"))
+            }
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(self.failed("read", file)(error)),
@@ -113,7 +133,11 @@ impl<D: Disk> Folder<D> {
     pub fn length(&self, file: &Path) -> Result<Option<u64>, Error> {
         let look = || {
             let (parent, name) = self.parent(file)?;
-            Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?)
+            Ok(rustix::fs::statat(
+                &parent,
+                name,
+                AtFlags::SYMLINK_NOFOLLOW,
+            )?)
         };
         match D::act(Op::Read, &self.path.join(file), look) {
             Ok(found) if FileType::from_raw_mode(found.st_mode).is_file() => {
@@ -128,7 +152,13 @@ impl<D: Disk> Folder<D> {
     /// Whether there is anything of this name.
     pub fn has(&self, path: &Path) -> bool {
         self.parent(path)
-            .and_then(|(parent, name)| Ok(rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
+            .and_then(|(parent, name)| {
+                Ok(rustix::fs::statat(
+                    &parent,
+                    name,
+                    AtFlags::SYMLINK_NOFOLLOW,
+                )?)
+            })
             .is_ok()
     }
 
@@ -154,8 +184,14 @@ impl<D: Disk> Folder<D> {
     pub fn create(&self, file: &Path) -> Result<File, Error> {
         let create = || {
             let (parent, name) = self.parent(file)?;
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            Ok(rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o666))?)
+            let flags =
+                OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            Ok(rustix::fs::openat(
+                &parent,
+                name,
+                flags,
+                Mode::from_raw_mode(0o666),
+            )?)
         };
         let made = D::act(Op::Create, &self.path.join(file), create);
         Ok(File::from(made.map_err(self.failed("create", file))?))
@@ -188,10 +224,11 @@ impl<D: Disk> Folder<D> {
         D::act(Op::Sync, &self.path.join(path), sync).map_err(self.failed("write", path))
     }
 
-    /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then it gives what is there, if that is
-    /// at most `limit` bytes long.
+    /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then
+    /// it gives what is there, if that is at most `limit` bytes long.
     pub fn put_if_absent(&self, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
-        let staged = file.with_file_name(format!("{}{}", files::TEMPORARY, files::random_hex::<8>()?));
+        let staged =
+            file.with_file_name(format!("{}{}", files::TEMPORARY, files::random_hex::<8>()?));
         let put = self.stage_and_link(&staged, file, bytes, limit);
         // What cannot be removed now, nobody reads, and `verify --clean` removes.
         let _ = self.remove(&staged);
@@ -202,7 +239,13 @@ impl<D: Disk> Folder<D> {
         Ok(put)
     }
 
-    fn stage_and_link(&self, staged: &Path, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
+    fn stage_and_link(
+        &self,
+        staged: &Path,
+        file: &Path,
+        bytes: &[u8],
+        limit: u64,
+    ) -> Result<Put, Error> {
         let mut to = self.create(staged)?;
         D::act(Op::Write, &self.path.join(staged), || {
             to.write_all(bytes)?;
@@ -212,7 +255,13 @@ impl<D: Disk> Folder<D> {
         let linked = D::act(Op::Link, &self.path.join(file), || {
             let (parent, name) = self.parent(file)?;
             let from = staged.file_name().unwrap_or_default();
-            Ok(rustix::fs::linkat(&parent, from, &parent, name, AtFlags::empty())?)
+            Ok(rustix::fs::linkat(
+                &parent,
+                from,
+                &parent,
+                name,
+                AtFlags::empty(),
+            )?)
         });
         match linked {
             Ok(()) => Ok(Put::Done),
@@ -225,7 +274,8 @@ impl<D: Disk> Folder<D> {
         }
     }
 
-    /// What an inner folder holds: names, and whether each is a folder. Nothing of one that is not there.
+    /// What an inner folder holds: names, and whether each is a folder. Nothing of one that is not
+    /// there.
     pub fn names(&self, path: &Path) -> Result<Vec<(OsString, bool)>, Error> {
         match D::act(Op::Read, &self.path.join(path), || self.list(path)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -303,8 +353,10 @@ fn below() -> OFlags {
 
 /// Nothing is there, or on its way is no folder of this table's.
 fn is_none(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
-        || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    ) || error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
 }
 
 #[cfg(test)]
@@ -350,19 +402,31 @@ mod tests {
         let folder = Folder::<Direct>::open(&here).unwrap();
         fs::rename(&here, parent.path().join("moved")).unwrap();
         symlink(&there, &here).unwrap();
-        assert_eq!(folder.put_if_absent(Path::new("file"), b"x", 10).unwrap(), Put::Done);
+        assert_eq!(
+            folder.put_if_absent(Path::new("file"), b"x", 10).unwrap(),
+            Put::Done
+        );
         assert_eq!(
             folder.put_if_absent(Path::new("file"), b"y", 10).unwrap(),
             Put::Taken(Some(Digest::of(b"x")))
         );
         assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
-        assert_eq!(fs::read_dir(parent.path().join("moved")).unwrap().count(), 1);
+        assert_eq!(
+            fs::read_dir(parent.path().join("moved")).unwrap().count(),
+            1
+        );
         let moved = std::fs::canonicalize(parent.path()).unwrap().join("moved");
-        assert_eq!((folder.path(), folder.real().unwrap()), (here.as_path(), moved));
+        assert_eq!(
+            (folder.path(), folder.real().unwrap()),
+            (here.as_path(), moved)
+        );
         folder.make_folders(Path::new("a/b")).unwrap();
         folder.make_folders(Path::new("a/b")).unwrap();
         folder.create(Path::new("a/b/c")).unwrap();
         assert_eq!(folder.length(Path::new("a/b/c")).unwrap(), Some(0));
-        assert_eq!(folder.walk().unwrap(), [PathBuf::from("a/b/c"), PathBuf::from("file")]);
+        assert_eq!(
+            folder.walk().unwrap(),
+            [PathBuf::from("a/b/c"), PathBuf::from("file")]
+        );
     }
 }

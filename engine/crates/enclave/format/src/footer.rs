@@ -1,8 +1,8 @@
 //! Footers of sealed files, opened only after their bytes were found to be the pinned ones.
 //!
-//! The order is the point: a Parquet reader with keys still accepts a file that is not encrypted at all, and one
-//! with malformed modules panics. So length and digest come before parsing, and afterwards each column must carry
-//! encryption metadata of this table.
+//! The order is the point: a Parquet reader with keys still accepts a file that is not encrypted at
+//! all, and one with malformed modules panics. So length and digest come before parsing, and
+//! afterwards each column must carry encryption metadata of this table.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,15 +17,19 @@ use parquet::{
     file::{
         column_crypto_metadata::{ColumnCryptoMetaData, EncryptionWithColumnKey},
         metadata::{
-            ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
+            ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder,
+            RowGroupMetaData,
         },
     },
     schema::types::ColumnPath,
 };
 
-use crate::{Adopted, Digest, Error, FilePin, KekRetriever, KeyMaterial, adopted::AdoptedRetriever, lengths};
+use crate::{
+    Adopted, Digest, Error, FilePin, KekRetriever, KeyMaterial, adopted::AdoptedRetriever, lengths,
+};
 
-/// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted footer.
+/// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted
+/// footer.
 pub const TAIL_LEN: u64 = 8;
 const MAGIC: [u8; 4] = if coffer_sealing::UNSEALED {
     CLEAR_MAGIC
@@ -34,8 +38,8 @@ const MAGIC: [u8; 4] = if coffer_sealing::UNSEALED {
 };
 const CLEAR_MAGIC: [u8; 4] = *b"PAR1";
 
-/// What must be known of a file before its footer is read. Comes from a manifest or a sealed descriptor, never from the
-/// file.
+/// What must be known of a file before its footer is read. Comes from a manifest or a sealed
+/// descriptor, never from the file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FooterPin {
     /// The table whose KEKs wrap the file's keys.
@@ -50,7 +54,8 @@ pub struct FooterPin {
     pub footer_length: u64,
     /// Of the footer without the trailing length word and magic.
     pub footer_sha256: Digest,
-    /// Of a table with stored columns: the footer is in the clear, and not every column is encrypted.
+    /// Of a table with stored columns: the footer is in the clear, and not every column is
+    /// encrypted.
     pub clear: bool,
     /// Of a file that another program wrote: its keys.
     pub adopted: Option<Adopted>,
@@ -73,12 +78,17 @@ impl FooterPin {
 
     /// Whether the footer lies in the clear.
     fn is_clear(&self) -> bool {
-        self.adopted.as_ref().map_or(self.clear, |adopted| adopted.clear_footer)
+        self.adopted
+            .as_ref()
+            .map_or(self.clear, |adopted| adopted.clear_footer)
     }
 
     /// Which bytes of the file [`open`] wants: the footer and the 8 bytes behind it.
     pub fn range(&self) -> Result<std::ops::Range<u64>, Error> {
-        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::FooterMagic)?;
+        let length = self
+            .footer_length
+            .checked_add(TAIL_LEN)
+            .ok_or(Error::FooterMagic)?;
         let start = self.size.checked_sub(length).ok_or(Error::FooterMagic)?;
         Ok(start..self.size)
     }
@@ -111,10 +121,16 @@ impl OpenedFooter {
     }
 }
 
-/// Opens a footer. `bytes` are those of [`FooterPin::range`]; `columns` are those that will be read, whose keys must be
-/// held. Encryption under a key of the pin's table is demanded of every column, read or not; but with [`FooterPin::clear`] a
-/// column may be unencrypted, and then whoever reads it must have the digests of its chunks.
-pub fn open(bytes: Bytes, pin: &FooterPin, keks: &Arc<KekSet>, columns: &[&str]) -> Result<OpenedFooter, Error> {
+/// Opens a footer. `bytes` are those of [`FooterPin::range`]; `columns` are those that will be
+/// read, whose keys must be held. Encryption under a key of the pin's table is demanded of every
+/// column, read or not; but with [`FooterPin::clear`] a column may be unencrypted, and then whoever
+/// reads it must have the digests of its chunks.
+pub fn open(
+    bytes: Bytes,
+    pin: &FooterPin,
+    keks: &Arc<KekSet>,
+    columns: &[&str],
+) -> Result<OpenedFooter, Error> {
     let footer = check_bytes(&bytes, pin)?;
     if pin.is_clear() {
         lengths::check_footer(footer)?;
@@ -189,7 +205,8 @@ fn check_bytes<'a>(bytes: &'a [u8], pin: &FooterPin) -> Result<&'a [u8], Error> 
     Ok(footer)
 }
 
-/// Parses footer and tail. Without a prefix the one stored in the file is taken (foreign files only).
+/// Parses footer and tail. Without a prefix the one stored in the file is taken (foreign files
+/// only).
 pub fn parse(
     bytes: Bytes,
     size: u64,
@@ -211,12 +228,19 @@ pub fn parse(
 
 fn parse_clear(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
     let decoder =
-        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
+        caught(|| {
+            Ok(ParquetMetaDataPushDecoder::try_new(size)?
+                .with_page_index_policy(PageIndexPolicy::Skip))
+        })?;
     decode(decoder, bytes, size)
 }
 
 /// Has the Parquet reader decode a footer, of which these are all bytes.
-pub fn decode(mut decoder: ParquetMetaDataPushDecoder, bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
+pub fn decode(
+    mut decoder: ParquetMetaDataPushDecoder,
+    bytes: Bytes,
+    size: u64,
+) -> Result<ParquetMetaData, Error> {
     let start = size.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
     caught(move || {
         decoder.push_range(start..size, bytes)?;
@@ -232,8 +256,8 @@ pub fn caught<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::ParquetPanic))
 }
 
-/// Every column of every row group is one that `held` accepts; those of `wanted` are there, and their keys are held, which is what
-/// `held` says. Says whether all keys are.
+/// Every column of every row group is one that `held` accepts; those of `wanted` are there, and
+/// their keys are held, which is what `held` says. Says whether all keys are.
 fn check_columns(
     metadata: &ParquetMetaData,
     wanted: &[&str],
@@ -241,7 +265,11 @@ fn check_columns(
 ) -> Result<bool, Error> {
     let schema = metadata.file_metadata().schema_descr();
     for name in wanted {
-        if !schema.columns().iter().any(|column| column.path().string() == *name) {
+        if !schema
+            .columns()
+            .iter()
+            .any(|column| column.path().string() == *name)
+        {
             return Err(Error::NoSuchColumn((*name).to_owned()));
         }
     }
@@ -276,26 +304,34 @@ fn own(
     Ok(is_open(group, chunk))
 }
 
-/// A chunk whose key does not open keeps its metadata sealed, and says so by having no data; but in a footer in the clear it looks like any
-/// other.
+/// A chunk whose key does not open keeps its metadata sealed, and says so by having no data; but in
+/// a footer in the clear it looks like any other.
 fn is_open(group: &RowGroupMetaData, chunk: &ColumnChunkMetaData) -> bool {
     chunk.num_values() > 0 || chunk.compressed_size() > 0 || group.num_rows() == 0
 }
 
 /// A chunk of a table with stored columns: if it is encrypted, then with a key of this table.
-fn stored(table: TableId, keks: &KekSet, chunk: &ColumnChunkMetaData, path: &ColumnPath) -> Result<bool, Error> {
+fn stored(
+    table: TableId,
+    keks: &KekSet,
+    chunk: &ColumnChunkMetaData,
+    path: &ColumnPath,
+) -> Result<bool, Error> {
     match chunk.crypto_metadata() {
         Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
             let material = own_key(table, key, path)?;
             // In a footer in the clear a chunk whose key is not held looks like any other.
             Ok(keks.find(&material.kek_id).is_ok() && keks.contains(&KekId::footer(table)))
         }
-        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => Err(Error::ColumnNotEncrypted(path.string())),
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => {
+            Err(Error::ColumnNotEncrypted(path.string()))
+        }
         None => Ok(true),
     }
 }
 
-/// A chunk of an adopted file: encrypted with one of the keys that the file had when it was adopted.
+/// A chunk of an adopted file: encrypted with one of the keys that the file had when it was
+/// adopted.
 fn foreign(
     table: TableId,
     adopted: &Adopted,
@@ -311,12 +347,18 @@ fn foreign(
             let known = adopted.find(key.key_metadata.as_deref().unwrap_or_default());
             Ok(known.is_some_and(|key| key.column != 0 && keks.contains(&key.kek(table))))
         }
-        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => Ok(keks.contains(&KekId::footer(table))),
+        Some(ColumnCryptoMetaData::ENCRYPTION_WITH_FOOTER_KEY) => {
+            Ok(keks.contains(&KekId::footer(table)))
+        }
         None => Err(Error::ColumnNotEncrypted(path.string())),
     }
 }
 
-fn own_key(table: TableId, key: &EncryptionWithColumnKey, path: &ColumnPath) -> Result<KeyMaterial, Error> {
+fn own_key(
+    table: TableId,
+    key: &EncryptionWithColumnKey,
+    path: &ColumnPath,
+) -> Result<KeyMaterial, Error> {
     let material = KeyMaterial::parse(key.key_metadata.as_deref().unwrap_or_default())?;
     if !belongs(&material.kek_id, table) || key.path_in_schema != path.parts() {
         return Err(Error::ColumnForeignKey(path.string()));

@@ -1,11 +1,13 @@
-//! Lengths and counts that a host wrote into Parquet files, checked before the `parquet` crate believes them.
+//! Lengths and counts that a host wrote into Parquet files, checked before the `parquet` crate
+//! believes them.
 //!
-//! That crate allocates by the length word of an encrypted module, by a footer's number of row groups, by an index's number
-//! of pages and by a page's unpacked size, and it goes down a schema's tree one stack frame a level: a few bytes of a host's
-//! would end the process. Here each is held against the bytes that are there, or against a stated limit.
+//! That crate allocates by the length word of an encrypted module, by a footer's number of row
+//! groups, by an index's number of pages and by a page's unpacked size, and it goes down a schema's
+//! tree one stack frame a level: a few bytes of a host's would end the process. Here each is held
+//! against the bytes that are there, or against a stated limit.
 //!
-//! What is not checked here: what lies inside a compressed page (counts of the delta encodings), and whatever is sealed, since only
-//! a holder of the key can have written it.
+//! What is not checked here: what lies inside a compressed page (counts of the delta encodings),
+//! and whatever is sealed, since only a holder of the key can have written it.
 
 mod parquet_thrift;
 mod walk;
@@ -19,7 +21,8 @@ pub const MAX_PAGE: usize = 512 << 20;
 /// Nonce and tag of a module.
 const MODULE_MIN: usize = 12 + 16;
 
-/// Whole modules of an encrypted file, one after the other: `length u32 LE ‖ nonce ‖ ciphertext ‖ tag`.
+/// Whole modules of an encrypted file, one after the other:
+/// `length u32 LE ‖ nonce ‖ ciphertext ‖ tag`.
 pub fn check_modules(mut bytes: &[u8]) -> Result<(), Error> {
     while !bytes.is_empty() {
         bytes = after_module(bytes)?;
@@ -45,7 +48,9 @@ fn after_module(bytes: &[u8]) -> Result<&[u8], Error> {
 pub fn check_module_length(length: u32) -> Result<(), Error> {
     match usize::try_from(length) {
         Ok(length) if length >= MODULE_MIN => Ok(()),
-        _ => Err(Error::ParquetLength("a module is shorter than a nonce and a tag")),
+        _ => Err(Error::ParquetLength(
+            "a module is shorter than a nonce and a tag",
+        )),
     }
 }
 
@@ -76,24 +81,32 @@ pub fn check_pages(mut bytes: &[u8]) -> Result<(), Error> {
     while !bytes.is_empty() {
         let mut walk = Walk::over(bytes);
         walk.fields(parquet_thrift::PAGE_HEADER, 0)?;
-        let length =
-            |number: i64| usize::try_from(number).map_err(|_| Error::ParquetLength("a page's size is negative"));
+        let length = |number: i64| {
+            usize::try_from(number).map_err(|_| Error::ParquetLength("a page's size is negative"))
+        };
         let unpacked = length(walk.unpacked)?;
         if unpacked > MAX_PAGE {
-            return Err(Error::ParquetLength("a page of an unverified input is too large"));
+            return Err(Error::ParquetLength(
+                "a page of an unverified input is too large",
+            ));
         }
         if length(walk.entries)? > unpacked {
-            return Err(Error::ParquetLength("a dictionary has more entries than bytes"));
+            return Err(Error::ParquetLength(
+                "a dictionary has more entries than bytes",
+            ));
         }
-        (_, bytes) = walk
-            .rest
-            .split_at_checked(length(walk.packed)?)
-            .ok_or(Error::ParquetLength("a page is longer than its column chunk"))?;
+        (_, bytes) =
+            walk.rest
+                .split_at_checked(length(walk.packed)?)
+                .ok_or(Error::ParquetLength(
+                    "a page is longer than its column chunk",
+                ))?;
     }
     Ok(())
 }
 
-/// A whole column chunk that lies unencrypted in a sealed table's file: the pinned one, and then also one of sound lengths.
+/// A whole column chunk that lies unencrypted in a sealed table's file: the pinned one, and then
+/// also one of sound lengths.
 pub fn check_clear_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
     if Digest::of(bytes) != *digest {
         return Err(Error::ChunkDigest);
@@ -101,7 +114,8 @@ pub fn check_clear_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
     check_pages(bytes)
 }
 
-/// A whole column chunk of an unverified input: as it was when the query first read it, and then also one of sound lengths.
+/// A whole column chunk of an unverified input: as it was when the query first read it, and then
+/// also one of sound lengths.
 pub fn check_plain_chunk(bytes: &[u8], digest: &Digest) -> Result<(), Error> {
     if Digest::of(bytes) != *digest {
         return Err(Error::PlainChanged);
@@ -124,9 +138,13 @@ mod tests {
 
     #[test]
     fn modules_must_be_whole_and_have_room_for_nonce_and_tag() {
-        let module = |claimed: u32, bytes: usize| [claimed.to_le_bytes().to_vec(), vec![0; bytes]].concat();
+        let module =
+            |claimed: u32, bytes: usize| [claimed.to_le_bytes().to_vec(), vec![0; bytes]].concat();
         assert_eq!(reason(check_modules(&[])), "ok");
-        assert_eq!(reason(check_modules(&[module(28, 28), module(40, 40)].concat())), "ok");
+        assert_eq!(
+            reason(check_modules(&[module(28, 28), module(40, 40)].concat())),
+            "ok"
+        );
         assert!(reason(check_modules(&module(27, 27))).contains("shorter"));
         assert!(reason(check_modules(&module(u32::MAX, 28))).contains("longer"));
         assert!(reason(check_modules(&[module(28, 28), vec![9, 0]].concat())).contains("longer"));
@@ -136,7 +154,10 @@ mod tests {
     fn a_footer_that_claims_more_row_groups_than_bytes_is_refused() {
         // FileMetaData { 4: list<struct> of 2³¹ − 1 elements }
         let footer = [0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0x00];
-        assert_eq!(check_footer(&footer).unwrap_err().to_string(), TOO_MANY.to_string());
+        assert_eq!(
+            check_footer(&footer).unwrap_err().to_string(),
+            TOO_MANY.to_string()
+        );
     }
 
     #[test]
@@ -162,7 +183,8 @@ mod tests {
 
     #[test]
     fn a_known_field_of_another_kind_is_refused() {
-        // FileMetaData { 2: [SchemaElement { 5: a double for num_children }] }: the crate would read a varint there.
+        // FileMetaData { 2: [SchemaElement { 5: a double for num_children }] }: the crate would
+        // read a varint there.
         let mut footer = vec![0x29, 0x1c, 0x57];
         footer.extend_from_slice(&[0xff, 0xff, 0xff, 0xff, 0x07, 0, 0, 0, 0, 0]);
         assert_eq!(reason(check_footer(&footer)), "a Thrift value is malformed");
@@ -173,11 +195,13 @@ mod tests {
         // FileMetaData { 2: [SchemaElement { 5: one child }, SchemaElement {}], 3: rows … }
         let schema = [0x29, 0x2c, 0x55, 2, 0, 0];
         let with = |field: &[u8]| [&schema, field, &[0]].concat();
-        // A field that nobody knows: 15 behind field 2, and far behind it with its id written out (zigzag).
+        // A field that nobody knows: 15 behind field 2, and far behind it with its id written out
+        // (zigzag).
         assert_eq!(reason(check_footer(&with(&[0xf5, 2]))), "ok");
         assert_eq!(reason(check_footer(&with(&[0x05, 0xfe, 0xff, 3, 2]))), "ok");
         for field in [
-            // Field 2 again, its id written out; the same as 2 + 2¹⁶; a distance that fits; a negative one.
+            // Field 2 again, its id written out; the same as 2 + 2¹⁶; a distance that fits; a
+            // negative one.
             &[0x09, 4, 0x0c][..],
             &[0x09, 0x84, 0x80, 8, 0x0c],
             &[0x05, 6, 2],
@@ -199,7 +223,13 @@ mod tests {
     fn pages_must_fit() {
         // PageHeader { 2: unpacked, 3: packed } and so many bytes
         let page = |unpacked: &[u8], packed: u8, bytes: usize| {
-            [&[0x25][..], unpacked, &[0x15, packed * 2, 0x00], &vec![7; bytes]].concat()
+            [
+                &[0x25][..],
+                unpacked,
+                &[0x15, packed * 2, 0x00],
+                &vec![7; bytes],
+            ]
+            .concat()
         };
         assert_eq!(
             reason(check_pages(&[page(&[8], 3, 3), page(&[8], 0, 0)].concat())),
@@ -207,6 +237,8 @@ mod tests {
         );
         assert!(reason(check_pages(&page(&[8], 3, 2))).contains("longer"));
         assert!(reason(check_pages(&page(&[7], 3, 3))).contains("negative"));
-        assert!(reason(check_pages(&page(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 3, 3))).contains("too large"));
+        assert!(
+            reason(check_pages(&page(&[0xfe, 0xff, 0xff, 0xff, 0x0f], 3, 3))).contains("too large")
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The files of sealed tables: standard Parquet under Parquet Modular Encryption, as an enclave reads and writes them.
+//! The files of sealed tables: standard Parquet under Parquet Modular Encryption, as an enclave
+//! reads and writes them.
 //!
-//! There is neither manifest nor master here. Who uses this crate is given [`FooterPin`]s and column KEKs, opens files through
-//! [`footer::open`] with a [`KekRetriever`], and writes them with a [`TableWriter`]. Where columns are stored as ciphertexts of
-//! the owner's schemes, the owner's side hands the writer a [`RowEncoder`].
+//! There is neither manifest nor master here. Who uses this crate is given [`FooterPin`]s and
+//! column KEKs, opens files through [`footer::open`] with a [`KekRetriever`], and writes them with
+//! a [`TableWriter`]. Where columns are stored as ciphertexts of the owner's schemes, the owner's
+//! side hands the writer a [`RowEncoder`].
 //!
 //! Nothing here trusts storage: every path, length and byte of a file comes from the host.
 //! What this crate does not do: hide sizes, file counts or access patterns.

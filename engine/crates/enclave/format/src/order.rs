@@ -96,7 +96,9 @@ mod tests {
         let mut watch = OrderWatch::new(1);
         for batch in batches {
             let array: ArrayRef = Arc::new(Int32Array::from(batch.to_vec()));
-            watch.see(&RecordBatch::try_from_iter([("a", array)]).unwrap()).unwrap();
+            watch
+                .see(&RecordBatch::try_from_iter([("a", array)]).unwrap())
+                .unwrap();
         }
         watch.finish()[0]
     }

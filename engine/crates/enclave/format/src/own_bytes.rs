@@ -1,5 +1,6 @@
-//! What a writer knows of a file by having written it: its length, its footer, its digest. Nothing of it is read back: storage may give other bytes
-//! than it was given, and a pin of those would make them the table's.
+//! What a writer knows of a file by having written it: its length, its footer, its digest. Nothing
+//! of it is read back: storage may give other bytes than it was given, and a pin of those would
+//! make them the table's.
 
 use std::io::{self, Write};
 
@@ -41,7 +42,8 @@ impl<W: Write> OwnBytes<W> {
         Digest::try_from(seen.finish().as_ref()).ok()
     }
 
-    /// The length of the file, and its footer without the length and magic behind it. It must have been kept.
+    /// The length of the file, and its footer without the length and magic behind it. It must have
+    /// been kept.
     pub(crate) fn footer(&self) -> Result<(u64, &[u8]), Error> {
         let none = || Error::Parquet("the writer made no footer".to_owned());
         let kept = self.kept.as_deref().ok_or_else(none)?;
@@ -60,7 +62,9 @@ impl<W: Write> Write for OwnBytes<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
         if let Some(bytes) = bytes.get(..written) {
-            self.length = self.length.saturating_add(u64::try_from(written).unwrap_or(0));
+            self.length = self
+                .length
+                .saturating_add(u64::try_from(written).unwrap_or(0));
             if let Some(seen) = &mut self.seen {
                 seen.update(bytes);
             }

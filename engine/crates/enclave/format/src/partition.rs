@@ -1,12 +1,17 @@
-//! Partition columns: the text form of their values, and the folders of those that the policy names `plain`.
+//! Partition columns: the text form of their values, and the folders of those that the policy names
+//! `plain`.
 //!
-//! The values of a file lie in the manifest, as text: a whole number for numbers, days and microseconds, the digits of a
-//! decimal's unscaled value, `true` or `false`, or the string itself. They are also in the file, as those of every
-//! column are, so readers need nothing of this. Only the values of `plain` columns appear in paths, as Hive writes them.
+//! The values of a file lie in the manifest, as text: a whole number for numbers, days and
+//! microseconds, the digits of a decimal's unscaled value, `true` or `false`, or the string itself.
+//! They are also in the file, as those of every column are, so readers need nothing of this. Only
+//! the values of `plain` columns appear in paths, as Hive writes them.
 
 use arrow::{
     array::{Array, AsArray},
-    datatypes::{Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType},
+    datatypes::{
+        Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimestampMicrosecondType,
+    },
 };
 
 use crate::{Column, Error, SparkType};
@@ -19,11 +24,18 @@ const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Whether a table can be partitioned by a column of this type: those whose equality is plain.
 pub fn can_partition(kind: SparkType) -> bool {
-    !matches!(kind, SparkType::Float | SparkType::Double | SparkType::Binary)
+    !matches!(
+        kind,
+        SparkType::Float | SparkType::Double | SparkType::Binary
+    )
 }
 
 /// The value of one row.
-pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result<PartitionValue, Error> {
+pub fn partition_value(
+    column: &Column,
+    array: &dyn Array,
+    row: usize,
+) -> Result<PartitionValue, Error> {
     if row >= array.len() {
         return Err(Error::BatchSchema(column.name.clone()));
     }
@@ -31,18 +43,30 @@ pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result
         return Ok(None);
     }
     let text = match column.kind {
-        SparkType::Boolean => array.as_boolean_opt().map(|values| values.value(row).to_string()),
-        SparkType::Byte => array.as_primitive_opt::<Int8Type>().map(|v| v.value(row).to_string()),
-        SparkType::Short => array.as_primitive_opt::<Int16Type>().map(|v| v.value(row).to_string()),
-        SparkType::Int => array.as_primitive_opt::<Int32Type>().map(|v| v.value(row).to_string()),
-        SparkType::Long => array.as_primitive_opt::<Int64Type>().map(|v| v.value(row).to_string()),
+        SparkType::Boolean => array
+            .as_boolean_opt()
+            .map(|values| values.value(row).to_string()),
+        SparkType::Byte => array
+            .as_primitive_opt::<Int8Type>()
+            .map(|v| v.value(row).to_string()),
+        SparkType::Short => array
+            .as_primitive_opt::<Int16Type>()
+            .map(|v| v.value(row).to_string()),
+        SparkType::Int => array
+            .as_primitive_opt::<Int32Type>()
+            .map(|v| v.value(row).to_string()),
+        SparkType::Long => array
+            .as_primitive_opt::<Int64Type>()
+            .map(|v| v.value(row).to_string()),
         SparkType::Decimal { .. } => array
             .as_primitive_opt::<Decimal128Type>()
             .map(|v| v.value(row).to_string()),
-        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => {
-            array.as_string_opt::<i32>().map(|v| v.value(row).to_owned())
-        }
-        SparkType::Date => array.as_primitive_opt::<Date32Type>().map(|v| v.value(row).to_string()),
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => array
+            .as_string_opt::<i32>()
+            .map(|v| v.value(row).to_owned()),
+        SparkType::Date => array
+            .as_primitive_opt::<Date32Type>()
+            .map(|v| v.value(row).to_string()),
         SparkType::Timestamp | SparkType::TimestampNtz => array
             .as_primitive_opt::<TimestampMicrosecondType>()
             .map(|v| v.value(row).to_string()),
@@ -50,7 +74,8 @@ pub fn partition_value(column: &Column, array: &dyn Array, row: usize) -> Result
             return Err(Error::PartitionType(column.name.clone()));
         }
     };
-    text.map(Some).ok_or_else(|| Error::BatchSchema(column.name.clone()))
+    text.map(Some)
+        .ok_or_else(|| Error::BatchSchema(column.name.clone()))
 }
 
 /// The folders that a file with these values lies in, `a=1/b=2/`: of the plain columns alone.
@@ -99,7 +124,8 @@ fn date(days: i64) -> Option<String> {
     let shifted = days.checked_add(719_468)?;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
@@ -131,7 +157,8 @@ fn timestamp(micros: i64) -> Option<String> {
     Some(format!("{time}.{}", fraction.trim_end_matches('0')))
 }
 
-/// Hive's escaping of path names; also of a leading `.` and `_`, by which tools know files to be left out.
+/// Hive's escaping of path names; also of a leading `.` and `_`, by which tools know files to be
+/// left out.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
@@ -176,7 +203,11 @@ mod tests {
             column("who", SparkType::String, Protection::Tee),
             column("x/y", SparkType::String, Protection::Plain),
         ];
-        let values = [Some("19782".to_owned()), Some("secret".into()), Some("../a=b".into())];
+        let values = [
+            Some("19782".to_owned()),
+            Some("secret".into()),
+            Some("../a=b".into()),
+        ];
         let path = folders(columns.iter().zip(&values));
         assert_eq!(path, "day=2024-02-29/x%2Fy=%2E.%2Fa%3Db/");
         assert_eq!(
@@ -190,9 +221,18 @@ mod tests {
         assert_eq!(shown(SparkType::Date, "-719162"), "0001-01-01");
         assert_eq!(shown(SparkType::Date, "2932896"), "9999-12-31");
         assert_eq!(shown(SparkType::Date, "2147483647"), "2147483647");
-        assert_eq!(shown(SparkType::Timestamp, "-1"), "1969-12-31 23:59:59.999999");
-        assert_eq!(shown(SparkType::TimestampNtz, "1500000"), "1970-01-01 00:00:01.5");
-        let money = SparkType::Decimal { precision: 9, scale: 2 };
+        assert_eq!(
+            shown(SparkType::Timestamp, "-1"),
+            "1969-12-31 23:59:59.999999"
+        );
+        assert_eq!(
+            shown(SparkType::TimestampNtz, "1500000"),
+            "1970-01-01 00:00:01.5"
+        );
+        let money = SparkType::Decimal {
+            precision: 9,
+            scale: 2,
+        };
         assert_eq!(
             (shown(money, "-7"), shown(money, "1234")),
             ("-0.07".into(), "12.34".into())

@@ -1,4 +1,5 @@
-//! What pins the files of a table: digests, columns, and what is known of each file before it is opened.
+//! What pins the files of a table: digests, columns, and what is known of each file before it is
+//! opened.
 
 use arrow::datatypes::Field;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -54,7 +55,8 @@ impl<'de> Deserialize<'de> for Digest {
     }
 }
 
-/// A column of a table. Its id is its KEK's identity and never reused, whatever the column's name or place.
+/// A column of a table. Its id is its KEK's identity and never reused, whatever the column's name
+/// or place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
@@ -67,8 +69,8 @@ pub struct Column {
     pub kind: SparkType,
     /// Whether NULL may occur.
     pub nullable: bool,
-    /// As the policy has it: "tee", "det+ope"; of a partition column "tee" or "plain": its values are in paths then. What lies in
-    /// the files, the manifest's stored columns say.
+    /// As the policy has it: "tee", "det+ope"; of a partition column "tee" or "plain": its values
+    /// are in paths then. What lies in the files, the manifest's stored columns say.
     #[serde(with = "as_text")]
     pub protection: Protections,
 }
@@ -105,7 +107,8 @@ pub struct RowGroupPin {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FilePin {
-    /// A plain file name in the table's folder, behind `name=value/` for each plain partition column.
+    /// A plain file name in the table's folder, behind `name=value/` for each plain partition
+    /// column.
     pub path: String,
     /// Bytes.
     pub size: u64,
@@ -122,7 +125,8 @@ pub struct FilePin {
     pub row_groups: Vec<RowGroupPin>,
     /// Stored bytes of each column of the file, in order.
     pub column_bytes: Vec<u64>,
-    /// SHA-256 of each column chunk that lies unencrypted: by row group, and then by stored column, in order.
+    /// SHA-256 of each column chunk that lies unencrypted: by row group, and then by stored column,
+    /// in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Vec<Digest>>,
     /// Of a file that another program wrote: its keys.
@@ -138,11 +142,16 @@ mod as_text {
     use coffer_schemes::Protections;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(protections: &Protections, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        protections: &Protections,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(protections)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Protections, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Protections, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map_err(serde::de::Error::custom)
     }

@@ -1,4 +1,5 @@
-//! Footers of plain Parquet files, which are not verified, opened only where their bytes are those that the client site pinned.
+//! Footers of plain Parquet files, which are not verified, opened only where their bytes are those
+//! that the client site pinned.
 
 use std::ops::Range;
 
@@ -18,7 +19,8 @@ use crate::{
 
 /// The end of a plain file.
 pub const MAGIC: [u8; 4] = *b"PAR1";
-/// The longest footer that is read. The length is the host's word, and the footer is held in memory to be digested.
+/// The longest footer that is read. The length is the host's word, and the footer is held in memory
+/// to be digested.
 pub const MAX_FOOTER: u64 = 64 << 20;
 /// What the client site found of a plain file's footer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,10 +35,12 @@ pub struct PlainPin {
     pub footer_sha256: Digest,
 }
 
-/// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest come before parsing.
+/// Opens a plain file's footer: `bytes` are the footer and the 8 bytes behind it. Length and digest
+/// come before parsing.
 pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> {
-    let same = split(&bytes)
-        .is_ok_and(|(footer, length)| length == pin.footer_length && Digest::of(footer) == pin.footer_sha256);
+    let same = split(&bytes).is_ok_and(|(footer, length)| {
+        length == pin.footer_length && Digest::of(footer) == pin.footer_sha256
+    });
     if !same {
         return Err(Error::PlainChanged);
     }
@@ -47,15 +51,22 @@ pub fn open_footer(bytes: Bytes, pin: &PlainPin) -> Result<OpenedFooter, Error> 
 impl PlainPin {
     /// Which bytes of the file [`open_footer`] wants.
     pub fn range(&self) -> Result<Range<u64>, Error> {
-        let length = self.footer_length.checked_add(TAIL_LEN).ok_or(Error::PlainMagic)?;
+        let length = self
+            .footer_length
+            .checked_add(TAIL_LEN)
+            .ok_or(Error::PlainMagic)?;
         Ok(self.size.checked_sub(length).ok_or(Error::PlainMagic)?..self.size)
     }
 }
 
-/// Whether a column of a file is what a table's column says, for the few types that Parquet has and Spark has not.
+/// Whether a column of a file is what a table's column says, for the few types that Parquet has and
+/// Spark has not.
 pub fn reads_as(found: &DataType, declared: &DataType, int96: bool) -> bool {
     if int96 {
-        return matches!(declared, DataType::Timestamp(TimeUnit::Microsecond, Some(_)));
+        return matches!(
+            declared,
+            DataType::Timestamp(TimeUnit::Microsecond, Some(_))
+        );
     }
     SparkType::from_arrow("", found).is_ok_and(|kind| kind.to_arrow() == *declared)
 }
@@ -67,9 +78,13 @@ pub fn is_int96(metadata: &ParquetMetaData, column: &str) -> bool {
     columns.any(|found| found.path().string() == column && found.physical_type() == Type::INT96)
 }
 
-/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them plays no part.
+/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them
+/// plays no part.
 pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
-    Ok(parquet_to_arrow_schema(metadata.file_metadata().schema_descr(), None)?)
+    Ok(parquet_to_arrow_schema(
+        metadata.file_metadata().schema_descr(),
+        None,
+    )?)
 }
 
 /// The footer without its tail, and the length that the tail says.
@@ -97,9 +112,15 @@ pub fn tail_length(tail: &[u8]) -> Result<u64, Error> {
 pub fn parse(bytes: Bytes, size: u64) -> Result<ParquetMetaData, Error> {
     lengths::check_footer(split(&bytes)?.0)?;
     let decoder =
-        caught(|| Ok(ParquetMetaDataPushDecoder::try_new(size)?.with_page_index_policy(PageIndexPolicy::Skip)))?;
+        caught(|| {
+            Ok(ParquetMetaDataPushDecoder::try_new(size)?
+                .with_page_index_policy(PageIndexPolicy::Skip))
+        })?;
     let metadata = decode(decoder, bytes, size)?;
-    let mut chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let mut chunks = metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| group.columns());
     if chunks.any(|chunk| chunk.crypto_metadata().is_some()) {
         return Err(Error::PlainMagic);
     }

@@ -1,6 +1,6 @@
-//! Key metadata in the form of the PME key tools (parquet-java, Arrow C++), so that other readers open our files and we
-//! theirs: material stored in the file, single wrapping, the data key wrapped by the column's KEK as
-//! `base64(nonce 12 ‖ AES-GCM(KEK, data key, AAD = KEK id))`.
+//! Key metadata in the form of the PME key tools (parquet-java, Arrow C++), so that other readers
+//! open our files and we theirs: material stored in the file, single wrapping, the data key wrapped
+//! by the column's KEK as `base64(nonce 12 ‖ AES-GCM(KEK, data key, AAD = KEK id))`.
 
 use std::sync::Arc;
 
@@ -23,9 +23,17 @@ pub struct KeyMaterial {
     key_material_type: String,
     internal_storage: bool,
     is_footer_key: bool,
-    #[serde(rename = "kmsInstanceID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "kmsInstanceID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     kms_instance_id: Option<String>,
-    #[serde(rename = "kmsInstanceURL", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "kmsInstanceURL",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     kms_instance_url: Option<String>,
     /// The id of the KEK. (The key tools call it a master.)
     #[serde(rename = "masterKeyID")]
@@ -33,9 +41,17 @@ pub struct KeyMaterial {
     #[serde(rename = "wrappedDEK")]
     wrapped_dek: String,
     double_wrapping: bool,
-    #[serde(rename = "keyEncryptionKeyID", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "keyEncryptionKeyID",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     key_encryption_key_id: Option<String>,
-    #[serde(rename = "wrappedKEK", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "wrappedKEK",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     wrapped_kek: Option<String>,
 }
 
@@ -46,7 +62,8 @@ impl KeyMaterial {
         if metadata.len() > MAX_METADATA {
             return Err(Error::KeyMetadata("it is too long"));
         }
-        let material: Self = serde_json::from_slice(metadata).map_err(|_| Error::KeyMetadata("it is not its JSON"))?;
+        let material: Self = serde_json::from_slice(metadata)
+            .map_err(|_| Error::KeyMetadata("it is not its JSON"))?;
         if material.key_material_type != PKMT1 {
             return Err(Error::KeyMetadata("its type is not PKMT1"));
         }
@@ -94,7 +111,11 @@ pub enum KeyWrapping<'a> {
 }
 
 /// Draws a data key and gives it with the key metadata for the file.
-pub(crate) fn new_data_key(id: &KekId, keks: &KekSet, footer: bool) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), Error> {
+pub(crate) fn new_data_key(
+    id: &KekId,
+    keks: &KekSet,
+    footer: bool,
+) -> Result<(Zeroizing<Vec<u8>>, Vec<u8>), Error> {
     let mut dek = Zeroizing::new(vec![0; 32]);
     coffer_sealing::fill_random(&mut dek)?;
     let material = KeyMaterial {
@@ -109,7 +130,8 @@ pub(crate) fn new_data_key(id: &KekId, keks: &KekSet, footer: bool) -> Result<(Z
         key_encryption_key_id: None,
         wrapped_kek: None,
     };
-    let metadata = serde_json::to_vec(&material).map_err(|_| Error::KeyMetadata("it cannot be written"))?;
+    let metadata =
+        serde_json::to_vec(&material).map_err(|_| Error::KeyMetadata("it cannot be written"))?;
     Ok((dek, metadata))
 }
 

@@ -86,10 +86,14 @@ impl SparkType {
 
     /// STRING, CHAR or VARCHAR.
     pub fn is_text(self) -> bool {
-        matches!(self, Self::String | Self::Char { .. } | Self::Varchar { .. })
+        matches!(
+            self,
+            Self::String | Self::Char { .. } | Self::Varchar { .. }
+        )
     }
 
-    /// STRING, CHAR, VARCHAR or BINARY: values of any length, of which only a prefix has an order that schemes keep.
+    /// STRING, CHAR, VARCHAR or BINARY: values of any length, of which only a prefix has an order
+    /// that schemes keep.
     pub fn is_bytes(self) -> bool {
         self.is_text() || self == Self::Binary
     }
@@ -99,8 +103,8 @@ impl SparkType {
         if self.is_text() { Self::String } else { self }
     }
 
-    /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are checked one by one, see
-    /// `convert` of coffer-catalog.)
+    /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are
+    /// checked one by one, see `convert` of coffer-catalog.)
     pub fn from_arrow(column: &str, found: &DataType) -> Result<Self, UnsupportedType> {
         let refuse = |reason| {
             Err(UnsupportedType {
@@ -129,21 +133,30 @@ impl SparkType {
                     precision: *precision,
                     scale,
                 },
-                (1..=38, _) => return refuse("a decimal's scale must lie between 0 and its precision"),
+                (1..=38, _) => {
+                    return refuse("a decimal's scale must lie between 0 and its precision");
+                }
                 _ => return refuse("decimals have at most 38 digits"),
             },
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::String,
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                Self::Binary
-            }
+            DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+            | DataType::FixedSizeBinary(_) => Self::Binary,
             DataType::Date32 | DataType::Date64 => Self::Date,
             DataType::Timestamp(_, Some(_)) => Self::Timestamp,
             DataType::Timestamp(_, None) => Self::TimestampNtz,
             DataType::Dictionary(_, value) => return Self::from_arrow(column, value),
-            DataType::RunEndEncoded(_, value) => return Self::from_arrow(column, value.data_type()),
+            DataType::RunEndEncoded(_, value) => {
+                return Self::from_arrow(column, value.data_type());
+            }
             DataType::Null => return refuse("it has no type; cast it to one"),
-            DataType::Time32(_) | DataType::Time64(_) => return refuse("times of day are not supported"),
-            DataType::Interval(_) | DataType::Duration(_) => return refuse("intervals are not supported"),
+            DataType::Time32(_) | DataType::Time64(_) => {
+                return refuse("times of day are not supported");
+            }
+            DataType::Interval(_) | DataType::Duration(_) => {
+                return refuse("intervals are not supported");
+            }
             DataType::List(_)
             | DataType::LargeList(_)
             | DataType::ListView(_)
@@ -151,7 +164,9 @@ impl SparkType {
             | DataType::FixedSizeList(_, _)
             | DataType::Struct(_)
             | DataType::Map(_, _)
-            | DataType::Union(_, _) => return refuse("nested types are not supported; flatten the column first"),
+            | DataType::Union(_, _) => {
+                return refuse("nested types are not supported; flatten the column first");
+            }
         })
     }
 }
@@ -205,7 +220,9 @@ impl FromStr for SparkType {
             "date" => Self::Date,
             "timestamp" | "timestamp_ltz" => Self::Timestamp,
             "timestamp_ntz" => Self::TimestampNtz,
-            "char" | "character" => return length(text, arguments).map(|length| Self::Char { length }),
+            "char" | "character" => {
+                return length(text, arguments).map(|length| Self::Char { length });
+            }
             "varchar" => return length(text, arguments).map(|length| Self::Varchar { length }),
             "decimal" | "dec" | "numeric" => return decimal(text, arguments),
             _ => return Err(format!("`{text}` is not a flat Spark type")),
@@ -256,10 +273,13 @@ impl<'de> serde::Deserialize<'de> for SparkType {
     }
 }
 
-/// Parses Spark's DDL for columns, `a INT, b DECIMAL(12,2) NOT NULL`, names in backquotes if need be.
-/// Gives name, type and whether NULL is allowed.
+/// Parses Spark's DDL for columns, `a INT, b DECIMAL(12,2) NOT NULL`, names in backquotes if need
+/// be. Gives name, type and whether NULL is allowed.
 pub fn parse_ddl(ddl: &str) -> Result<Vec<(String, SparkType, bool)>, String> {
-    split_top(ddl).into_iter().map(|part| parse_column(&part)).collect()
+    split_top(ddl)
+        .into_iter()
+        .map(|part| parse_column(&part))
+        .collect()
 }
 
 /// Splits at commas outside parentheses and backquotes.
@@ -291,7 +311,9 @@ fn parse_column(text: &str) -> Result<(String, SparkType, bool), String> {
         let (name, rest) = rest.split_at(end);
         (name, rest.trim_start_matches('`'))
     } else {
-        let end = text.find(|c: char| c.is_whitespace() || c == ':').unwrap_or(text.len());
+        let end = text
+            .find(|c: char| c.is_whitespace() || c == ':')
+            .unwrap_or(text.len());
         text.split_at(end)
     };
     let mut kind = rest.trim().trim_start_matches(':').trim();
@@ -306,7 +328,9 @@ fn parse_column(text: &str) -> Result<(String, SparkType, bool), String> {
         kind = kind.get(..stem.len()).unwrap_or(kind).trim_end();
     }
     if name.is_empty() || kind.is_empty() {
-        return Err(format!("`{text}`: expected a name and a type, as in `a INT`"));
+        return Err(format!(
+            "`{text}`: expected a name and a type, as in `a INT`"
+        ));
     }
     Ok((name.to_owned(), kind.parse()?, nullable))
 }
@@ -317,7 +341,8 @@ mod tests {
 
     #[test]
     fn ddl_reads_as_spark_does() {
-        let columns = parse_ddl("a INT, `b, c` decimal(12, 2) NOT NULL, d: timestamp_ntz, e Dec").unwrap();
+        let columns =
+            parse_ddl("a INT, `b, c` decimal(12, 2) NOT NULL, d: timestamp_ntz, e Dec").unwrap();
         assert_eq!(columns[0], ("a".into(), SparkType::Int, true));
         assert_eq!(
             columns[1],
@@ -346,14 +371,25 @@ mod tests {
 
     #[test]
     fn char_and_varchar_keep_their_lengths() {
-        let columns = parse_ddl("a CHAR(5), b character(7), c VarChar( 2147483647 ) NOT NULL").unwrap();
+        let columns =
+            parse_ddl("a CHAR(5), b character(7), c VarChar( 2147483647 ) NOT NULL").unwrap();
         let kinds: Vec<_> = columns.iter().map(|column| column.1).collect();
-        let long = SparkType::Varchar { length: 2_147_483_647 };
+        let long = SparkType::Varchar {
+            length: 2_147_483_647,
+        };
         assert_eq!(
             kinds,
-            [SparkType::Char { length: 5 }, SparkType::Char { length: 7 }, long]
+            [
+                SparkType::Char { length: 5 },
+                SparkType::Char { length: 7 },
+                long
+            ]
         );
-        assert!(kinds.iter().all(|kind| kind.of_values() == SparkType::String));
+        assert!(
+            kinds
+                .iter()
+                .all(|kind| kind.of_values() == SparkType::String)
+        );
     }
 
     #[test]

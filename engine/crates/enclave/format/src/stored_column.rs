@@ -1,14 +1,18 @@
-//! Stored columns: how a table's columns lie in its files where someone without keys may work on some of them.
+//! Stored columns: how a table's columns lie in its files where someone without keys may work on
+//! some of them.
 //!
-//! A column has one stored column for each of its protections, named `c<id>` in the files. Those that are `tee` are encrypted
-//! by Parquet's encryption, as every column of other tables is. The values of the others are ciphertexts of a scheme
-//! (coffer-schemes), or in the clear; their column chunks lie unencrypted, and the manifest pins a digest of each. The
-//! files' footers are in the clear, signed for other readers and pinned for ours.
+//! A column has one stored column for each of its protections, named `c<id>` in the files. Those
+//! that are `tee` are encrypted by Parquet's encryption, as every column of other tables is. The
+//! values of the others are ciphertexts of a scheme (coffer-schemes), or in the clear; their column
+//! chunks lie unencrypted, and the manifest pins a digest of each. The files' footers are in the
+//! clear, signed for other readers and pinned for ours.
 
 use std::fmt;
 
 use arrow::datatypes::Field;
-use coffer_schemes::{Capability, Opener, Protection, Setting, UnknownProtection, table::Treatment};
+use coffer_schemes::{
+    Capability, Opener, Protection, Setting, UnknownProtection, table::Treatment,
+};
 use coffer_sealing::{ColumnId, LinkId, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +69,8 @@ impl StoredEncoding {
 
     /// Whether it uses what a policy may say of a column.
     pub fn uses(self, setting: Setting) -> bool {
-        self.protection().is_some_and(|protection| protection.uses(setting))
+        self.protection()
+            .is_some_and(|protection| protection.uses(setting))
     }
 }
 
@@ -100,7 +105,8 @@ impl fmt::Display for StoredEncoding {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredColumn {
-    /// Unique in the table, among the ids of its columns too: a `tee` one has its column's, the others have none's.
+    /// Unique in the table, among the ids of its columns too: a `tee` one has its column's, the
+    /// others have none's.
     pub id: u32,
     /// Whose values it holds, by id; 0: no column's.
     pub column: u32,
@@ -126,7 +132,8 @@ pub struct StoredColumn {
     pub rows: Option<u64>,
 }
 
-/// Least and greatest value of a domain: whole numbers, days, microseconds, or a decimal's unscaled value.
+/// Least and greatest value of a domain: whole numbers, days, microseconds, or a decimal's unscaled
+/// value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DomainPin {
@@ -154,8 +161,8 @@ impl StoredColumn {
         Field::new(self.name(), self.kind.to_arrow(), self.nullable)
     }
 
-    /// What its protection does to the column's values; none of a file's id and row numbers. `texts`: whether they are
-    /// strings or bytes, which a prefix says as well.
+    /// What its protection does to the column's values; none of a file's id and row numbers.
+    /// `texts`: whether they are strings or bytes, which a prefix says as well.
     pub fn treatment(&self, texts: bool) -> Option<Treatment> {
         let protection = self.encoding.protection()?;
         Some(protection.treatment(texts || self.prefix.is_some()))
@@ -171,7 +178,8 @@ impl StoredColumn {
         (self.treatment(false)).is_some_and(|treatment| treatment.allows.contains(&capability))
     }
 
-    /// The group of stored columns, of whatever tables, with comparable ciphertexts; empty where there is none.
+    /// The group of stored columns, of whatever tables, with comparable ciphertexts; empty where
+    /// there is none.
     pub fn group(&self, table: TableId) -> String {
         match self.link {
             Some(link) => link.to_string(),
@@ -185,12 +193,19 @@ impl StoredColumn {
 mod number {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(number: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        number: &i128,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(number)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<i128, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -199,14 +214,19 @@ mod link_id {
     use coffer_sealing::LinkId;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(id: &Option<LinkId>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        id: &Option<LinkId>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         match id {
             Some(id) => serializer.collect_str(id),
             None => serializer.serialize_none(),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LinkId>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<LinkId>, D::Error> {
         String::deserialize(deserializer)?
             .parse()
             .map(Some)
@@ -247,10 +267,16 @@ mod tests {
             text.replace("\"rows\"", "\"row\""),
             text.replace("abab", "xyxy"),
         ] {
-            assert!(serde_json::from_str::<StoredColumn>(&wrong).is_err(), "{wrong}");
+            assert!(
+                serde_json::from_str::<StoredColumn>(&wrong).is_err(),
+                "{wrong}"
+            );
         }
         // Of no link: its own column, in this table.
         one.link = None;
-        assert_eq!(one.group(TableId([1; 16])), format!("{}.1", "01".repeat(16)));
+        assert_eq!(
+            one.group(TableId([1; 16])),
+            format!("{}.1", "01".repeat(16))
+        );
     }
 }

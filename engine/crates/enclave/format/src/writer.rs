@@ -1,5 +1,5 @@
-//! Writing the Parquet files of a table. One [`FileWriter`] per thread or task; nothing is shared between them, so as many
-//! run at once as the caller has cores and memory for.
+//! Writing the Parquet files of a table. One [`FileWriter`] per thread or task; nothing is shared
+//! between them, so as many run at once as the caller has cores and memory for.
 
 use std::{
     fs::File,
@@ -30,7 +30,8 @@ use parquet::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Column, ColumnOrder, Digest, Error, FilePin, PartitionValue, RowEncoder, RowGroupPin, StoredEncoding, char_varchar,
+    Column, ColumnOrder, Digest, Error, FilePin, PartitionValue, RowEncoder, RowGroupPin,
+    StoredEncoding, char_varchar,
     digests::digest_chunks,
     files::{self, Direct, Disk, Op},
     folder::Folder,
@@ -40,7 +41,8 @@ use crate::{
     stored_column::FILE_ID,
 };
 
-/// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored once each.
+/// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored
+/// once each.
 const SCHEME_DICTIONARY: usize = 16 << 20;
 
 /// So many rows are encrypted at once, at least, where there are as many.
@@ -55,8 +57,9 @@ pub struct WriteOptions {
     pub row_group_bytes: usize,
     /// Mix the rows of each row group.
     pub shuffle_rows: bool,
-    /// Compress, put repeated values into dictionaries, and note the least and greatest ones. False where the host may have chosen some of
-    /// the bytes: from the lengths it would learn how they go together with those that are secret.
+    /// Compress, put repeated values into dictionaries, and note the least and greatest ones. False
+    /// where the host may have chosen some of the bytes: from the lengths it would learn how they
+    /// go together with those that are secret.
     pub packed: bool,
 }
 
@@ -116,7 +119,8 @@ impl WriteId {
     }
 }
 
-/// The write that a data file's name tells of, if it is such a name: `part-<write><8 random bytes>.parquet`, in hex.
+/// The write that a data file's name tells of, if it is such a name:
+/// `part-<write><8 random bytes>.parquet`, in hex.
 pub fn name_parts(name: &str) -> Option<WriteId> {
     let hex = name.strip_prefix("part-")?.strip_suffix(".parquet")?;
     let mut bytes = [0; 16];
@@ -161,8 +165,8 @@ pub struct TableWriter<D: Disk = Direct> {
 }
 
 impl TableWriter {
-    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's. `partition_columns` are
-    /// positions.
+    /// Into this folder, which must be there; `keks` must hold the footer's KEK and every column's.
+    /// `partition_columns` are positions.
     pub fn new(
         folder: PathBuf,
         table: TableId,
@@ -172,7 +176,15 @@ impl TableWriter {
         write: WriteId,
         options: WriteOptions,
     ) -> Result<Self, Error> {
-        Self::on(folder, table, columns, partition_columns, keks, write, options)
+        Self::on(
+            folder,
+            table,
+            columns,
+            partition_columns,
+            keks,
+            write,
+            options,
+        )
     }
 }
 
@@ -213,9 +225,14 @@ impl<D: Disk> TableWriter<D> {
     }
 
     /// The values of the partition columns in one row of a batch.
-    pub fn partition_of(&self, batch: &RecordBatch, row: usize) -> Result<Vec<PartitionValue>, Error> {
+    pub fn partition_of(
+        &self,
+        batch: &RecordBatch,
+        row: usize,
+    ) -> Result<Vec<PartitionValue>, Error> {
         let value = |at: &usize| {
-            let (Some(column), Some(array)) = (self.columns.get(*at), batch.columns().get(*at)) else {
+            let (Some(column), Some(array)) = (self.columns.get(*at), batch.columns().get(*at))
+            else {
                 return Err(Error::NoSuchColumn("of the partition".into()));
             };
             partition_value(column, array.as_ref(), row)
@@ -243,7 +260,10 @@ impl<D: Disk> TableWriter<D> {
         if partition.len() != self.partition_columns.len() {
             return Err(Error::BatchSchema("the partition's values".into()));
         }
-        let partitioned = self.partition_columns.iter().filter_map(|at| self.columns.get(*at));
+        let partitioned = self
+            .partition_columns
+            .iter()
+            .filter_map(|at| self.columns.get(*at));
         let inner = partition::folders(partitioned.zip(&partition));
         let folder = Folder::open(&self.folder)?;
         if !inner.is_empty() {
@@ -259,12 +279,18 @@ impl<D: Disk> TableWriter<D> {
         coffer_sealing::fill_random(&mut aad_prefix)?;
         let (schema, properties) = match self.encoder.as_deref() {
             None => (&self.schema, self.properties(&aad_prefix)?),
-            Some(encoder) => (encoder.schema(), self.stored_properties(encoder, &aad_prefix)?),
+            Some(encoder) => (
+                encoder.schema(),
+                self.stored_properties(encoder, &aad_prefix)?,
+            ),
         };
         let file = folder.create(Path::new(&name))?;
         let guard = FileGuard(Some((folder, PathBuf::from(&name))));
         let writer = ArrowWriter::try_new_with_options(
-            OwnBytes::new(BufWriter::with_capacity(1 << 20, file), self.encoder.is_some()),
+            OwnBytes::new(
+                BufWriter::with_capacity(1 << 20, file),
+                self.encoder.is_some(),
+            ),
             Arc::clone(schema),
             ArrowWriterOptions::new()
                 .with_properties(properties)
@@ -288,8 +314,9 @@ impl<D: Disk> TableWriter<D> {
         })
     }
 
-    /// A key of its own for each column that is encrypted here, and a signed footer in the clear. What statistics say of the others is
-    /// what their values show anyway: the least and greatest of each row group where the order shows, else nothing.
+    /// A key of its own for each column that is encrypted here, and a signed footer in the clear.
+    /// What statistics say of the others is what their values show anyway: the least and greatest
+    /// of each row group where the order shows, else nothing.
     fn stored_properties(
         &self,
         encoder: &dyn RowEncoder,
@@ -302,12 +329,20 @@ impl<D: Disk> TableWriter<D> {
         let mut keys = Vec::new();
         for stored in encoder.stored() {
             let path = ColumnPath::from(stored.name());
-            let ordered = [Capability::Everything, Capability::Order, Capability::PrefixOrder];
+            let ordered = [
+                Capability::Everything,
+                Capability::Order,
+                Capability::PrefixOrder,
+            ];
             builder = match stored.encoding {
                 encoding if !encoding.is_clear() => {
                     keys.push((
                         stored.name(),
-                        pme::new_data_key(&KekId::column(self.table, stored.id()), &self.keks, false)?,
+                        pme::new_data_key(
+                            &KekId::column(self.table, stored.id()),
+                            &self.keks,
+                            false,
+                        )?,
                     ));
                     builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
                 }
@@ -322,7 +357,9 @@ impl<D: Disk> TableWriter<D> {
                     .set_column_dictionary_enabled(path.clone(), false)
                     .set_column_compression(path, Compression::UNCOMPRESSED),
                 // A ciphertext is three times as long as most values: it pays to store each once.
-                StoredEncoding::Of(_) => builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY),
+                StoredEncoding::Of(_) => {
+                    builder.set_column_dictionary_page_size_limit(path, SCHEME_DICTIONARY)
+                }
                 StoredEncoding::File => builder,
             };
         }
@@ -339,10 +376,13 @@ impl<D: Disk> TableWriter<D> {
         for (name, (key, metadata)) in keys {
             encryption = encryption.with_column_key_and_metadata(&name, key.to_vec(), metadata);
         }
-        Ok(builder.with_file_encryption_properties(encryption.build()?).build())
+        Ok(builder
+            .with_file_encryption_properties(encryption.build()?)
+            .build())
     }
 
-    /// AES-GCM for everything, an encrypted footer, a key for each column. No bloom filters: they would lie in the clear.
+    /// AES-GCM for everything, an encrypted footer, a key for each column. No bloom filters: they
+    /// would lie in the clear.
     fn properties(&self, aad_prefix: &[u8]) -> Result<WriterProperties, Error> {
         let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
         // Stored in the file too, since other readers have no manifest to take it from.
@@ -351,27 +391,34 @@ impl<D: Disk> TableWriter<D> {
             .with_aad_prefix(aad_prefix.to_vec())
             .with_aad_prefix_storage(true);
         for column in self.columns.iter() {
-            let (key, metadata) = pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
-            encryption = encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
+            let (key, metadata) =
+                pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
+            encryption =
+                encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
         }
         let plain = match self.options.packed {
             true => WriterProperties::builder()
                 .set_compression(Compression::LZ4_RAW)
                 .set_dictionary_enabled(true)
                 .set_statistics_enabled(EnabledStatistics::Page),
-            // Also no statistics: the least of two texts has the length of one of them. The offset index has lengths of pages only.
+            // Also no statistics: the least of two texts has the length of one of them. The offset
+            // index has lengths of pages only.
             false => WriterProperties::builder()
                 .set_compression(Compression::UNCOMPRESSED)
                 .set_dictionary_enabled(false)
                 .set_statistics_enabled(EnabledStatistics::None),
         };
         let plain = plain
-            .set_key_value_metadata(char_varchar::row_metadata(&self.columns).map(|note| vec![note]))
+            .set_key_value_metadata(
+                char_varchar::row_metadata(&self.columns).map(|note| vec![note]),
+            )
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
         Ok(if coffer_sealing::UNSEALED {
             plain.build()
         } else {
-            plain.with_file_encryption_properties(encryption.build()?).build()
+            plain
+                .with_file_encryption_properties(encryption.build()?)
+                .build()
         })
     }
 }
@@ -405,7 +452,8 @@ pub struct WrittenFile {
 }
 
 impl<D: Disk> FileWriter<D> {
-    /// Adds rows. The batch must have the table's schema; the owner's side has what converts others.
+    /// Adds rows. The batch must have the table's schema; the owner's side has what converts
+    /// others.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), Error> {
         for (field, column) in self.schema.fields().iter().zip(batch.columns()) {
             if field.data_type() != column.data_type() {
@@ -416,7 +464,9 @@ impl<D: Disk> FileWriter<D> {
             return self.encode(batch);
         }
         self.waiting_rows = self.waiting_rows.saturating_add(batch.num_rows());
-        self.waiting_bytes = self.waiting_bytes.saturating_add(batch.get_array_memory_size());
+        self.waiting_bytes = self
+            .waiting_bytes
+            .saturating_add(batch.get_array_memory_size());
         self.waiting.push(batch.clone());
         // Schemes work best on many values at once; rows are mixed within a whole row group.
         let many = if self.options.shuffle_rows {
@@ -471,7 +521,10 @@ impl<D: Disk> FileWriter<D> {
         self.watch.see(batch)?;
         match &self.encoder {
             None => self.writer.write(batch),
-            Some(encoder) => self.writer.write(&encoder.encode(batch, self.aad_prefix, self.rows)?),
+            Some(encoder) => {
+                self.writer
+                    .write(&encoder.encode(batch, self.aad_prefix, self.rows)?)
+            }
         }
         .map_err(failed(&self.path))?;
         self.rows = self
@@ -521,7 +574,9 @@ impl<D: Disk> FileWriter<D> {
         let file = buffer.get_mut();
         D::act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
         let chunks = match (&self.encoder, whole) {
-            (Some(encoder), Some(whole)) => digest_chunks(file, &self.path, whole, &metadata, encoder.stored())?,
+            (Some(encoder), Some(whole)) => {
+                digest_chunks(file, &self.path, whole, &metadata, encoder.stored())?
+            }
             _ => Vec::new(),
         };
         let pin = FilePin {
@@ -552,7 +607,8 @@ impl<D: Disk> FileWriter<D> {
     }
 }
 
-/// What the Parquet writer could not write, a full disk for one, is the file's error and not the format's.
+/// What the Parquet writer could not write, a full disk for one, is the file's error and not the
+/// format's.
 fn failed(path: &Path) -> impl FnOnce(ParquetError) -> Error {
     move |error| match error {
         ParquetError::External(inner) => match inner.downcast() {

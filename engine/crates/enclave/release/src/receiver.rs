@@ -11,17 +11,20 @@ use zeroize::Zeroizing;
 
 use coffer_protocol::{
     OwnerPublicKey,
-    evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, VERSION, report_data},
+    evidence::{
+        Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, VERSION, report_data,
+    },
     release::{
-        Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease,
-        info, release_root,
+        Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload,
+        SealedRelease, info, release_root,
     },
 };
 
 use crate::Issuer;
 
-/// How many attestations may wait for their first release, and how many contexts are kept. A host that attests for fun
-/// only pushes out its own: nothing forgotten can be accepted again, for a release needs its attestation.
+/// How many attestations may wait for their first release, and how many contexts are kept. A host
+/// that attests for fun only pushes out its own: nothing forgotten can be accepted again, for a
+/// release needs its attestation.
 const KEPT: usize = 64;
 
 /// An engine's key pair, made at start, gone with the process.
@@ -34,7 +37,9 @@ impl EngineKey {
     }
 
     /// A pair that is no secret any more: for test vectors.
-    pub fn insecure_from_secret(secret: coffer_sealing::Secret<32>) -> Result<Self, coffer_sealing::Error> {
+    pub fn insecure_from_secret(
+        secret: coffer_sealing::Secret<32>,
+    ) -> Result<Self, coffer_sealing::Error> {
         Ok(Self(KeyPair::from_secret(secret)?))
     }
 
@@ -153,7 +158,10 @@ impl ReleaseReceiver {
 
     /// When the evidence was given to which these releases are the answer.
     pub fn attested_at(&self, encapsulated: &[u8; 32]) -> Option<Instant> {
-        let context = self.contexts.iter().find(|known| known.encapsulated == *encapsulated);
+        let context = self
+            .contexts
+            .iter()
+            .find(|known| known.encapsulated == *encapsulated);
         context.map(|context| context.given)
     }
 }
@@ -169,7 +177,8 @@ impl Context {
         let mode = OpModeR::Auth(Public::from_bytes(owner.as_bytes()).map_err(bad)?);
         let enc = <Kem as hpke::Kem>::EncappedKey::from_bytes(encapsulated).map_err(bad)?;
         let private = key.0.private().map_err(bad)?;
-        let hpke = hpke::setup_receiver(&mode, &private, &enc, &offer.info).map_err(|_| ReleaseError::Unauthentic)?;
+        let hpke = hpke::setup_receiver(&mode, &private, &enc, &offer.info)
+            .map_err(|_| ReleaseError::Unauthentic)?;
         Ok(Self {
             encapsulated: *encapsulated,
             hpke,
@@ -184,8 +193,13 @@ impl Context {
             return Err(ReleaseError::Replayed(sequence));
         }
         let root = release_root(sequence, |context, out| self.hpke.export(context, out))?;
-        let plain = open_blob(&root, BLOB_LABEL, &[&sequence.to_le_bytes()], &release.ciphertext)
-            .map_err(|_| ReleaseError::Unauthentic)?;
+        let plain = open_blob(
+            &root,
+            BLOB_LABEL,
+            &[&sequence.to_le_bytes()],
+            &release.ciphertext,
+        )
+        .map_err(|_| ReleaseError::Unauthentic)?;
         let plain = Zeroizing::new(plain);
         let payload = ReleasePayload::decode(&plain).map_err(|_| ReleaseError::Malformed)?;
         self.accepted.insert(sequence);

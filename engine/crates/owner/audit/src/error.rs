@@ -8,7 +8,8 @@ pub enum Flaw {
     /// No record at all.
     #[error("it is no record")]
     Malformed,
-    /// Its MAC is not that of its contents: it was edited, or made by who does not have the keyring.
+    /// Its MAC is not that of its contents: it was edited, or made by who does not have the
+    /// keyring.
     #[error("it was edited, or not written by who has the keyring")]
     Altered,
     /// It stands in another's place: records were removed, or put in another order.
@@ -21,7 +22,10 @@ pub enum Flaw {
     #[error("the register knows another record of this number")]
     Replaced,
     /// It and more are missing at the end.
-    #[error("it is missing, though the register knows of it: the log was cut, or put back to an older state")]
+    #[error(
+        "it is missing, though the register knows of it: the log was cut, or put back to an older \
+            state"
+    )]
     Cut,
     /// More than one record beyond those that the register knows.
     #[error("the register does not know of it: the register was put back to an older state")]
@@ -80,12 +84,16 @@ impl AuditError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Io { .. } => {
-                "nothing was released; see to permissions and free space of the config directory's folder `audit`"
+                "nothing was released; see to permissions and free space of the config \
+                    directory's folder `audit`"
             }
             Self::Broken { .. } => {
-                "nothing was released; look at coffer audit verify, find out who had access to the config directory, and put log and register back from one backup"
+                "nothing was released; look at coffer audit verify, find out who had access to \
+                    the config directory, and put log and register back from one backup"
             }
-            Self::Register(_) => "nothing was released; see to the register in the config directory",
+            Self::Register(_) => {
+                "nothing was released; see to the register in the config directory"
+            }
             Self::Sealing(_) | Self::TooLong => "nothing was released",
             Self::Query => "the record itself is authentic; the text was sealed by another program",
         }

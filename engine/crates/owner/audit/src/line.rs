@@ -1,6 +1,7 @@
 //! A record as a line of the file: `MAC in 64 hexadecimal digits ‖ space ‖ JSON ‖ newline`.
 //!
-//! The MAC is HMAC-SHA-256 over the JSON; the chain's hash is SHA-256 over the line without its newline, MAC included.
+//! The MAC is HMAC-SHA-256 over the JSON; the chain's hash is SHA-256 over the line without its
+//! newline, MAC included.
 
 use coffer_custody::AuditKey;
 use coffer_format::Digest;

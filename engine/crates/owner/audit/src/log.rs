@@ -91,15 +91,19 @@ impl AuditLog {
         &self.key
     }
 
-    /// Writes one record. When this returns, it is on the disk and the register knows it; when it fails, nothing may be
-    /// released. The record itself may then be in the log all the same, as something that was granted and not done.
+    /// Writes one record. When this returns, it is on the disk and the register knows it; when it
+    /// fails, nothing may be released. The record itself may then be in the log all the same, as
+    /// something that was granted and not done.
     pub fn append(&self, who: &Who, event: Event) -> Result<(), AuditError> {
         let _lock = self.lock()?;
         let (mut file, made) = self.open()?;
         let found = self.recover(&mut file)?;
         let mut event = event.bounded();
         if event.policy.is_none() {
-            event.policy = self.register.policy_digest()?.map(|digest| digest.to_string());
+            event.policy = self
+                .register
+                .policy_digest()?
+                .map(|digest| digest.to_string());
         }
         let record = Record {
             sequence: found.sequence.saturating_add(1),
@@ -111,14 +115,17 @@ impl AuditLog {
         let (line, hash) = line::encode(&self.key, &record)?;
         let written = file.write_all(&line).and_then(|()| file.sync_data());
         if let Err(source) = written {
-            // Half a record would be taken for one that a crash cut off, and removed by the next writer; so it may as well go now.
+            // Half a record would be taken for one that a crash cut off, and removed by the next
+            // writer; so it may as well go now.
             let _ = file.set_len(found.end);
             return Err(AuditError::io("write", &self.path)(source));
         }
         if made {
             sync_folder(&self.path)?;
         }
-        Ok(self.register.set_audit_head(found.after(&line, hash).head())?)
+        Ok(self
+            .register
+            .set_audit_head(found.after(&line, hash).head())?)
     }
 
     /// Appends take turns; so do those that read while somebody might append.
@@ -148,7 +155,10 @@ impl AuditLog {
     }
 
     fn open(&self) -> Result<(File, bool), AuditError> {
-        let made = !self.path.try_exists().map_err(AuditError::io("open", &self.path))?;
+        let made = !self
+            .path
+            .try_exists()
+            .map_err(AuditError::io("open", &self.path))?;
         let file = OpenOptions::new()
             .create(true)
             .read(true)
@@ -159,8 +169,9 @@ impl AuditLog {
         Ok((file, made))
     }
 
-    /// Where the chain ends, after what a crash left is seen to: a whole record that the register does not know yet counts, if it
-    /// is authentic and the only one; half a one is cut off. Nothing was released for either.
+    /// Where the chain ends, after what a crash left is seen to: a whole record that the register
+    /// does not know yet counts, if it is authentic and the only one; half a one is cut off.
+    /// Nothing was released for either.
     fn recover(&self, file: &mut File) -> Result<End, AuditError> {
         let head = self.head()?;
         let io = |source| AuditError::io("read", &self.path)(source);
@@ -181,13 +192,17 @@ impl AuditLog {
         }
         let more = read(file, head.end, length).map_err(io)?;
         let Some(at) = more.iter().position(|byte| *byte == b'\n') else {
-            file.set_len(head.end).map_err(AuditError::io("mend", &self.path))?;
+            file.set_len(head.end)
+                .map_err(AuditError::io("mend", &self.path))?;
             return Ok(head);
         };
-        let (first, rest) = more.split_at_checked(at.saturating_add(1)).unwrap_or((&more, &[]));
-        let line =
-            line::decode(&self.key, first.strip_suffix(b"\n").unwrap_or(first)).map_err(AuditError::broken(next))?;
-        line::check_follows(&line.record, head.sequence, head.hash).map_err(AuditError::broken(next))?;
+        let (first, rest) = more
+            .split_at_checked(at.saturating_add(1))
+            .unwrap_or((&more, &[]));
+        let line = line::decode(&self.key, first.strip_suffix(b"\n").unwrap_or(first))
+            .map_err(AuditError::broken(next))?;
+        line::check_follows(&line.record, head.sequence, head.hash)
+            .map_err(AuditError::broken(next))?;
         if !rest.is_empty() {
             return Err(AuditError::broken(next.saturating_add(1))(Flaw::Unknown));
         }
@@ -201,7 +216,8 @@ impl AuditLog {
 fn read(file: &mut File, start: u64, end: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(start))?;
-    file.take(end.saturating_sub(start)).read_to_end(&mut bytes)?;
+    file.take(end.saturating_sub(start))
+        .read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -215,7 +231,8 @@ fn now() -> String {
     text(SystemTime::now().into())
 }
 
-/// A time as records have it, from an RFC 3339 text or a day; texts of two times compare as the times do.
+/// A time as records have it, from an RFC 3339 text or a day; texts of two times compare as the
+/// times do.
 pub fn instant(written: &str) -> Option<String> {
     let day = || {
         NaiveDate::parse_from_str(written, "%Y-%m-%d")

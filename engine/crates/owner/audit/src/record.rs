@@ -39,7 +39,8 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Who {
-    /// The policy's name for the user, or [`Who::OWNER`] or [`Who::NOBODY`], which no user is called.
+    /// The policy's name for the user, or [`Who::OWNER`] or [`Who::NOBODY`], which no user is
+    /// called.
     pub user: String,
     /// The account of the operating system.
     pub uid: u32,
@@ -119,7 +120,8 @@ pub struct Event {
     /// The engines that keys went to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub engines: Vec<EngineUse>,
-    /// SHA-256 of the policy that it was done or refused under, in hexadecimal; not in records from before policies were signed.
+    /// SHA-256 of the policy that it was done or refused under, in hexadecimal; not in records from
+    /// before policies were signed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
     /// What else there is to say, by name.
@@ -153,8 +155,8 @@ impl Event {
         }
     }
 
-    /// As it is written. A refusal quotes what was asked for, and who asks must not be able to make it too long to be recorded; what
-    /// is granted is written whole, or not done.
+    /// As it is written. A refusal quotes what was asked for, and who asks must not be able to make
+    /// it too long to be recorded; what is granted is written whole, or not done.
     pub(crate) fn bounded(mut self) -> Self {
         if self.outcome == Outcome::Granted {
             return self;
@@ -202,7 +204,8 @@ impl Event {
 pub struct Query {
     /// Its session, in hexadecimal.
     pub session: String,
-    /// Its text, sealed, in Base64. It is what the driver says: a driver that is not trusted may say anything.
+    /// Its text, sealed, in Base64. It is what the driver says: a driver that is not trusted may
+    /// say anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sealed: Option<String>,
 }
@@ -225,7 +228,9 @@ impl Query {
         };
         let sealed = BASE64.decode(sealed).map_err(|_| AuditError::Query)?;
         let text = key.open(&sealed).map_err(|_| AuditError::Query)?;
-        String::from_utf8(text).map(Some).map_err(|_| AuditError::Query)
+        String::from_utf8(text)
+            .map(Some)
+            .map_err(|_| AuditError::Query)
     }
 }
 

@@ -22,7 +22,9 @@ pub struct Seldom<K> {
 
 impl<K> Default for Seldom<K> {
     fn default() -> Self {
-        Self { held: HashMap::new() }
+        Self {
+            held: HashMap::new(),
+        }
     }
 }
 
@@ -37,7 +39,8 @@ impl<K: Eq + Hash> Seldom<K> {
 
     fn note(&mut self, kind: K, now: Instant) -> Option<u64> {
         let recent = |at: Instant| now.saturating_duration_since(at) < EVERY;
-        self.held.retain(|_, (at, missing)| *missing > 0 || recent(*at));
+        self.held
+            .retain(|_, (at, missing)| *missing > 0 || recent(*at));
         let kind = Some(kind);
         let counted = self.held.contains_key(&kind) || self.held.len() < KINDS;
         match self.held.entry(kind.filter(|_| counted)) {

@@ -1,4 +1,5 @@
-//! Reading: all records in order, each checked before it is given out, and the end against the register.
+//! Reading: all records in order, each checked before it is given out, and the end against the
+//! register.
 
 use std::{
     fs::File,
@@ -14,9 +15,11 @@ use crate::{AuditError, AuditLog, Flaw, Record, line, log::End};
 pub struct Report {
     /// How many records it has.
     pub records: u64,
-    /// A writer was stopped between its record and the register: the last record was granted, and nothing was released for it.
+    /// A writer was stopped between its record and the register: the last record was granted, and
+    /// nothing was released for it.
     pub unfinished: bool,
-    /// Bytes of half a record at the end, which a crash left. Nothing was released for it; the next record takes its place.
+    /// Bytes of half a record at the end, which a crash left. Nothing was released for it; the next
+    /// record takes its place.
     pub torn: u64,
 }
 
@@ -31,13 +34,17 @@ pub struct Records<'a> {
 }
 
 impl AuditLog {
-    /// All records up to now. Writers wait only until the log's length and head are known, not for the reading: what is there up to the
-    /// head never changes, and what is behind it is half a record, or one for which nothing was released.
+    /// All records up to now. Writers wait only until the log's length and head are known, not for
+    /// the reading: what is there up to the head never changes, and what is behind it is half a
+    /// record, or one for which nothing was released.
     pub fn records(&self) -> Result<Records<'_>, AuditError> {
         let _lock = self.lock()?;
         let reader = match File::open(self.path()) {
             Ok(file) => {
-                let length = file.metadata().map_err(AuditError::io("read", self.path()))?.len();
+                let length = file
+                    .metadata()
+                    .map_err(AuditError::io("read", self.path()))?
+                    .len();
                 Some(BufReader::new(file).take(length))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -83,7 +90,8 @@ impl Records<'_> {
         };
         let next = self.sequence.saturating_add(1);
         let line = line::decode(self.log.key(), found).map_err(AuditError::broken(next))?;
-        line::check_follows(&line.record, self.sequence, self.hash).map_err(AuditError::broken(next))?;
+        line::check_follows(&line.record, self.sequence, self.hash)
+            .map_err(AuditError::broken(next))?;
         if next == self.head.sequence && line.hash != self.head.hash {
             return Err(AuditError::broken(next)(Flaw::Replaced));
         }
@@ -96,7 +104,9 @@ impl Records<'_> {
 
     fn end(&mut self, torn: u64) -> Result<Option<Record>, AuditError> {
         if self.sequence < self.head.sequence {
-            return Err(AuditError::broken(self.sequence.saturating_add(1))(Flaw::Cut));
+            return Err(AuditError::broken(self.sequence.saturating_add(1))(
+                Flaw::Cut,
+            ));
         }
         self.report = Some(Report {
             records: self.sequence,

@@ -22,7 +22,11 @@ impl Site {
         let folder = tempfile::tempdir().unwrap();
         let config_dir = ConfigDir::at(folder.path().join("home"));
         config_dir.create().unwrap();
-        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let keyring = Keyring::create(
+            &config_dir.keyring(),
+            &Passphrase::new("correct horse").unwrap(),
+        )
+        .unwrap();
         Self {
             _folder: folder,
             config_dir,
@@ -45,7 +49,8 @@ impl Site {
             name: format!("table{number}"),
             ..TableUse::default()
         };
-        self.log().append(&who(), Event::granted("test").table(table))
+        self.log()
+            .append(&who(), Event::granted("test").table(table))
     }
 
     fn path(&self) -> PathBuf {
@@ -61,7 +66,8 @@ impl Site {
         fs::write(self.path(), lines.concat()).unwrap();
     }
 
-    /// Where the log is broken, and how; the same for who verifies and, if it can see it, for who appends.
+    /// Where the log is broken, and how; the same for who verifies and, if it can see it, for who
+    /// appends.
     fn broken(&self) -> (u64, Flaw) {
         flaw(self.log().verify().unwrap_err())
     }
@@ -95,7 +101,10 @@ fn what_was_appended_is_read_again() {
     );
     assert_eq!(records[0].at.len(), "2026-01-01T00:00:00.000Z".len());
     let report = log.verify().unwrap();
-    assert_eq!((report.records, report.unfinished, report.torn), (3, false, 0));
+    assert_eq!(
+        (report.records, report.unfinished, report.torn),
+        (3, false, 0)
+    );
     assert_eq!(Site::new().log().verify().unwrap().records, 0);
 }
 
@@ -115,8 +124,14 @@ fn texts_of_queries_open_with_the_keyring_only() {
     assert!(!site.lines().concat().contains("secret"));
     let record = log.records().unwrap().next().unwrap().unwrap();
     let query = record.event.query.unwrap();
-    assert_eq!(query.text(log.key()).unwrap().as_deref(), Some("SELECT secret FROM t"));
-    assert!(matches!(query.text(Site::new().log().key()), Err(AuditError::Query)));
+    assert_eq!(
+        query.text(log.key()).unwrap().as_deref(),
+        Some("SELECT secret FROM t")
+    );
+    assert!(matches!(
+        query.text(Site::new().log().key()),
+        Err(AuditError::Query)
+    ));
     assert_eq!(
         Query::seal(log.key(), String::new(), "")
             .unwrap()
@@ -161,7 +176,14 @@ fn a_record_by_another_keyring_is_found() {
 fn removed_and_reordered_records_are_found() {
     let site = Site::with(4);
     let lines = site.lines();
-    let order = |order: &[usize]| site.put(&order.iter().map(|at| lines[*at].clone()).collect::<Vec<_>>());
+    let order = |order: &[usize]| {
+        site.put(
+            &order
+                .iter()
+                .map(|at| lines[*at].clone())
+                .collect::<Vec<_>>(),
+        )
+    };
     order(&[0, 2, 3]);
     assert_eq!(site.broken(), (2, Flaw::OutOfOrder(3)));
     order(&[1, 2, 3]);
@@ -183,7 +205,10 @@ fn a_cut_tail_is_found() {
     }
     fs::remove_file(site.path()).unwrap();
     assert_eq!(site.broken(), (1, Flaw::Cut));
-    assert!(site.append(5).is_err(), "a log that is gone is not begun anew");
+    assert!(
+        site.append(5).is_err(),
+        "a log that is gone is not begun anew"
+    );
     // In the middle of the last record.
     let text = lines.concat();
     fs::write(site.path(), &text[..text.len() - 7]).unwrap();
@@ -289,7 +314,9 @@ fn many_writers_take_turns() {
     thread::scope(|scope| {
         for writer in 0..4 {
             let site = &site;
-            scope.spawn(move || (0..10).for_each(|number| site.append(writer * 100 + number).unwrap()));
+            scope.spawn(move || {
+                (0..10).for_each(|number| site.append(writer * 100 + number).unwrap())
+            });
         }
     });
     assert_eq!(site.log().verify().unwrap().records, 40);
@@ -366,21 +393,33 @@ fn a_refusal_is_recorded_however_much_was_asked_for() {
     site.log().append(&asking, refused).unwrap();
     let record = site.log().records().unwrap().next().unwrap().unwrap();
     let (event, table) = (&record.event, &record.event.tables[0]);
-    let cut = |text: &str, bytes: usize| text.ends_with('…') && text.len() <= bytes + '…'.len_utf8();
+    let cut =
+        |text: &str, bytes: usize| text.ends_with('…') && text.len() <= bytes + '…'.len_utf8();
     assert!(cut(event.reason.as_deref().unwrap(), 4 << 10));
-    assert!(cut(&table.name, 256) && cut(&event.details["asked"], 4 << 10) && cut(&record.who.application, 256));
+    assert!(
+        cut(&table.name, 256)
+            && cut(&event.details["asked"], 4 << 10)
+            && cut(&record.who.application, 256)
+    );
     assert_eq!(
         (table.columns.len(), table.columns[100].as_str()),
         (101, "and 299900 more")
     );
-    assert!(table.columns.iter().all(|name| name.len() <= 256 + '…'.len_utf8()));
+    assert!(
+        table
+            .columns
+            .iter()
+            .all(|name| name.len() <= 256 + '…'.len_utf8())
+    );
     assert!(site.lines()[0].len() < 64 << 10);
 }
 
 #[test]
 fn what_is_granted_is_recorded_whole() {
     let site = Site::new();
-    let columns: Vec<String> = (0..1000).map(|n| format!("column {n} {}", "x".repeat(n))).collect();
+    let columns: Vec<String> = (0..1000)
+        .map(|n| format!("column {n} {}", "x".repeat(n)))
+        .collect();
     let table = TableUse {
         columns: columns.clone(),
         ..TableUse::default()

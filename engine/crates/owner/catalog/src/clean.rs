@@ -1,12 +1,15 @@
 //! What lies in a table's folder beside the files of its newest version, and clearing it away.
 //!
-//! Two kinds are removed: *leftovers*, in the form of names that writers give, which no version names; and *superseded* files, which only
-//! older versions name. Never while someone may want them: leftovers stay while the table is being written, superseded
-//! files while a running program has it open (see [`Lease`]). Files in any other form are reported, and never touched; and so are those in
-//! folders that are not of the table's making: another table, with files in the same form, may lie in one.
+//! Two kinds are removed: *leftovers*, in the form of names that writers give, which no version
+//! names; and *superseded* files, which only older versions name. Never while someone may want
+//! them: leftovers stay while the table is being written, superseded files while a running program
+//! has it open (see [`Lease`]). Files in any other form are reported, and never touched; and so are
+//! those in folders that are not of the table's making: another table, with files in the same form,
+//! may lie in one.
 //!
-//! All of it happens in the folder in which the table's manifest was found, held open, and no link below it is followed: so a host that puts a link
-//! in a folder's place has nothing of another table removed.
+//! All of it happens in the folder in which the table's manifest was found, held open, and no link
+//! below it is followed: so a host that puts a link in a folder's place has nothing of another
+//! table removed.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -52,7 +55,12 @@ pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
 }
 
 fn beside_in(table: &VerifiedManifest, folder: &Folder) -> Result<Beside, Error> {
-    let known: HashSet<&str> = table.manifest().files.iter().map(|file| file.path.as_str()).collect();
+    let known: HashSet<&str> = table
+        .manifest()
+        .files
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
     // A broken chain is a finding of its own; what only it could explain counts as extra.
     let older = table.older().unwrap_or_default();
     let mut old: BTreeMap<&str, u64> = BTreeMap::new();
@@ -63,7 +71,8 @@ fn beside_in(table: &VerifiedManifest, folder: &Folder) -> Result<Beside, Error>
     }
     for manifest in older.iter().chain([table.manifest()]) {
         for path in &manifest.retired {
-            old.entry(path).or_insert(manifest.version.saturating_sub(1));
+            old.entry(path)
+                .or_insert(manifest.version.saturating_sub(1));
         }
     }
     let mut versions = older.iter().chain([table.manifest()]);
@@ -96,13 +105,16 @@ pub fn clean(config_dir: &ConfigDir, table: &VerifiedManifest) -> Result<Cleaned
     let id = table.manifest().table;
     let folder = table.root()?;
     let mut cleaned = Cleaned::default();
-    // Looked at only under the lease: a write that was published just before named its files by then.
+    // Looked at only under the lease: a write that was published just before named its files by
+    // then.
     match Lease::alone(config_dir, id, Use::Writing)? {
         None => cleaned.writing = true,
         Some(_lease) => {
             let extra = beside_in(table, &folder)?.extra;
             cleaned.removed.extend(remove_leftovers(&folder, &extra)?);
-            cleaned.removed.extend(remove_dropped(&folder, table.record(), &extra)?);
+            cleaned
+                .removed
+                .extend(remove_dropped(&folder, table.record(), &extra)?);
         }
     }
     match Lease::alone(config_dir, id, Use::Reading)? {
@@ -126,7 +138,8 @@ pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// The folder of a table that was never finished. No manifest says whose it is: it must not be another table's.
+/// The folder of a table that was never finished. No manifest says whose it is: it must not be
+/// another table's.
 fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
     let folder = match Folder::open(&record.path) {
         Ok(folder) => folder,
@@ -140,7 +153,9 @@ fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
         if name.to_str().and_then(version_of).is_none() {
             continue;
         }
-        let bytes = folder.read(&manifests.join(&name), MANIFEST_LIMIT)?.unwrap_or_default();
+        let bytes = folder
+            .read(&manifests.join(&name), MANIFEST_LIMIT)?
+            .unwrap_or_default();
         if let Ok((envelope, _)) = Envelope::parse(&bytes)
             && envelope.table != record.id
         {
@@ -153,15 +168,21 @@ fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
     Ok(Some(folder))
 }
 
-/// The files of its one write, and half-made manifests. Records of before do not say which write: then a folder that is reached by a link, which
-/// none was when it was recorded, is not looked into.
+/// The files of its one write, and half-made manifests. Records of before do not say which write:
+/// then a folder that is reached by a link, which none was when it was recorded, is not looked
+/// into.
 fn left_unfinished(folder: &Folder, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
-    if record.first().is_none() && fs::canonicalize(&record.path).ok().as_ref() != Some(&record.path) {
+    if record.first().is_none()
+        && fs::canonicalize(&record.path).ok().as_ref() != Some(&record.path)
+    {
         return Err(Error::FolderChanged(record.path.clone()));
     }
     let mut files = folder.walk()?;
     files.retain(|file| {
-        let of = file.file_name().and_then(|name| name.to_str()).and_then(name_parts);
+        let of = file
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(name_parts);
         match (of, record.first()) {
             (Some(of), Some(first)) => of == first,
             _ => true,
@@ -170,8 +191,8 @@ fn left_unfinished(folder: &Folder, record: &TableRecord) -> Result<Vec<PathBuf>
     Ok(files)
 }
 
-/// Clears away a table that was never finished: its leftovers, its folder if then empty, and its record. A table with a
-/// committed version is left alone, and so is one that is being written.
+/// Clears away a table that was never finished: its leftovers, its folder if then empty, and its
+/// record. A table with a committed version is left alone, and so is one that is being written.
 pub fn clean_unfinished(
     config_dir: &ConfigDir,
     register: &Register,
@@ -199,15 +220,20 @@ pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Ve
         remove_empty_folders(&folder, &removed);
         // Not empty means that somebody else's files are there; they stay, and so does the folder.
         folder.remove_folder(Path::new(MANIFEST_FOLDER));
-        let _ = disk::act(disk::Op::Remove, &record.path, || fs::remove_dir(&record.path));
+        let _ = disk::act(disk::Op::Remove, &record.path, || {
+            fs::remove_dir(&record.path)
+        });
     }
     register.remove_unfinished(record.id)?;
     Ok(removed)
 }
 
-/// Forgets a table whose folder is gone or holds no manifest any more: its files can then never be read again.
+/// Forgets a table whose folder is gone or holds no manifest any more: its files can then never be
+/// read again.
 pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, Error> {
-    let record = register.by_id(id)?.ok_or_else(|| Error::UnknownTable(id.to_string()))?;
+    let record = register
+        .by_id(id)?
+        .ok_or_else(|| Error::UnknownTable(id.to_string()))?;
     if crate::open::newest_version(&record.path.join(MANIFEST_FOLDER))?.is_some() {
         return Err(Error::StillThere(record.path));
     }
@@ -216,7 +242,11 @@ pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, E
 }
 
 /// Removes the files of one write but those to be kept.
-pub(crate) fn remove_written(folder: &Folder, write: WriteId, keep: &HashSet<&str>) -> Result<Vec<PathBuf>, Error> {
+pub(crate) fn remove_written(
+    folder: &Folder,
+    write: WriteId,
+    keep: &HashSet<&str>,
+) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
     for path in folder.walk()? {
         let ours = path
@@ -235,7 +265,10 @@ pub(crate) fn remove_written(folder: &Folder, write: WriteId, keep: &HashSet<&st
 
 fn remove_leftovers(folder: &Folder, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
-    for file in files.iter().filter(|file| is_leftover(file) && is_within(folder, file)) {
+    for file in files
+        .iter()
+        .filter(|file| is_leftover(file) && is_within(folder, file))
+    {
         folder.remove(file)?;
         removed.push(file.clone());
     }
@@ -243,14 +276,23 @@ fn remove_leftovers(folder: &Folder, files: &[PathBuf]) -> Result<Vec<PathBuf>, 
 }
 
 /// Manifests of publications that failed.
-fn remove_dropped(folder: &Folder, record: &TableRecord, files: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+fn remove_dropped(
+    folder: &Folder,
+    record: &TableRecord,
+    files: &[PathBuf],
+) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
     for file in files {
-        let name = file.strip_prefix(MANIFEST_FOLDER).ok().and_then(Path::to_str);
+        let name = file
+            .strip_prefix(MANIFEST_FOLDER)
+            .ok()
+            .and_then(Path::to_str);
         let Some(version) = name.and_then(version_of) else {
             continue;
         };
-        let hash = folder.read(file, MANIFEST_LIMIT)?.map(|bytes| Digest::of(&bytes));
+        let hash = folder
+            .read(file, MANIFEST_LIMIT)?
+            .map(|bytes| Digest::of(&bytes));
         if hash.is_some_and(|hash| record.is_dropped(version, hash)) {
             folder.remove(file)?;
             removed.push(file.clone());
@@ -259,7 +301,8 @@ fn remove_dropped(folder: &Folder, record: &TableRecord, files: &[PathBuf]) -> R
     Ok(removed)
 }
 
-/// Whether a file right in the folder is one that other writers leave there beside their data: `_SUCCESS`, `.part-….crc`.
+/// Whether a file right in the folder is one that other writers leave there beside their data:
+/// `_SUCCESS`, `.part-….crc`.
 fn is_marker(path: &Path) -> bool {
     let name = path.to_str().filter(|name| !name.contains('/'));
     name.is_some_and(|name| name.starts_with(['.', '_'])) && !is_leftover(path)
@@ -272,10 +315,13 @@ fn is_leftover(path: &Path) -> bool {
     };
     let temporary = name.strip_prefix(disk::TEMPORARY);
     name_parts(name).is_some()
-        || temporary.is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        || temporary.is_some_and(|rest| {
+            rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
 }
 
-/// Whether a table itself has files where this one lies: right in its folder, among its manifests, or in folders of partitions.
+/// Whether a table itself has files where this one lies: right in its folder, among its manifests,
+/// or in folders of partitions.
 fn is_within(folder: &Folder, file: &Path) -> bool {
     let parent = file.parent().unwrap_or(Path::new(""));
     if parent == Path::new(MANIFEST_FOLDER) {
@@ -287,7 +333,9 @@ fn is_within(folder: &Folder, file: &Path) -> bool {
         // A table that somebody put under such a name has manifests of its own.
         named && !folder.has(&inner.join(MANIFEST_FOLDER))
     };
-    let mut folders = parent.ancestors().filter(|inner| !inner.as_os_str().is_empty());
+    let mut folders = parent
+        .ancestors()
+        .filter(|inner| !inner.as_os_str().is_empty());
     folders.all(partition)
 }
 
@@ -295,7 +343,11 @@ fn is_within(folder: &Folder, file: &Path) -> bool {
 fn remove_empty_folders(folder: &Folder, removed: &[PathBuf]) {
     let mut folders = BTreeSet::new();
     for file in removed {
-        folders.extend(file.ancestors().skip(1).filter(|inner| !inner.as_os_str().is_empty()));
+        folders.extend(
+            file.ancestors()
+                .skip(1)
+                .filter(|inner| !inner.as_os_str().is_empty()),
+        );
     }
     // The innermost first; one that is not empty stays.
     for inner in folders.into_iter().rev() {

@@ -56,7 +56,8 @@ pub fn to_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch,
     )?)
 }
 
-/// Casts one column; a value that does not survive is an error. The value is not part of the message.
+/// Casts one column; a value that does not survive is an error. The value is not part of the
+/// message.
 pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef, Error> {
     if array.data_type() == to {
         return Ok(Arc::clone(array));
@@ -75,7 +76,9 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
                 .flatten()
                 .any(|value| value % 1000 != 0) =>
         {
-            return Err(lossy("a time has nanoseconds, and Spark's have microseconds"));
+            return Err(lossy(
+                "a time has nanoseconds, and Spark's have microseconds",
+            ));
         }
         DataType::Date64
             if array
@@ -92,7 +95,8 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
         safe: false,
         ..CastOptions::default()
     };
-    cast_with_options(array, to, &options).map_err(|_| lossy("a value does not fit the column's type"))
+    cast_with_options(array, to, &options)
+        .map_err(|_| lossy("a value does not fit the column's type"))
 }
 
 #[cfg(test)]
@@ -113,10 +117,14 @@ mod tests {
         )
         .unwrap();
         assert_eq!(
-            max.as_primitive::<arrow::datatypes::Decimal128Type>().value(0),
+            max.as_primitive::<arrow::datatypes::Decimal128Type>()
+                .value(0),
             i128::from(u64::MAX)
         );
-        assert_eq!(SparkType::from_arrow("a", &DataType::UInt32).unwrap(), SparkType::Long);
+        assert_eq!(
+            SparkType::from_arrow("a", &DataType::UInt32).unwrap(),
+            SparkType::Long
+        );
     }
 
     #[test]
@@ -140,8 +148,16 @@ mod tests {
 
     #[test]
     fn nested_is_refused_by_name() {
-        let list = DataType::List(Arc::new(arrow::datatypes::Field::new_list_field(DataType::Int32, true)));
-        let error = SparkType::from_arrow("tags", &list).unwrap_err().to_string();
-        assert!(error.contains("`tags`") && error.contains("nested"), "{error}");
+        let list = DataType::List(Arc::new(arrow::datatypes::Field::new_list_field(
+            DataType::Int32,
+            true,
+        )));
+        let error = SparkType::from_arrow("tags", &list)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("`tags`") && error.contains("nested"),
+            "{error}"
+        );
     }
 }

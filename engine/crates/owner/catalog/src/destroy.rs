@@ -16,8 +16,9 @@ pub struct Destroyed {
 }
 
 impl Register {
-    /// Destroys a master of the keyring, or one version of it that is not its newest. While tables, links, or files that other programs
-    /// wrote need it that is an error which says so, unless they are `given_up`: they can then never be opened again.
+    /// Destroys a master of the keyring, or one version of it that is not its newest. While tables,
+    /// links, or files that other programs wrote need it that is an error which says so, unless
+    /// they are `given_up`: they can then never be opened again.
     ///
     /// The register stays locked meanwhile, so that nothing comes to need it in between.
     pub fn destroy_master(
@@ -44,17 +45,27 @@ impl Register {
                 files,
             });
         }
-        let info = vault.keyring().destroy(master, version).map_err(Error::Keyring)?;
+        let info = vault
+            .keyring()
+            .destroy(master, version)
+            .map_err(Error::Keyring)?;
         Ok(Destroyed { info, lost, files })
     }
 }
 
 /// The keys that a master of the keyring wrapped, by whatever name the policy has for it.
-fn needing(locked: &Locked<'_>, vault: &Vault, master: &str, version: Option<u32>) -> Result<Vec<HeldKey>, Error> {
+fn needing(
+    locked: &Locked<'_>,
+    vault: &Vault,
+    master: &str,
+    version: Option<u32>,
+) -> Result<Vec<HeldKey>, Error> {
     let mut needed = Vec::new();
     for key in locked.held_keys() {
         let by = vault.keyring_version(&key.wrapped)?;
-        if by.is_some_and(|(name, number)| name == master && version.is_none_or(|version| version == number)) {
+        if by.is_some_and(|(name, number)| {
+            name == master && version.is_none_or(|version| version == number)
+        }) {
             needed.push(key);
         }
     }

@@ -13,7 +13,8 @@ use crate::Error;
 
 pub(crate) use coffer_format::files::{Op, TEMPORARY, open};
 
-/// Everything that a publication does to a disk goes through here, so that tests can have any of it fail, or be the last thing that the process did.
+/// Everything that a publication does to a disk goes through here, so that tests can have any of it
+/// fail, or be the last thing that the process did.
 #[cfg_attr(not(test), allow(unused_variables, reason = "tests look at them"))]
 pub(crate) fn act<T>(op: Op, path: &Path, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     #[cfg(test)]
@@ -41,8 +42,8 @@ pub type TableWriter = coffer_format::TableWriter<Judged>;
 /// One file being written.
 pub type FileWriter = coffer_format::FileWriter<Judged>;
 
-/// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who holds the file's lock: what a killed
-/// process left in `<path>.tmp`, the next removes.
+/// Replaces the file at `path` (mode 0600) by these bytes; durable when it returns. Only for who
+/// holds the file's lock: what a killed process left in `<path>.tmp`, the next removes.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".tmp");
@@ -53,8 +54,9 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         }
         _ => {}
     }
-    let written = write(&temporary, bytes)
-        .and_then(|()| act(Op::Rename, path, || fs::rename(&temporary, path)).map_err(Error::io("replace", path)));
+    let written = write(&temporary, bytes).and_then(|()| {
+        act(Op::Rename, path, || fs::rename(&temporary, path)).map_err(Error::io("replace", path))
+    });
     if written.is_err() {
         // What cannot be removed now, the next writing removes.
         let _ = act(Op::Remove, &temporary, || fs::remove_file(&temporary));
@@ -64,9 +66,17 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let create = || OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let create = || {
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+    };
     let mut file = act(Op::Create, path, create).map_err(Error::io("create", path))?;
-    let written = act(Op::Write, path, || file.write_all(bytes).and_then(|()| file.sync_all()));
+    let written = act(Op::Write, path, || {
+        file.write_all(bytes).and_then(|()| file.sync_all())
+    });
     written.map_err(Error::io("write", path))
 }
 
@@ -121,14 +131,19 @@ mod tests {
             Err(Error::Format(FormatError::Limit(_)))
         ));
         assert!(read(&at("none"), 3).unwrap().is_none());
-        let pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status();
+        let pipe = std::process::Command::new("mkfifo")
+            .arg(at("pipe"))
+            .status();
         assert!(pipe.unwrap().success());
         std::os::unix::fs::symlink("/dev/zero", at("device")).unwrap();
         std::os::unix::fs::symlink(at("loop"), at("loop")).unwrap();
         fs::create_dir(at("folder")).unwrap();
         for name in ["pipe", "device", "loop", "folder"] {
             assert!(
-                matches!(read(&at(name), 3), Err(Error::Format(FormatError::Io { .. }))),
+                matches!(
+                    read(&at(name), 3),
+                    Err(Error::Format(FormatError::Io { .. }))
+                ),
                 "{name}"
             );
         }

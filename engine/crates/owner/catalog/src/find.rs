@@ -1,7 +1,8 @@
 //! Which table is meant: by its name, or by a path as it is written.
 //!
-//! Register and policy decide, and neither looks at storage: a path means the table whose recorded spelling it is, whatever a link in its place leads
-//! to. (What is opened there must then be that table's newest manifest.) Storage is looked at for one thing only, to say why a table is not
+//! Register and policy decide, and neither looks at storage: a path means the table whose recorded
+//! spelling it is, whatever a link in its place leads to. (What is opened there must then be that
+//! table's newest manifest.) Storage is looked at for one thing only, to say why a table is not
 //! found.
 
 use std::{
@@ -35,7 +36,8 @@ impl Target {
         Self::Path(PathBuf::from(spelling::of_text(text)))
     }
 
-    /// A table as it is typed: what has a slash is a path. What else it is, the register says: a folder of that name would be the host's word.
+    /// A table as it is typed: what has a slash is a path. What else it is, the register says: a
+    /// folder of that name would be the host's word.
     pub fn typed(text: &str) -> Self {
         match text.contains('/') {
             true => Self::path(text),
@@ -45,7 +47,11 @@ impl Target {
 }
 
 /// The table's record, and the folder to look into.
-pub(crate) fn find(register: &Register, policy: &Policy, target: &Target) -> Result<(TableRecord, PathBuf), Error> {
+pub(crate) fn find(
+    register: &Register,
+    policy: &Policy,
+    target: &Target,
+) -> Result<(TableRecord, PathBuf), Error> {
     match target {
         Target::Name(name) => match register.by_name(name)? {
             Some(record) => by_name(policy, record),
@@ -83,7 +89,11 @@ fn by_name(policy: &Policy, record: TableRecord) -> Result<(TableRecord, PathBuf
 }
 
 /// The table that a path means, the policy before the register.
-fn by_path(register: &Register, policy: &Policy, path: &Path) -> Result<Option<TableRecord>, Error> {
+fn by_path(
+    register: &Register,
+    policy: &Policy,
+    path: &Path,
+) -> Result<Option<TableRecord>, Error> {
     let mut named = None;
     for table in policy.tables() {
         if let Some(by_policy) = table.path()
@@ -115,18 +125,35 @@ pub fn unfinished_at(register: &Register, target: &Target) -> Result<Option<Tabl
     Ok(found.filter(|record| record.committed.is_none()))
 }
 
-/// Whether there is no table at a folder: neither register nor policy knows one there, and there is no manifest in it.
-pub fn is_absent(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+/// Whether there is no table at a folder: neither register nor policy knows one there, and there is
+/// no manifest in it.
+pub fn is_absent(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    policy: &Policy,
+    folder: &Path,
+) -> Result<bool, Error> {
     let folder = normal(folder)?;
-    Ok(is_none_of(config_dir, keyring, policy, &folder)? && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+    Ok(is_none_of(config_dir, keyring, policy, &folder)?
+        && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
 }
 
 /// As [`is_absent`], by this config directory alone: what lies in the folder is not looked at.
-pub fn is_unknown(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+pub fn is_unknown(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    policy: &Policy,
+    folder: &Path,
+) -> Result<bool, Error> {
     is_none_of(config_dir, keyring, policy, &normal(folder)?)
 }
 
-fn is_none_of(config_dir: &ConfigDir, keyring: &Keyring, policy: &Policy, folder: &Path) -> Result<bool, Error> {
+fn is_none_of(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    policy: &Policy,
+    folder: &Path,
+) -> Result<bool, Error> {
     for table in policy.tables().filter(|table| table.id().is_some()) {
         if let Some(path) = table.path()
             && normal(path)? == folder
@@ -142,7 +169,8 @@ fn stranger(register: &Register, path: PathBuf) -> Result<Error, Error> {
     let leads = fs::canonicalize(&path).ok();
     for record in register.tables()? {
         let here = |spelling: &Path| leads.is_some() && fs::canonicalize(spelling).ok() == leads;
-        if leads.as_deref().is_some_and(|leads| record.is_at(leads)) || record.spellings().any(here) {
+        if leads.as_deref().is_some_and(|leads| record.is_at(leads)) || record.spellings().any(here)
+        {
             return Ok(Error::PathNotRecorded {
                 path,
                 table: record.name,

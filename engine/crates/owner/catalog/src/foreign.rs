@@ -1,4 +1,5 @@
-//! Data keys of files that other programs wrote: by KEKs of theirs, or by the owner's masters. No enclave opens such keys.
+//! Data keys of files that other programs wrote: by KEKs of theirs, or by the owner's masters. No
+//! enclave opens such keys.
 
 use std::collections::HashMap;
 
@@ -13,13 +14,16 @@ use zeroize::Zeroizing;
 
 use crate::Error;
 
-/// A data key by the owner's masters, for files of programs that had their keys wrapped by Coffer's KMS client.
+/// A data key by the owner's masters, for files of programs that had their keys wrapped by Coffer's
+/// KMS client.
 pub fn by_masters(keys: &FileKeys, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, Error> {
-    open_by(material, |wrapped| Ok(keys.unwrap(&material.kek_id, wrapped)?))
+    open_by(material, |wrapped| {
+        Ok(keys.unwrap(&material.kek_id, wrapped)?)
+    })
 }
 
-/// The data key, given what opens a key that the master [`KeyMaterial::kek_id`] wrapped: single wrapping, or double wrapping (the
-/// default of other writers).
+/// The data key, given what opens a key that the master [`KeyMaterial::kek_id`] wrapped: single
+/// wrapping, or double wrapping (the default of other writers).
 fn open_by<E: From<FormatError>>(
     material: &KeyMaterial,
     master: impl Fn(&str) -> Result<Zeroizing<Vec<u8>>, E>,
@@ -52,9 +56,13 @@ impl NamedKeks {
 impl KekSource for NamedKeks {
     fn data_key(&self, material: &KeyMaterial) -> Result<Zeroizing<Vec<u8>>, FormatError> {
         let name = &material.kek_id;
-        let kek = self.0.get(name).ok_or_else(|| FormatError::KekMissing(name.clone()))?;
+        let kek = self
+            .0
+            .get(name)
+            .ok_or_else(|| FormatError::KekMissing(name.clone()))?;
         open_by(material, |wrapped| {
-            unwrap_foreign(kek, name.as_bytes(), wrapped).ok_or_else(|| FormatError::DataKey(name.clone()))
+            unwrap_foreign(kek, name.as_bytes(), wrapped)
+                .ok_or_else(|| FormatError::DataKey(name.clone()))
         })
     }
 }

@@ -1,5 +1,6 @@
-//! What a KMS client of PyArrow or parquet-java asks for, answered at the client site: keys of files that those write, wrapped by the
-//! owner's masters; and data keys of our own files, whose key metadata names a column KEK as the master.
+//! What a KMS client of PyArrow or parquet-java asks for, answered at the client site: keys of
+//! files that those write, wrapped by the owner's masters; and data keys of our own files, whose
+//! key metadata names a column KEK as the master.
 
 use std::{
     collections::HashMap,
@@ -32,11 +33,12 @@ impl Kms {
         }
     }
 
-    /// Wraps a key of 16, 24 or 32 bytes by a master, after the register knows that files need it. Nobody but a table's writer wraps by a
-    /// column KEK.
+    /// Wraps a key of 16, 24 or 32 bytes by a master, after the register knows that files need it.
+    /// Nobody but a table's writer wraps by a column KEK.
     pub fn wrap(&self, master: &str, key: &[u8]) -> Result<String, Error> {
         self.masters.wrap(master, key, |context, wrapped| {
-            self.register.enter_file_master(&self.vault, context, wrapped)
+            self.register
+                .enter_file_master(&self.vault, context, wrapped)
         })
     }
 
@@ -59,7 +61,11 @@ impl Kms {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((wrapped, key)) = tables.get(&table) {
             // Else it may have been rewrapped since: the register knows.
-            if self.vault.check_by_keyring(&KeyContext::Table(table), wrapped).is_ok() {
+            if self
+                .vault
+                .check_by_keyring(&KeyContext::Table(table), wrapped)
+                .is_ok()
+            {
                 return Ok(Arc::clone(key));
             }
             tables.remove(&table);

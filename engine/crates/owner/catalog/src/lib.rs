@@ -1,12 +1,12 @@
-//! Sealed tables at the owner's side: the encrypted manifest that pins every file of a table, and the register in the config directory that
-//! knows which manifest is the newest.
+//! Sealed tables at the owner's side: the encrypted manifest that pins every file of a table, and
+//! the register in the config directory that knows which manifest is the newest.
 //!
-//! [`open_table`] gives a [`VerifiedManifest`], and nothing else does; [`TableWrite`] writes versions of a table;
-//! [`verify`](mod@verify) and [`clean`] check and clear it. How the files themselves are written and opened is
-//! `coffer-format`'s, which enclaves use too.
+//! [`open_table`] gives a [`VerifiedManifest`], and nothing else does; [`TableWrite`] writes
+//! versions of a table; [`verify`](mod@verify) and [`clean`] check and clear it. How the files
+//! themselves are written and opened is `coffer-format`'s, which enclaves use too.
 //!
-//! Nothing here trusts storage: every path, length and byte of a table's folder comes from the host.
-//! What this crate does not do: hide sizes, file counts or access patterns.
+//! Nothing here trusts storage: every path, length and byte of a table's folder comes from the
+//! host. What this crate does not do: hide sizes, file counts or access patterns.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),

@@ -5,8 +5,9 @@
 //! 22  version u64 LE        30  key-check, 16 bytes     46  length of the master's name u16 LE   48  master's name
 //! …   sealed blob (coffer-sealing) of the content, JSON
 //! ```
-//! Everything before the blob is the clear envelope; it goes into the derivation of the blob's key, so that no bit of it
-//! can be changed. The key-check is derived from the table key: GCM does not commit to its key.
+//! Everything before the blob is the clear envelope; it goes into the derivation of the blob's key,
+//! so that no bit of it can be changed. The key-check is derived from the table key: GCM does not
+//! commit to its key.
 
 use std::collections::HashSet;
 
@@ -30,7 +31,8 @@ pub fn manifest_name(version: u64) -> String {
     format!("manifest-{version:010}")
 }
 
-/// What a table is, at one version. From storage it comes only as part of a [`VerifiedManifest`](crate::VerifiedManifest).
+/// What a table is, at one version. From storage it comes only as part of a
+/// [`VerifiedManifest`](crate::VerifiedManifest).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -100,7 +102,10 @@ impl Manifest {
     /// The names of the files' columns, in order.
     pub fn file_columns(&self) -> Vec<String> {
         if self.stored.is_empty() {
-            self.columns.iter().map(|column| column.name.clone()).collect()
+            self.columns
+                .iter()
+                .map(|column| column.name.clone())
+                .collect()
         } else {
             self.stored.iter().map(StoredColumn::name).collect()
         }
@@ -114,11 +119,14 @@ impl Manifest {
     /// The highest column id that was ever given.
     pub(crate) fn last_column_id(&self) -> u32 {
         let columns = self.columns.iter().map(|column| column.id);
-        let now = columns.chain(self.stored.iter().map(|stored| stored.id)).max();
+        let now = columns
+            .chain(self.stored.iter().map(|stored| stored.id))
+            .max();
         self.last_column_id.max(now.unwrap_or(0))
     }
 
-    /// Stored bytes of each column over all files: of a column that is stored in several ways, all of them.
+    /// Stored bytes of each column over all files: of a column that is stored in several ways, all
+    /// of them.
     pub fn column_bytes(&self) -> Vec<u64> {
         let sums = self.file_column_bytes();
         if self.stored.is_empty() {
@@ -155,28 +163,33 @@ impl Manifest {
             master: master.to_owned(),
         };
         let mut bytes = envelope.encode()?;
-        let content = serde_json::to_vec(self).map_err(|error| Error::ManifestContent(error.to_string()))?;
+        let content =
+            serde_json::to_vec(self).map_err(|error| Error::ManifestContent(error.to_string()))?;
         let blob = key.manifest_key()?.seal(self.version, &bytes, &content)?;
         bytes.extend_from_slice(&blob);
         Ok(bytes)
     }
 
-    /// Opens a manifest file. What it says is then authentic, not yet the newest: [`open_table`](crate::open_table)
-    /// compares it with the register.
+    /// Opens a manifest file. What it says is then authentic, not yet the newest:
+    /// [`open_table`](crate::open_table) compares it with the register.
     pub fn open(bytes: &[u8], key: &TableKey) -> Result<Self, Error> {
         let (envelope, blob) = Envelope::parse(bytes)?;
         if !Secret::from_bytes(key.key_check()?).ct_eq(&Secret::from_bytes(envelope.key_check)) {
             return Err(Error::ManifestKey);
         }
-        let clear = bytes.get(..bytes.len().saturating_sub(blob.len())).unwrap_or_default();
+        let clear = bytes
+            .get(..bytes.len().saturating_sub(blob.len()))
+            .unwrap_or_default();
         let content = key
             .manifest_key()?
             .open(envelope.version, clear, blob)
             .map_err(|_| Error::ManifestAltered)?;
-        let manifest: Self =
-            serde_json::from_slice(&content).map_err(|error| Error::ManifestContent(error.to_string()))?;
+        let manifest: Self = serde_json::from_slice(&content)
+            .map_err(|error| Error::ManifestContent(error.to_string()))?;
         if manifest.table != envelope.table || manifest.version != envelope.version {
-            return Err(Error::ManifestContent("it differs from its envelope".into()));
+            return Err(Error::ManifestContent(
+                "it differs from its envelope".into(),
+            ));
         }
         manifest.check()
     }
@@ -203,7 +216,11 @@ impl Manifest {
             return malformed("a column is plain that is no partition column");
         }
         let in_files = self.file_columns().len();
-        let clear = self.stored.iter().filter(|stored| stored.encoding.is_clear()).count();
+        let clear = self
+            .stored
+            .iter()
+            .filter(|stored| stored.encoding.is_clear())
+            .count();
         let mut paths = HashSet::new();
         for file in &self.files {
             if file.partition.len() != partitions.len() {
@@ -237,13 +254,22 @@ impl Manifest {
             return malformed("an adopted file has an AAD prefix, which only our own have");
         }
         let adopted = self.files.iter().filter_map(|file| file.adopted.as_ref());
-        if !adopted.clone().all(|adopted| adopted.is_sane(|id| ids.contains(&id))) {
-            return malformed("an adopted file has not one key for each column, or none for its footer");
+        if !adopted
+            .clone()
+            .all(|adopted| adopted.is_sane(|id| ids.contains(&id)))
+        {
+            return malformed(
+                "an adopted file has not one key for each column, or none for its footer",
+            );
         }
         if adopted.count() > 0 && !(self.stored.is_empty() && partitions.is_empty()) {
             return malformed("a file is adopted where columns are stored or partitioned");
         }
-        if self.retired.iter().any(|path| paths.contains(path.as_str())) {
+        if self
+            .retired
+            .iter()
+            .any(|path| paths.contains(path.as_str()))
+        {
             return malformed("a file is retired and in use");
         }
         Ok(self)
@@ -286,7 +312,9 @@ pub struct Envelope {
 impl Envelope {
     /// Parses the envelope and gives the sealed rest.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Error> {
-        let fixed: &[u8; FIXED] = bytes.first_chunk().ok_or(Error::Envelope("it is too short"))?;
+        let fixed: &[u8; FIXED] = bytes
+            .first_chunk()
+            .ok_or(Error::Envelope("it is too short"))?;
         if part::<4>(fixed, 0)? != MAGIC {
             return Err(Error::Envelope("it does not begin with CFTM"));
         }
@@ -296,7 +324,9 @@ impl Envelope {
         }
         let master_length = usize::from(u16::from_le_bytes(part(fixed, 46)?));
         let end = FIXED.saturating_add(master_length);
-        let master = bytes.get(FIXED..end).ok_or(Error::Envelope("it is too short"))?;
+        let master = bytes
+            .get(FIXED..end)
+            .ok_or(Error::Envelope("it is too short"))?;
         let envelope = Self {
             table: TableId(part(fixed, 6)?),
             version: u64::from_le_bytes(part(fixed, 22)?),
@@ -309,7 +339,8 @@ impl Envelope {
     }
 
     fn encode(&self) -> Result<Vec<u8>, Error> {
-        let master_length = u16::try_from(self.master.len()).map_err(|_| FormatError::Limit("master's name"))?;
+        let master_length =
+            u16::try_from(self.master.len()).map_err(|_| FormatError::Limit("master's name"))?;
         let mut bytes = Vec::with_capacity(FIXED.saturating_add(self.master.len()));
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
@@ -326,7 +357,9 @@ fn part<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Error> {
     let slice = bytes
         .get(at..at.saturating_add(N))
         .ok_or(Error::Envelope("it is too short"))?;
-    slice.try_into().map_err(|_| Error::Envelope("it is too short"))
+    slice
+        .try_into()
+        .map_err(|_| Error::Envelope("it is too short"))
 }
 
 /// A table's id as hex text.
@@ -338,7 +371,9 @@ pub(crate) mod table_id {
         serializer.collect_str(id)
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TableId, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<TableId, D::Error> {
         String::deserialize(deserializer)?
             .parse()
             .map_err(serde::de::Error::custom)

@@ -1,4 +1,5 @@
-//! Opening a table: from a name or folder to a manifest that is authentic, of that table, and the newest.
+//! Opening a table: from a name or folder to a manifest that is authentic, of that table, and the
+//! newest.
 
 use std::{
     fs,
@@ -19,8 +20,9 @@ use crate::{
 
 pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
 
-/// A manifest that is authentic and that the register knows as the table's newest. Only [`open_table`] and
-/// [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the table's key, so it never leaves the client site.
+/// A manifest that is authentic and that the register knows as the table's newest. Only
+/// [`open_table`] and [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the
+/// table's key, so it never leaves the client site.
 #[derive(Clone)]
 pub struct VerifiedManifest {
     manifest: Arc<Manifest>,
@@ -62,7 +64,8 @@ impl VerifiedManifest {
         &self.folder
     }
 
-    /// The same, held open: it must still be the folder in which the manifest was found. For who changes something there.
+    /// The same, held open: it must still be the folder in which the manifest was found. For who
+    /// changes something there.
     pub(crate) fn root(&self) -> Result<Folder, Error> {
         let folder = Folder::open(&self.folder)?;
         let position = Path::new(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
@@ -75,7 +78,9 @@ impl VerifiedManifest {
     /// Whether its manifest is also what is found by another path.
     pub fn check_at(&self, path: &Path) -> Result<(), Error> {
         let folder = crate::spelling::normal(path)?;
-        let position = folder.join(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
+        let position = folder
+            .join(MANIFEST_FOLDER)
+            .join(manifest_name(self.manifest.version));
         match disk::read(&position, MANIFEST_LIMIT)? {
             Some(bytes) if Digest::of(&bytes) == self.hash => Ok(()),
             Some(_) => Err(Error::VersionReplaced {
@@ -112,7 +117,12 @@ impl VerifiedManifest {
         if let Some(codec) = self.codec.get() {
             return Ok(codec.clone());
         }
-        let codec = Codec::new(&self.key, &self.links, &self.manifest.columns, &self.manifest.stored)?;
+        let codec = Codec::new(
+            &self.key,
+            &self.links,
+            &self.manifest.columns,
+            &self.manifest.stored,
+        )?;
         Ok(self.codec.get_or_init(|| codec).clone())
     }
 
@@ -146,8 +156,12 @@ impl VerifiedManifest {
         Ok(sealed.then(|| KekId::column(self.manifest.table, column.id())))
     }
 
-    /// The KEKs that reading these columns of the files takes: theirs and the footer's. Those that lie unencrypted take none.
-    pub fn stored_keks<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Result<KekSet, Error> {
+    /// The KEKs that reading these columns of the files takes: theirs and the footer's. Those that
+    /// lie unencrypted take none.
+    pub fn stored_keks<'a>(
+        &self,
+        names: impl IntoIterator<Item = &'a str>,
+    ) -> Result<KekSet, Error> {
         if self.manifest.stored.is_empty() {
             return self.keks(names);
         }
@@ -165,8 +179,8 @@ impl VerifiedManifest {
         Ok(keks)
     }
 
-    /// The KEKs that reading these columns takes: theirs and the footer's. A column that is stored in other ways than
-    /// encrypted by Parquet has none.
+    /// The KEKs that reading these columns takes: theirs and the footer's. A column that is stored
+    /// in other ways than encrypted by Parquet has none.
     pub fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, Error> {
         let mut keks = KekSet::new();
         keks.insert(self.key.footer_kek()?);
@@ -185,17 +199,23 @@ impl VerifiedManifest {
 
     /// The KEKs of all columns that have one, and the footer.
     pub fn all_keks(&self) -> Result<KekSet, Error> {
-        self.keks(self.manifest.columns.iter().map(|column| column.name.as_str()))
+        self.keks(
+            self.manifest
+                .columns
+                .iter()
+                .map(|column| column.name.as_str()),
+        )
     }
 
-    /// Checks that each version follows from the one before, as far back as manifests are kept. Gives how many were
-    /// checked.
+    /// Checks that each version follows from the one before, as far back as manifests are kept.
+    /// Gives how many were checked.
     pub fn check_chain(&self) -> Result<u64, Error> {
         let older = u64::try_from(self.older()?.len()).unwrap_or(u64::MAX);
         Ok(older.saturating_add(1))
     }
 
-    /// The versions before this one, newest first, as far back as manifests are kept and have this version's key; each is the one that its child names.
+    /// The versions before this one, newest first, as far back as manifests are kept and have this
+    /// version's key; each is the one that its child names.
     pub(crate) fn older(&self) -> Result<Vec<Manifest>, Error> {
         let mut older: Vec<Manifest> = Vec::new();
         loop {
@@ -207,10 +227,14 @@ impl VerifiedManifest {
             if (child.version == 1) != child.parent.is_none() {
                 return Err(broken(0));
             }
-            let (Some(parent_hash), Some(parent)) = (child.parent, child.version.checked_sub(1)) else {
+            let (Some(parent_hash), Some(parent)) = (child.parent, child.version.checked_sub(1))
+            else {
                 return Ok(older);
             };
-            let path = self.folder.join(MANIFEST_FOLDER).join(manifest_name(parent));
+            let path = self
+                .folder
+                .join(MANIFEST_FOLDER)
+                .join(manifest_name(parent));
             let Some(bytes) = disk::read(&path, MANIFEST_LIMIT)? else {
                 return Ok(older);
             };
@@ -230,8 +254,9 @@ impl VerifiedManifest {
     }
 }
 
-/// Opens a table's newest version. Which id, version and hash that must be, the register says; the folder only serves
-/// the bytes, and whose it was is compared. A publication that was cut short is settled here: it counts for nothing.
+/// Opens a table's newest version. Which id, version and hash that must be, the register says; the
+/// folder only serves the bytes, and whose it was is compared. A publication that was cut short is
+/// settled here: it counts for nothing.
 pub fn open_table(
     config_dir: &ConfigDir,
     vault: &Vault,
@@ -243,8 +268,8 @@ pub fn open_table(
         let (record, folder) = find(&register, policy, target)?;
         let before = record.clone();
         let opened = open_record(&register, vault, policy, record, folder);
-        // A version that was published between two looks, or is just being, is no attack: what the register says by now
-        // decides. The next look settles what is pending.
+        // A version that was published between two looks, or is just being, is no attack: what the
+        // register says by now decides. The next look settles what is pending.
         let overtaken = matches!(opened, Err(Error::VersionUnknown { .. }))
             && register
                 .by_id(before.id)?
@@ -277,19 +302,24 @@ fn open_record(
     // First: a version that is being published may have a key of its own.
     let record = settled(register, record)?;
     let key = Arc::new(record.unwrap_key(vault)?);
-    let Some((want, Some(hash))) = record.committed.map(|committed| (committed.version, committed.hash)) else {
+    let Some((want, Some(hash))) = record
+        .committed
+        .map(|committed| (committed.version, committed.hash))
+    else {
         return Err(Error::Unfinished(record.name));
     };
     let manifests = folder.join(MANIFEST_FOLDER);
     let Some(bytes) = disk::read(&manifests.join(manifest_name(want)), MANIFEST_LIMIT)? else {
         return Err(match newest_version(&manifests)? {
             None => Error::NotATable(folder),
-            newest => foreign(&manifests, newest, &record)?.unwrap_or(Error::VersionMissing { want, newest }),
+            newest => foreign(&manifests, newest, &record)?
+                .unwrap_or(Error::VersionMissing { want, newest }),
         });
     };
     let (envelope, _) = Envelope::parse(&bytes)?;
     check_owner(&envelope, &record)?;
-    // Opened before it is compared, so that a changed byte is called that, and an older whole manifest what it is.
+    // Opened before it is compared, so that a changed byte is called that, and an older whole
+    // manifest what it is.
     let manifest = Manifest::open(&bytes, &key)?;
     if manifest.version != want || Digest::of(&bytes) != hash {
         return Err(Error::VersionReplaced { version: want });
@@ -303,7 +333,10 @@ fn open_record(
     if let Some(got) = newer(&manifests, want, &record)? {
         return Err(Error::VersionUnknown { want, got });
     }
-    let links = register.link_keys(vault, manifest.stored.iter().filter_map(|stored| stored.link))?;
+    let links = register.link_keys(
+        vault,
+        manifest.stored.iter().filter_map(|stored| stored.link),
+    )?;
     Ok(VerifiedManifest::new(
         manifest,
         folder,
@@ -326,7 +359,11 @@ fn check_owner(envelope: &Envelope, record: &TableRecord) -> Result<(), Error> {
 }
 
 /// Where the version that is wanted is missing: whether another table lies there.
-fn foreign(manifests: &Path, newest: Option<u64>, record: &TableRecord) -> Result<Option<Error>, Error> {
+fn foreign(
+    manifests: &Path,
+    newest: Option<u64>,
+    record: &TableRecord,
+) -> Result<Option<Error>, Error> {
     let path = manifests.join(manifest_name(newest.unwrap_or_default()));
     let bytes = disk::read(&path, MANIFEST_LIMIT)?.unwrap_or_default();
     let envelope = Envelope::parse(&bytes).ok();
@@ -359,8 +396,8 @@ pub(crate) fn version_of(name: &str) -> Option<u64> {
     (manifest_name(version) == name).then_some(version)
 }
 
-/// A publication that was cut short is settled before anything else happens: what it left pending counts for nothing. One that is under way is
-/// waited for.
+/// A publication that was cut short is settled before anything else happens: what it left pending
+/// counts for nothing. One that is under way is waited for.
 fn settled(register: &Register, record: TableRecord) -> Result<TableRecord, Error> {
     if record.pending.and_then(|pending| pending.hash).is_none() {
         return Ok(record);
@@ -370,7 +407,8 @@ fn settled(register: &Register, record: TableRecord) -> Result<TableRecord, Erro
     locked.record(record.id).cloned()
 }
 
-/// The newest version by name that is none of a publication that failed, if it is newer than this one.
+/// The newest version by name that is none of a publication that failed, if it is newer than this
+/// one.
 fn newer(manifests: &Path, want: u64, record: &TableRecord) -> Result<Option<u64>, Error> {
     for version in versions(manifests)? {
         // Of each version there is one name, and few are known to have failed: so little is read.

@@ -1,8 +1,10 @@
 //! Plain Parquet files beside sealed tables: inputs that are not verified.
 //!
-//! Only what the policy lists as `unverified_inputs` is opened so. The client site reads the footers once and pins them, and
-//! before a query's first task runs also each column chunk that it reads ([`ChunkPins`]), so that all tasks of a query, and all their
-//! repeats, read the same bytes; what the host put there before nobody can tell. A sealed file never passes for a plain one, nor a plain one for a sealed one: the magics differ, and who asks says which.
+//! Only what the policy lists as `unverified_inputs` is opened so. The client site reads the
+//! footers once and pins them, and before a query's first task runs also each column chunk that it
+//! reads ([`ChunkPins`]), so that all tasks of a query, and all their repeats, read the same bytes;
+//! what the host put there before nobody can tell. A sealed file never passes for a plain one, nor
+//! a plain one for a sealed one: the magics differ, and who asks says which.
 
 mod pins;
 
@@ -29,8 +31,12 @@ use crate::{Error, convert, disk, read::read_range};
 
 pub use pins::ChunkPins;
 
-/// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
-const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
+/// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar
+/// before 1582.
+const LEGACY: [&str; 2] = [
+    "org.apache.spark.legacyDateTime",
+    "org.apache.spark.legacyINT96",
+];
 
 /// Name, type, nullable.
 pub type PlainColumn = (String, SparkType, bool);
@@ -60,7 +66,8 @@ pub struct PlainTable {
 }
 
 impl PlainTable {
-    /// Opens files of the same columns. A column that this version cannot read as Spark does is an error.
+    /// Opens files of the same columns. A column that this version cannot read as Spark does is an
+    /// error.
     pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
         let mut table = Self {
             files: Vec::with_capacity(paths.len()),
@@ -104,7 +111,8 @@ impl PlainTable {
     }
 }
 
-/// What the `parquet` crate reads a file by that others wrote: instants in microseconds, which have Spark's range.
+/// What the `parquet` crate reads a file by that others wrote: instants in microseconds, which have
+/// Spark's range.
 pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetadata, Error> {
     let metadata = opened.metadata();
     let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
@@ -112,14 +120,21 @@ pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetada
         true => Arc::new(Field::clone(field).with_data_type(instant.clone())),
         false => Arc::clone(field),
     };
-    let hinted = Schema::new(arrow_schema(metadata)?.fields().iter().map(hint).collect::<Vec<_>>());
+    let hinted = Schema::new(
+        arrow_schema(metadata)?
+            .fields()
+            .iter()
+            .map(hint)
+            .collect::<Vec<_>>(),
+    );
     let options = ArrowReaderOptions::new()
         .with_skip_arrow_metadata(true)
         .with_schema(Arc::new(hinted));
     Ok(ArrowReaderMetadata::try_new(Arc::clone(metadata), options)?)
 }
 
-/// One file's columns as those of all files before it: nullable where they are in any. False if names or types differ.
+/// One file's columns as those of all files before it: nullable where they are in any. False if
+/// names or types differ.
 pub(crate) fn merge(columns: &mut [PlainColumn], others: Vec<PlainColumn>) -> bool {
     let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
     if columns.len() != others.len() || !columns.iter().zip(&others).all(alike) {
@@ -145,12 +160,18 @@ pub(crate) fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<Pla
     let mut columns = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
         let column = if is_int96(metadata, field.name()) {
-            (field.name().clone(), SparkType::Timestamp, field.is_nullable())
+            (
+                field.name().clone(),
+                SparkType::Timestamp,
+                field.is_nullable(),
+            )
         } else {
             convert::columns_of(&Schema::new(vec![Arc::clone(field)]))?.remove(0)
         };
-        if matches!(field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
-            && !is_int96(metadata, field.name())
+        if matches!(
+            field.data_type(),
+            DataType::Timestamp(TimeUnit::Nanosecond, _)
+        ) && !is_int96(metadata, field.name())
         {
             return Err(Error::PlainNanos(field.name().clone()));
         }
@@ -186,7 +207,13 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
     let chunks = metadata
         .row_groups()
         .iter()
-        .map(|group| group.columns().iter().map(|chunk| chunk_range(chunk, size)).collect())
+        .map(|group| {
+            group
+                .columns()
+                .iter()
+                .map(|chunk| chunk_range(chunk, size))
+                .collect()
+        })
         .collect::<Result<_, _>>()?;
     let pinned = PlainFile {
         path: fs::canonicalize(path).map_err(io)?,
@@ -204,12 +231,15 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
 
 /// Where a column chunk lies. All of these numbers are the host's.
 fn chunk_range(chunk: &ColumnChunkMetaData, size: u64) -> Result<Range<u64>, Error> {
-    let outside = Error::from(FormatError::ParquetLength("a column chunk lies outside of its file"));
+    let outside = Error::from(FormatError::ParquetLength(
+        "a column chunk lies outside of its file",
+    ));
     let first = match chunk.dictionary_page_offset() {
         Some(dictionary) => dictionary,
         None => chunk.data_page_offset(),
     };
-    let (Ok(start), Ok(length)) = (u64::try_from(first), u64::try_from(chunk.compressed_size())) else {
+    let (Ok(start), Ok(length)) = (u64::try_from(first), u64::try_from(chunk.compressed_size()))
+    else {
         return Err(outside);
     };
     match start.checked_add(length) {
@@ -254,7 +284,8 @@ mod tests {
         file.write_all(&MAGIC).unwrap();
         let opened = PlainTable::open(&[file.path().to_owned()]);
         assert!(
-            matches!(opened, Err(Error::Format(FormatError::PlainFooter(length))) if length == u64::from(claimed)),
+            matches!(opened, Err(Error::Format(FormatError::PlainFooter(length)))
+                if length == u64::from(claimed)),
             "{opened:?}"
         );
     }

@@ -1,8 +1,10 @@
-//! The policy as the owner signed it: its files are coffer-custody' business, which version is the newest is the register's.
+//! The policy as the owner signed it: its files are coffer-custody' business, which version is the
+//! newest is the register's.
 //!
-//! Signing is a step of four, each under the policy's lock: the register names the version as pending, `policy.toml` and `policy.sig` are
-//! replaced, the register commits. What dies in between leaves a policy that is accepted (before the first step and after the third), or one
-//! that is refused with its difference shown; never an older one that passes for the newest.
+//! Signing is a step of four, each under the policy's lock: the register names the version as
+//! pending, `policy.toml` and `policy.sig` are replaced, the register commits. What dies in between
+//! leaves a policy that is accepted (before the first step and after the third), or one that is
+//! refused with its difference shown; never an older one that passes for the newest.
 
 use std::path::Path;
 
@@ -36,7 +38,8 @@ fn read(config_dir: &ConfigDir, keyring: &Keyring) -> Result<Policy, Error> {
     Ok(Policy::read(config_dir, &keyring.policy_key(), &heads)?)
 }
 
-/// A process that died after it had written both files left the commit to the next reader: until then the version before would count too.
+/// A process that died after it had written both files left the commit to the next reader: until
+/// then the version before would count too.
 fn settled(config_dir: &ConfigDir, keyring: &Keyring, policy: Policy) -> Result<Policy, Error> {
     let register = Register::of(config_dir, keyring);
     if register.policy_heads()?.committed != Some(policy.head()) {
@@ -60,7 +63,12 @@ pub fn review(config_dir: &ConfigDir, keyring: &Keyring) -> Result<Review, Error
 /// What [`replace`] would sign.
 pub fn review_text(config_dir: &ConfigDir, keyring: &Keyring, text: &str) -> Result<Review, Error> {
     let heads = Register::of(config_dir, keyring).policy_heads()?;
-    Ok(Review::of_text(text.into(), config_dir, &keyring.policy_key(), &heads)?)
+    Ok(Review::of_text(
+        text.into(),
+        config_dir,
+        &keyring.policy_key(),
+        &heads,
+    )?)
 }
 
 /// Signs the policy that the owner was shown, if it is still the one that lies there.
@@ -72,7 +80,12 @@ pub fn sign(config_dir: &ConfigDir, keyring: &Keyring, shown: &Review) -> Result
 
 /// Makes this text the policy, signed, whatever is there.
 pub fn replace(config_dir: &ConfigDir, keyring: &Keyring, text: &str) -> Result<Policy, Error> {
-    put(config_dir, keyring, &PolicyLock::take(config_dir)?, text.as_bytes())
+    put(
+        config_dir,
+        keyring,
+        &PolicyLock::take(config_dir)?,
+        text.as_bytes(),
+    )
 }
 
 /// Makes the template the policy, signed, where there is none. Whether there was none.
@@ -82,7 +95,8 @@ pub fn create(config_dir: &ConfigDir, keyring: &Keyring) -> Result<bool, Error> 
     if path.try_exists().map_err(Error::io("look for", &path))? {
         return Ok(false);
     }
-    // An unsealed build takes no release's policy, this one included: its owner says so first, and signs that.
+    // An unsealed build takes no release's policy, this one included: its owner says so first, and
+    // signs that.
     if coffer_sealing::UNSEALED {
         lock.put_unsigned(TEMPLATE)?;
         return Ok(true);
@@ -133,8 +147,15 @@ pub fn record_link(
 }
 
 /// [`edit::forget_table`], signed.
-pub fn forget_table(config_dir: &ConfigDir, keyring: &Keyring, name: &str, id: TableId) -> Result<(), Error> {
-    change(config_dir, keyring, |policy| edit::forget_table(policy, name, id))
+pub fn forget_table(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    name: &str,
+    id: TableId,
+) -> Result<(), Error> {
+    change(config_dir, keyring, |policy| {
+        edit::forget_table(policy, name, id)
+    })
 }
 
 /// [`edit::change_masters`], signed.
@@ -150,7 +171,12 @@ pub fn change_masters(
     })
 }
 
-fn put(config_dir: &ConfigDir, keyring: &Keyring, lock: &PolicyLock, text: &[u8]) -> Result<Policy, Error> {
+fn put(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    lock: &PolicyLock,
+    text: &[u8],
+) -> Result<Policy, Error> {
     let (register, key) = (Register::of(config_dir, keyring), keyring.policy_key());
     let head = lock.next(&key, &register.policy_heads()?, text)?;
     register.pend_policy(head)?;

@@ -1,21 +1,23 @@
 //! Publishing a version: the one step by which written files come to count.
 //!
-//! The order makes every interruption harmless: files → record (pending, with the manifest's hash) → manifest, put in
-//! place if absent → record (committed). All of it happens under the register's lock, so of two writers that began from the same
-//! version one publishes, and the other finds that its parent is no longer the newest.
+//! The order makes every interruption harmless: files → record (pending, with the manifest's hash)
+//! → manifest, put in place if absent → record (committed). All of it happens under the register's
+//! lock, so of two writers that began from the same version one publishes, and the other finds that
+//! its parent is no longer the newest.
 //!
-//! The last step alone makes the version count. Where it is not reached, because something failed or the process died, nobody else takes it:
-//! what is pending is dropped under the lock, by the publisher or by whoever comes next, and its manifest is remembered as one that counts for
-//! nothing. So storage has no say in whether a publication that failed comes about after all, and who was told that it failed can write
-//! the same rows again.
+//! The last step alone makes the version count. Where it is not reached, because something failed
+//! or the process died, nobody else takes it: what is pending is dropped under the lock, by the
+//! publisher or by whoever comes next, and its manifest is remembered as one that counts for
+//! nothing. So storage has no say in whether a publication that failed comes about after all, and
+//! who was told that it failed can write the same rows again.
 
 use std::{collections::BTreeSet, path::Path};
 
 use coffer_format::{Digest, FilePin, StoredColumn, folder::Put};
 
 use crate::{
-    Error, MANIFEST_FOLDER, Manifest, TableWrite, VerifiedManifest, Version, disk::Folder, manifest_name,
-    register::Locked,
+    Error, MANIFEST_FOLDER, Manifest, TableWrite, VerifiedManifest, Version, disk::Folder,
+    manifest_name, register::Locked,
 };
 
 pub(crate) fn publish(write: &TableWrite, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
@@ -43,7 +45,10 @@ pub(crate) fn publish_checked(
     }
     .check()?;
     check_sums(&manifest)?;
-    let master = write.new_key.as_ref().map_or(&write.record.master, |key| &key.master);
+    let master = write
+        .new_key
+        .as_ref()
+        .map_or(&write.record.master, |key| &key.master);
     let bytes = manifest.seal(master, &write.key)?;
     let hash = Digest::of(&bytes);
     let version = Version {
@@ -56,7 +61,9 @@ pub(crate) fn publish_checked(
     check_parent(&register, write)?;
     check()?;
     let committed = register
-        .change(write.table(), |record| record.pend(version, write.new_key.as_ref()))
+        .change(write.table(), |record| {
+            record.pend(version, write.new_key.as_ref())
+        })
         .and_then(|_| put(&register, write, &manifest, &bytes))
         .and_then(|()| register.commit(write.table()));
     let record = match committed {
@@ -79,8 +86,14 @@ pub(crate) fn publish_checked(
     ))
 }
 
-/// Puts the manifest in its place. One of a publication that failed may lie there, or have come back there.
-fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[u8]) -> Result<(), Error> {
+/// Puts the manifest in its place. One of a publication that failed may lie there, or have come
+/// back there.
+fn put(
+    register: &Locked<'_>,
+    write: &TableWrite,
+    manifest: &Manifest,
+    bytes: &[u8],
+) -> Result<(), Error> {
     let folder = &write.root;
     let manifests = Path::new(MANIFEST_FOLDER);
     folder.make_folders(manifests)?;
@@ -91,7 +104,9 @@ fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[
         Put::Done => Ok(()),
         Put::Taken(there) => {
             let record = register.record(write.table())?;
-            let is_left = |there: &Digest| *there != Digest::of(bytes) && record.is_dropped(manifest.version, *there);
+            let is_left = |there: &Digest| {
+                *there != Digest::of(bytes) && record.is_dropped(manifest.version, *there)
+            };
             there.filter(is_left).ok_or_else(taken)?;
             folder.remove(&position)?;
             match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
@@ -102,10 +117,14 @@ fn put(register: &Locked<'_>, write: &TableWrite, manifest: &Manifest, bytes: &[
     }
 }
 
-/// Takes the manifest away again, as far as that can be done: it counts for nothing wherever it lies.
+/// Takes the manifest away again, as far as that can be done: it counts for nothing wherever it
+/// lies.
 fn take_back(folder: &Folder, version: u64, hash: Digest) {
     let position = Path::new(MANIFEST_FOLDER).join(manifest_name(version));
-    let there = folder.read(&position, crate::open::MANIFEST_LIMIT).ok().flatten();
+    let there = folder
+        .read(&position, crate::open::MANIFEST_LIMIT)
+        .ok()
+        .flatten();
     if there.is_some_and(|bytes| Digest::of(&bytes) == hash) {
         let _ = folder.remove(&position);
     }
@@ -143,7 +162,8 @@ fn check_parent(register: &Locked<'_>, write: &TableWrite) -> Result<(), Error> 
     })
 }
 
-/// New names must be durable before a manifest names them. (The files themselves are, by their writers.)
+/// New names must be durable before a manifest names them. (The files themselves are, by their
+/// writers.)
 fn sync(folder: &Folder, files: &[FilePin]) -> Result<(), Error> {
     let mut folders = BTreeSet::from([Path::new("")]);
     for file in files {

@@ -1,5 +1,5 @@
-//! Reading files at the client site: for `decrypt` and `verify --deep`. (Enclaves read through DataFusion, with
-//! [`footer::open`].)
+//! Reading files at the client site: for `decrypt` and `verify --deep`. (Enclaves read through
+//! DataFusion, with [`footer::open`].)
 
 use std::{
     fs::File,
@@ -14,18 +14,24 @@ use arrow::{
     datatypes::{Schema, SchemaRef},
 };
 use bytes::Bytes;
-use coffer_format::{Column, Error as FormatError, FilePin, FooterPin, KekRetriever, OpenedFooter, footer, lengths};
+use coffer_format::{
+    Column, Error as FormatError, FilePin, FooterPin, KekRetriever, OpenedFooter, footer, lengths,
+};
 use coffer_sealing::KekSet;
 use parquet::{
     arrow::arrow_reader::{
-        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+        ParquetRecordBatchReaderBuilder,
     },
     encryption::decrypt::FileDecryptionProperties,
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
 };
 
-use crate::{Error, TableWrite, VerifiedManifest, convert, disk, foreign::NamedKeks, plain, stored::StoredReader};
+use crate::{
+    Error, TableWrite, VerifiedManifest, convert, disk, foreign::NamedKeks, plain,
+    stored::StoredReader,
+};
 
 const BATCH_ROWS: usize = 16 * 1024;
 
@@ -43,13 +49,19 @@ enum Rows {
 }
 
 impl FileReader {
-    /// A file of a table, all its columns. Size, footer and encryption are checked before a page is read. Of a column that is
-    /// stored in several ways the one is read that costs least to open.
+    /// A file of a table, all its columns. Size, footer and encryption are checked before a page is
+    /// read. Of a column that is stored in several ways the one is read that costs least to open.
     pub fn open(table: &VerifiedManifest, pin: &FilePin) -> Result<Self, Error> {
         let schema = Arc::new(table.manifest().schema());
         if pin.adopted.is_some() {
             let keks = Arc::new(table.all_keks()?);
-            return Self::adopted(&table.file_path(pin), pin, &table.footer_pin(pin), &keks, schema);
+            return Self::adopted(
+                &table.file_path(pin),
+                pin,
+                &table.footer_pin(pin),
+                &keks,
+                schema,
+            );
         }
         let (modules, metadata) = Self::open_checked(table, pin)?;
         let rows = if table.manifest().stored.is_empty() {
@@ -57,7 +69,8 @@ impl FileReader {
             let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(modules, metadata);
             Rows::Sealed(builder.with_batch_size(BATCH_ROWS).build()?)
         } else {
-            let reader = StoredReader::new(modules, metadata, table.codec()?, pin, false, BATCH_ROWS)?;
+            let reader =
+                StoredReader::new(modules, metadata, table.codec()?, pin, false, BATCH_ROWS)?;
             Rows::Stored(Box::new(reader))
         };
         Ok(Self {
@@ -68,9 +81,19 @@ impl FileReader {
     }
 
     /// A file that is being adopted.
-    pub(crate) fn of_adopted(write: &TableWrite, pin: &FilePin, keks: &Arc<KekSet>) -> Result<Self, Error> {
+    pub(crate) fn of_adopted(
+        write: &TableWrite,
+        pin: &FilePin,
+        keks: &Arc<KekSet>,
+    ) -> Result<Self, Error> {
         let path = write.folder().join(&pin.path);
-        let schema = Schema::new(write.columns().iter().map(Column::field).collect::<Vec<_>>());
+        let schema = Schema::new(
+            write
+                .columns()
+                .iter()
+                .map(Column::field)
+                .collect::<Vec<_>>(),
+        );
         let footer_pin = FooterPin::of(write.table(), pin, false);
         Self::adopted(&path, pin, &footer_pin, keks, Arc::new(schema))
     }
@@ -82,9 +105,16 @@ impl FileReader {
         keks: &Arc<KekSet>,
         schema: SchemaRef,
     ) -> Result<Self, Error> {
-        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
         let (modules, opened) = open_pinned(path, pin, footer_pin, keks, &names)?;
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(modules, plain::reader_metadata(&opened)?);
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
+            modules,
+            plain::reader_metadata(&opened)?,
+        );
         Ok(Self {
             rows: Rows::Adopted(builder.with_batch_size(BATCH_ROWS).build()?),
             schema,
@@ -93,12 +123,18 @@ impl FileReader {
     }
 
     /// All stored columns of a file.
-    pub(crate) fn open_stored(table: &VerifiedManifest, pin: &FilePin) -> Result<StoredReader, Error> {
+    pub(crate) fn open_stored(
+        table: &VerifiedManifest,
+        pin: &FilePin,
+    ) -> Result<StoredReader, Error> {
         let (modules, metadata) = Self::open_checked(table, pin)?;
         StoredReader::new(modules, metadata, table.codec()?, pin, true, BATCH_ROWS)
     }
 
-    fn open_checked(table: &VerifiedManifest, pin: &FilePin) -> Result<(Modules, ArrowReaderMetadata), Error> {
+    fn open_checked(
+        table: &VerifiedManifest,
+        pin: &FilePin,
+    ) -> Result<(Modules, ArrowReaderMetadata), Error> {
         let names = table.manifest().file_columns();
         let columns: Vec<&str> = names.iter().map(String::as_str).collect();
         let keks = Arc::new(table.all_keks()?);
@@ -117,12 +153,19 @@ impl FileReader {
     fn read(&mut self) -> Result<Option<RecordBatch>, Error> {
         let next = match &mut self.rows {
             // The crate panics on modules that are shorter than their nonce and tag.
-            Rows::Sealed(reader) | Rows::Adopted(reader) => catch_unwind(AssertUnwindSafe(|| reader.next()))
-                .map_err(|_| FormatError::ParquetPanic)?
-                .map(|batch| batch.map_err(|error| Error::from(FormatError::Parquet(error.to_string())))),
+            Rows::Sealed(reader) | Rows::Adopted(reader) => {
+                catch_unwind(AssertUnwindSafe(|| reader.next()))
+                    .map_err(|_| FormatError::ParquetPanic)?
+                    .map(|batch| {
+                        batch.map_err(|error| Error::from(FormatError::Parquet(error.to_string())))
+                    })
+            }
             Rows::Stored(reader) => reader
                 .next_stored()
-                .and_then(|next| next.map(|(batch, first)| reader.open(&batch, first)).transpose())
+                .and_then(|next| {
+                    next.map(|(batch, first)| reader.open(&batch, first))
+                        .transpose()
+                })
                 .transpose(),
         };
         let Some(batch) = next else {
@@ -184,20 +227,25 @@ pub(crate) fn open_pinned(
     Ok((Modules { file, size }, opened))
 }
 
-/// A single encrypted Parquet file that no manifest pins. Each module is authentic under its key; whether it is the right
-/// file, nobody says. Nothing is demanded of columns that are not encrypted.
+/// A single encrypted Parquet file that no manifest pins. Each module is authentic under its key;
+/// whether it is the right file, nobody says. Nothing is demanded of columns that are not
+/// encrypted.
 pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
     let file = disk::open(path).map_err(Error::io("read", path))?;
-    let keys = FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(Arc::new(keks)))).build()?;
+    let keys =
+        FileDecryptionProperties::with_key_retriever(Arc::new(KekRetriever::new(Arc::new(keks))))
+            .build()?;
     let options = ArrowReaderOptions::new().with_file_decryption_properties(keys);
     let reader = catch_unwind(AssertUnwindSafe(|| {
         let metadata = ArrowReaderMetadata::load(&file, options)?;
         if let Some(closed) = closed_column(&metadata) {
             return Err(Error::from(FormatError::ColumnKeyMissing(closed)));
         }
-        Ok(ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-            .with_batch_size(BATCH_ROWS)
-            .build()?)
+        Ok(
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
+                .with_batch_size(BATCH_ROWS)
+                .build()?,
+        )
     }))
     .unwrap_or(Err(FormatError::ParquetPanic.into()))?;
     let schema = arrow::array::RecordBatchReader::schema(&reader);
@@ -222,7 +270,8 @@ fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), E
     }
 }
 
-/// A file of encrypted modules, each of which is looked at before the `parquet` crate allocates by its length.
+/// A file of encrypted modules, each of which is looked at before the `parquet` crate allocates by
+/// its length.
 pub(crate) struct Modules {
     file: File,
     size: u64,
@@ -259,7 +308,8 @@ impl ChunkReader for Modules {
         if !coffer_sealing::UNSEALED {
             let short = || ParquetError::EOF("a module lies outside of its file".to_owned());
             let length = u32::from_le_bytes(*read.fill_buf()?.first_chunk().ok_or_else(short)?);
-            lengths::check_module_length(length).map_err(|error| ParquetError::General(error.to_string()))?;
+            lengths::check_module_length(length)
+                .map_err(|error| ParquetError::General(error.to_string()))?;
             if u64::from(length) > self.size.saturating_sub(start).saturating_sub(4) {
                 return Err(short());
             }
@@ -268,10 +318,14 @@ impl ChunkReader for Modules {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let end = u64::try_from(length).ok().and_then(|length| start.checked_add(length));
+        let end = u64::try_from(length)
+            .ok()
+            .and_then(|length| start.checked_add(length));
         match end {
             Some(end) if end <= self.size => self.file.get_bytes(start, length),
-            _ => Err(ParquetError::EOF("a page lies outside of its file".to_owned())),
+            _ => Err(ParquetError::EOF(
+                "a page lies outside of its file".to_owned(),
+            )),
         }
     }
 }

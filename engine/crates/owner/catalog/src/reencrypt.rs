@@ -1,8 +1,9 @@
 //! A table under a fresh key: the version after, with the same rows in files of their own.
 //!
-//! What a rewrapped key does not help against is somebody who kept the old master and an old wrapped key: the table's key is the same
-//! then. Here it is another, and with it every key that is derived from it: column and footer KEKs, the manifest's key, the keys of
-//! schemes. Only the keys of links stay, since other tables' columns have them too.
+//! What a rewrapped key does not help against is somebody who kept the old master and an old
+//! wrapped key: the table's key is the same then. Here it is another, and with it every key that is
+//! derived from it: column and footer KEKs, the manifest's key, the keys of schemes. Only the keys
+//! of links stay, since other tables' columns have them too.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use coffer_format::{FilePin, WriteOptions};
 
 use crate::{Change, Error, TableWrite, TableWriter, VerifiedManifest, clean, publish, write};
 
-/// A version under a fresh key that is being written and does not count yet. Whoever opened the version before reads that on.
+/// A version under a fresh key that is being written and does not count yet. Whoever opened the
+/// version before reads that on.
 pub struct Reencryption(TableWrite);
 
 impl Reencryption {
@@ -44,8 +46,9 @@ impl Reencryption {
         self.0.writer(options)
     }
 
-    /// Publishes the version with these files, in this order, and with it the key. Where that fails it is given up, as of
-    /// [`TableWrite::publish`]. Of the rows of the version before none may be missing.
+    /// Publishes the version with these files, in this order, and with it the key. Where that fails
+    /// it is given up, as of [`TableWrite::publish`]. Of the rows of the version before none may be
+    /// missing.
     pub fn publish(self, vault: &Vault, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
         let write = self.0;
         let rows = |files: &[FilePin]| files.iter().map(|file| file.rows).sum::<u64>();

@@ -1,12 +1,14 @@
-//! The register: what the client site knows of its tables, whatever storage says. Each table's name, folder, wrapped key,
-//! and the version and hash that are the newest, *pending* while being published, then *committed*.
+//! The register: what the client site knows of its tables, whatever storage says. Each table's
+//! name, folder, wrapped key, and the version and hash that are the newest, *pending* while being
+//! published, then *committed*.
 //!
-//! Which table a path means is decided here, by how paths are written: each table has the spellings that its owner's commands recorded. And a
-//! version counts when its table's record says *committed*, and not before: what is pending counts for nobody, and a publication that died is
+//! Which table a path means is decided here, by how paths are written: each table has the spellings
+//! that its owner's commands recorded. And a version counts when its table's record says
+//! *committed*, and not before: what is pending counts for nobody, and a publication that died is
 //! never completed by another.
 //!
-//! One file in the config directory, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a key of the keyring. Changed under a file
-//! lock, by replacing it whole.
+//! One file in the config directory, `magic "CFRG" ‖ format u16 LE ‖ sealed blob (JSON)`, under a
+//! key of the keyring. Changed under a file lock, by replacing it whole.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,8 +17,8 @@ use std::{
 };
 
 use coffer_custody::{
-    ConfigDir, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, TableKey, Vault,
-    WrappedKey,
+    ConfigDir, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey,
+    TableKey, Vault, WrappedKey,
 };
 use coffer_format::{Digest, WriteId, hex_bytes};
 use coffer_sealing::{LinkId, TableId};
@@ -29,10 +31,12 @@ use crate::{
 };
 
 const MAGIC: &[u8] = b"CFRG";
-/// Written. Format 1 knew no spellings of paths and nothing of publications that failed; it is read as one that has none.
+/// Written. Format 1 knew no spellings of paths and nothing of publications that failed; it is read
+/// as one that has none.
 const FORMAT: u16 = 2;
 const LIMIT: u64 = 64 << 20;
-/// Publications that failed are remembered so far back; of others a manifest that turns up is one that nobody knows.
+/// Publications that failed are remembered so far back; of others a manifest that turns up is one
+/// that nobody knows.
 const DROPPED: usize = 64;
 
 /// One version of a table.
@@ -57,7 +61,8 @@ pub struct TableRecord {
     /// What a catalog calls it since it was renamed there: one name, two while that is being done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     called: Vec<String>,
-    /// Where it is, as its owner wrote it: absolute, without `.` and `..`. Of format 1: where that led.
+    /// Where it is, as its owner wrote it: absolute, without `.` and `..`. Of format 1: where that
+    /// led.
     pub path: PathBuf,
     /// The master that wraps the table's key.
     pub master: String,
@@ -69,7 +74,8 @@ pub struct TableRecord {
     /// What the files of its first version are named by, until there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     first: Option<WriteId>,
-    /// Versions whose publication failed: manifests of theirs may still lie in the folder, or come back there, and count for nothing.
+    /// Versions whose publication failed: manifests of theirs may still lie in the folder, or come
+    /// back there, and count for nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<Version>,
     /// The newest version that counts.
@@ -103,7 +109,10 @@ impl TableRecord {
             master: wrapped.master,
             wrapped_key: wrapped.bytes,
             committed: None,
-            pending: Some(Version { version: 1, hash: None }),
+            pending: Some(Version {
+                version: 1,
+                hash: None,
+            }),
             pending_key: None,
         }
     }
@@ -120,7 +129,9 @@ impl TableRecord {
 
     /// All spellings of its path.
     pub fn spellings(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(&self.path).chain(&self.spellings).map(PathBuf::as_path)
+        std::iter::once(&self.path)
+            .chain(&self.spellings)
+            .map(PathBuf::as_path)
     }
 
     /// Whether a path, as [`normal`](crate::spelling::normal) gives it, is the table's.
@@ -141,7 +152,8 @@ impl TableRecord {
         self.first
     }
 
-    /// Whether a manifest of this version and digest is one of a publication that failed, or that is pending.
+    /// Whether a manifest of this version and digest is one of a publication that failed, or that
+    /// is pending.
     pub(crate) fn is_dropped(&self, version: u64, hash: Digest) -> bool {
         let is = |known: &Version| known.version == version && known.hash == Some(hash);
         self.dropped.iter().any(is) || self.pending.as_ref().is_some_and(is)
@@ -219,7 +231,8 @@ pub struct LinkRecord {
     pub master: String,
     #[serde(with = "hex_bytes")]
     wrapped_key: Vec<u8>,
-    /// What all its columns have in common, by the form they are stored in: else equal values would have unlike ciphertexts.
+    /// What all its columns have in common, by the form they are stored in: else equal values would
+    /// have unlike ciphertexts.
     shapes: BTreeMap<String, String>,
 }
 
@@ -292,8 +305,8 @@ struct Content {
     links: BTreeMap<String, LinkRecord>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     audit: Option<AuditHead>,
-    /// Masters of the keyring, by version, that wrapped keys of Parquet files for other programs. The files are wherever those put them, so
-    /// an entry stays.
+    /// Masters of the keyring, by version, that wrapped keys of Parquet files for other programs.
+    /// The files are wherever those put them, so an entry stays.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     file_masters: BTreeSet<(String, u32)>,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -368,8 +381,12 @@ mod link_id {
         serializer.collect_str(id)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LinkId, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<LinkId, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -378,12 +395,19 @@ mod policy_digest {
     use coffer_custody::PolicyDigest;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(super) fn serialize<S: Serializer>(digest: &PolicyDigest, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(
+        digest: &PolicyDigest,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_str(digest)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PolicyDigest, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<PolicyDigest, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(D::Error::custom)
     }
 }
 
@@ -421,19 +445,34 @@ impl Register {
 
     /// The table of a name.
     pub fn by_name(&self, name: &str) -> Result<Option<TableRecord>, Error> {
-        Ok(self.load()?.tables.into_values().find(|table| table.name == name))
+        Ok(self
+            .load()?
+            .tables
+            .into_values()
+            .find(|table| table.name == name))
     }
 
-    /// The table that a path means, as [`normal`](crate::spelling::normal) gives it. Where it leads plays no part.
+    /// The table that a path means, as [`normal`](crate::spelling::normal) gives it. Where it leads
+    /// plays no part.
     pub fn by_path(&self, path: &Path) -> Result<Option<TableRecord>, Error> {
-        Ok(self.load()?.tables.into_values().find(|table| table.is_at(path)))
+        Ok(self
+            .load()?
+            .tables
+            .into_values()
+            .find(|table| table.is_at(path)))
     }
 
-    /// From now on a path means this table too. For the owner's commands: who says so must know it of the owner, not of storage.
+    /// From now on a path means this table too. For the owner's commands: who says so must know it
+    /// of the owner, not of storage.
     pub fn record_spelling(&self, id: TableId, path: &Path) -> Result<TableRecord, Error> {
         let path = crate::spelling::normal(path)?;
         let mut locked = self.lock()?;
-        if let Some(other) = locked.content.tables.values().find(|table| table.is_at(&path)) {
+        if let Some(other) = locked
+            .content
+            .tables
+            .values()
+            .find(|table| table.is_at(&path))
+        {
             return match other.id == id {
                 true => Ok(other.clone()),
                 false => Err(Error::PathTaken {
@@ -462,8 +501,8 @@ impl Register {
         self.load()?.check_free(name, None)
     }
 
-    /// Enters a new table; its name must be free. Its master may have been destroyed since it wrapped the key: that is looked at
-    /// here, where nobody else can.
+    /// Enters a new table; its name must be free. Its master may have been destroyed since it
+    /// wrapped the key: that is looked at here, where nobody else can.
     pub(crate) fn insert(&self, vault: &Vault, record: TableRecord) -> Result<(), Error> {
         let mut locked = self.lock()?;
         vault.check_by_keyring(&KeyContext::Table(record.id), &record.wrapped())?;
@@ -489,8 +528,9 @@ impl Register {
         Ok(self.load()?.links.values().any(|link| link.name == name))
     }
 
-    /// The link of a name for columns of this shape under this form; `fresh` is entered where there is none. Its key was wrapped
-    /// before, since a KMS may be slow, and the register is locked here.
+    /// The link of a name for columns of this shape under this form; `fresh` is entered where there
+    /// is none. Its key was wrapped before, since a KMS may be slow, and the register is locked
+    /// here.
     pub(crate) fn link(
         &self,
         vault: &Vault,
@@ -499,11 +539,15 @@ impl Register {
     ) -> Result<LinkRecord, Error> {
         let mut locked = self.lock()?;
         let links = &mut locked.content.links;
-        let known = links.values().find(|link| link.name == name).map(|link| link.id);
+        let known = links
+            .values()
+            .find(|link| link.name == name)
+            .map(|link| link.id);
         let id = match known {
             Some(id) => id,
             None => {
-                let (id, wrapped) = fresh.ok_or_else(|| Error::RegisterContent(format!("the link {name} is gone")))?;
+                let (id, wrapped) = fresh
+                    .ok_or_else(|| Error::RegisterContent(format!("the link {name} is gone")))?;
                 vault.check_by_keyring(&KeyContext::Link(id), &wrapped)?;
                 let record = LinkRecord {
                     id,
@@ -516,7 +560,9 @@ impl Register {
                 id
             }
         };
-        let record = links.get_mut(&id.to_string()).ok_or(Error::LinkUnknown(id))?;
+        let record = links
+            .get_mut(&id.to_string())
+            .ok_or(Error::LinkUnknown(id))?;
         let held = record
             .shapes
             .entry(encoding.to_owned())
@@ -535,7 +581,11 @@ impl Register {
     }
 
     /// The keys of these links.
-    pub(crate) fn link_keys(&self, vault: &Vault, ids: impl Iterator<Item = LinkId>) -> Result<LinkKeys, Error> {
+    pub(crate) fn link_keys(
+        &self,
+        vault: &Vault,
+        ids: impl Iterator<Item = LinkId>,
+    ) -> Result<LinkKeys, Error> {
         let mut keys = LinkKeys::new();
         let mut ids = ids.peekable();
         if ids.peek().is_none() {
@@ -559,7 +609,8 @@ impl Register {
         Ok(self.load()?.audit)
     }
 
-    /// The audit log ends elsewhere now. For the log's only writer, which holds the log's lock: never the other way round.
+    /// The audit log ends elsewhere now. For the log's only writer, which holds the log's lock:
+    /// never the other way round.
     pub fn set_audit_head(&self, head: AuditHead) -> Result<(), Error> {
         let mut locked = self.lock()?;
         locked.content.audit = Some(head);
@@ -598,8 +649,8 @@ impl Register {
         Ok(())
     }
 
-    /// Before a key goes out into files of another program that this wrapped key's master is needed for. A master outside of the keyring is
-    /// not ours to destroy.
+    /// Before a key goes out into files of another program that this wrapped key's master is needed
+    /// for. A master outside of the keyring is not ours to destroy.
     pub(crate) fn enter_file_master(
         &self,
         vault: &Vault,
@@ -639,7 +690,8 @@ impl Register {
     /// The register, for one who reads, decides and changes while nobody else does.
     pub(crate) fn lock(&self) -> Result<Locked<'_>, Error> {
         let path = self.path.with_extension("lock");
-        let lock = act(Op::Create, &path, || File::create(&path)).map_err(Error::io("create", &path))?;
+        let lock =
+            act(Op::Create, &path, || File::create(&path)).map_err(Error::io("create", &path))?;
         act(Op::Lock, &path, || lock.lock()).map_err(Error::io("lock", &path))?;
         Ok(Locked {
             content: self.load()?,
@@ -674,11 +726,18 @@ pub(crate) struct Locked<'a> {
 impl Locked<'_> {
     pub(crate) fn record(&self, id: TableId) -> Result<&TableRecord, Error> {
         let key = id.to_string();
-        self.content.tables.get(&key).ok_or(Error::UnknownTable(key))
+        self.content
+            .tables
+            .get(&key)
+            .ok_or(Error::UnknownTable(key))
     }
 
     /// Changes a table's record, and gives it as it is then.
-    pub(crate) fn change(&mut self, id: TableId, change: impl FnOnce(&mut TableRecord)) -> Result<TableRecord, Error> {
+    pub(crate) fn change(
+        &mut self,
+        id: TableId,
+        change: impl FnOnce(&mut TableRecord),
+    ) -> Result<TableRecord, Error> {
         let key = id.to_string();
         let record = self
             .content
@@ -697,8 +756,9 @@ impl Locked<'_> {
         }
     }
 
-    /// The version that is pending counts from now on. Where it is an error other than [`Error::PublicationUnknown`], it does not, and never will:
-    /// who is told so may write the same again.
+    /// The version that is pending counts from now on. Where it is an error other than
+    /// [`Error::PublicationUnknown`], it does not, and never will: who is told so may write the
+    /// same again.
     pub(crate) fn commit(&mut self, id: TableId) -> Result<TableRecord, Error> {
         let pending = self.record(id)?.pending;
         let Err(error) = self.change(id, TableRecord::commit) else {
@@ -722,7 +782,8 @@ impl Locked<'_> {
         })
     }
 
-    /// A publication failed, of which the stored record may say that it is pending, whatever is known of it here.
+    /// A publication failed, of which the stored record may say that it is pending, whatever is
+    /// known of it here.
     pub(crate) fn drop_version(&mut self, id: TableId, version: Version) -> Result<(), Error> {
         self.change(id, |record| {
             record.pending = Some(version);
@@ -731,10 +792,14 @@ impl Locked<'_> {
         .map(|_| ())
     }
 
-    /// What is pending is of a publication that failed, or of a process that died: whoever else publishes has the lock. It counts for nothing,
-    /// whatever comes to lie in the folder.
+    /// What is pending is of a publication that failed, or of a process that died: whoever else
+    /// publishes has the lock. It counts for nothing, whatever comes to lie in the folder.
     pub(crate) fn drop_pending(&mut self, id: TableId) -> Result<(), Error> {
-        if self.record(id)?.pending.is_none_or(|pending| pending.hash.is_none()) {
+        if self
+            .record(id)?
+            .pending
+            .is_none_or(|pending| pending.hash.is_none())
+        {
             return Ok(());
         }
         self.change(id, TableRecord::drop_pending).map(|_| ())
@@ -745,15 +810,23 @@ impl Locked<'_> {
         self.content.held_keys()
     }
 
-    /// Whether a master of the keyring, or that version of it, wrapped keys of Parquet files for other programs.
+    /// Whether a master of the keyring, or that version of it, wrapped keys of Parquet files for
+    /// other programs.
     pub(crate) fn is_needed_by_files(&self, master: &str, version: Option<u32>) -> bool {
-        let is = |(name, number): &(String, u32)| name == master && version.is_none_or(|version| version == *number);
+        let is = |(name, number): &(String, u32)| {
+            name == master && version.is_none_or(|version| version == *number)
+        };
         self.content.file_masters.iter().any(is)
     }
 
-    /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored with the next
-    /// [`Locked::store`].
-    pub(crate) fn swap_key(&mut self, context: &KeyContext, old: &WrappedKey, new: &WrappedKey) -> bool {
+    /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored
+    /// with the next [`Locked::store`].
+    pub(crate) fn swap_key(
+        &mut self,
+        context: &KeyContext,
+        old: &WrappedKey,
+        new: &WrappedKey,
+    ) -> bool {
         let position = match context {
             KeyContext::Table(id) => {
                 let record = self.content.tables.get_mut(&id.to_string());
@@ -766,7 +839,8 @@ impl Locked<'_> {
             // Such keys lie in the files that they open.
             KeyContext::Parquet(_) => None,
         };
-        let Some((master, bytes)) = position.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
+        let Some((master, bytes)) =
+            position.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
         else {
             return false;
         };
@@ -776,7 +850,8 @@ impl Locked<'_> {
     }
 
     pub(crate) fn store(&mut self) -> Result<(), Error> {
-        let text = serde_json::to_vec(&self.content).map_err(|error| Error::RegisterContent(error.to_string()))?;
+        let text = serde_json::to_vec(&self.content)
+            .map_err(|error| Error::RegisterContent(error.to_string()))?;
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&FORMAT.to_le_bytes());
         bytes.extend_from_slice(&self.register.key.seal(&text)?);
@@ -798,8 +873,13 @@ mod tests {
         let root = std::fs::canonicalize(folder.path()).unwrap();
         let config_dir = ConfigDir::at(root.join("home"));
         config_dir.create().unwrap();
-        let vault =
-            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let vault = Vault::from(
+            Keyring::create(
+                &config_dir.keyring(),
+                &Passphrase::new("correct horse").unwrap(),
+            )
+            .unwrap(),
+        );
         let policy = crate::policy::replace(&config_dir, vault.keyring(), "").unwrap();
         std::fs::create_dir(root.join("disk")).unwrap();
         std::os::unix::fs::symlink(root.join("disk"), root.join("data")).unwrap();
@@ -807,7 +887,9 @@ mod tests {
             columns: vec![("a".into(), SparkType::Long, true)],
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("disk/t"), new).unwrap();
+        let write =
+            TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("disk/t"), new)
+                .unwrap();
         write.publish(Vec::new()).unwrap();
         let register = Register::of(&config_dir, vault.keyring());
         // As format 1 had it: the path that the folder led to, and nothing of the fields of now.
@@ -822,12 +904,15 @@ mod tests {
             std::fs::write(register.path(), bytes).unwrap();
         };
         let open = |path: &str| {
-            open_table(&config_dir, &vault, &policy, &Target::Path(root.join(path))).map(|table| table.manifest().table)
+            open_table(&config_dir, &vault, &policy, &Target::Path(root.join(path)))
+                .map(|table| table.manifest().table)
         };
         write(1);
         let id = open("disk/t").unwrap();
         // By a link it opened before; now the link must be the owner's word.
-        assert!(matches!(open("data/t"), Err(Error::PathNotRecorded { table, .. }) if table == "t"));
+        assert!(
+            matches!(open("data/t"), Err(Error::PathNotRecorded { table, .. }) if table == "t")
+        );
         register.record_spelling(id, &root.join("data/t")).unwrap();
         assert_eq!((open("data/t").unwrap(), open("disk/t").unwrap()), (id, id));
         for format in [0, FORMAT + 1, u16::MAX] {

@@ -1,8 +1,10 @@
-//! Moving wrapped keys to the newest version of their master, or to another master. Data files name no master, so none is touched.
+//! Moving wrapped keys to the newest version of their master, or to another master. Data files name
+//! no master, so none is touched.
 //!
-//! Keys are wrapped anew without any lock, many at once, since masters may be servers; and put in place under the register's
-//! lock, each only if the key that it replaces is still there. So each is either old or new, whatever happens in between; one
-//! that somebody else changed meanwhile is looked at again; and whoever is interrupted begins again and skips what is done.
+//! Keys are wrapped anew without any lock, many at once, since masters may be servers; and put in
+//! place under the register's lock, each only if the key that it replaces is still there. So each
+//! is either old or new, whatever happens in between; one that somebody else changed meanwhile is
+//! looked at again; and whoever is interrupted begins again and skips what is done.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +31,8 @@ pub struct RewrapOptions {
     pub to: Option<String>,
     /// Keys that are wrapped at once.
     pub threads: usize,
-    /// Also keys that are under the newest version already: where a master does not tell its versions apart.
+    /// Also keys that are under the newest version already: where a master does not tell its
+    /// versions apart.
     pub again: bool,
 }
 
@@ -58,8 +61,8 @@ pub enum Rewrapped {
     Failed(Error),
 }
 
-/// Rewraps keys of the register. `each` is told of every one, as it is done. The error is of the register itself: what was told
-/// before it is done.
+/// Rewraps keys of the register. `each` is told of every one, as it is done. The error is of the
+/// register itself: what was told before it is done.
 pub fn rewrap(
     register: &Register,
     vault: &Vault,
@@ -72,20 +75,23 @@ pub fn rewrap(
         let newest = newest(vault, &todo, options);
         let mut lost = Vec::new();
         wrap_all(vault, &todo, options, &newest, |results| {
-            let results = results.into_iter().filter_map(|(key, wrapped)| match wrapped {
-                Ok(Some(new)) => Some((key, new)),
-                Ok(None) => {
-                    each(
-                        key,
-                        wrapping(vault, &key.context, &key.wrapped).map_or_else(Rewrapped::Failed, Rewrapped::Current),
-                    );
-                    None
-                }
-                Err(error) => {
-                    each(key, Rewrapped::Failed(error.into()));
-                    None
-                }
-            });
+            let results = results
+                .into_iter()
+                .filter_map(|(key, wrapped)| match wrapped {
+                    Ok(Some(new)) => Some((key, new)),
+                    Ok(None) => {
+                        each(
+                            key,
+                            wrapping(vault, &key.context, &key.wrapped)
+                                .map_or_else(Rewrapped::Failed, Rewrapped::Current),
+                        );
+                        None
+                    }
+                    Err(error) => {
+                        each(key, Rewrapped::Failed(error.into()));
+                        None
+                    }
+                });
             let results: Vec<_> = results.collect();
             put(register, vault, results, &mut each, &mut lost)
         })?;
@@ -107,8 +113,8 @@ pub fn rewrap(
 type Newest = BTreeMap<String, String>;
 type Wrapped<'a> = (&'a HeldKey, Result<Option<WrappedKey>, MasterError>);
 
-/// The newest version of each master in question, asked once. One that does not answer is missing: then each key's own failure
-/// says why.
+/// The newest version of each master in question, asked once. One that does not answer is missing:
+/// then each key's own failure says why.
 fn newest(vault: &Vault, keys: &[HeldKey], options: &RewrapOptions) -> Newest {
     let mut newest = Newest::new();
     for key in keys {
@@ -132,14 +138,17 @@ fn wrap_all<'a>(
 ) -> Result<(), Error> {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
-        // Gone with an early return from here, before the threads are waited for: then nothing more is wrapped. Nor does it ever hold
-        // more than a batch that is still to be put in place.
+        // Gone with an early return from here, before the threads are waited for: then nothing more
+        // is wrapped. Nor does it ever hold more than a batch that is still to be put in place.
         let (sender, results) = mpsc::sync_channel::<Wrapped<'a>>(BATCH);
         for _ in 0..options.threads.clamp(1, keys.len().max(1)) {
             let (sender, next) = (sender.clone(), &next);
             scope.spawn(move || {
                 while let Some(key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if sender.send((key, one(vault, key, options, newest))).is_err() {
+                    if sender
+                        .send((key, one(vault, key, options, newest)))
+                        .is_err()
+                    {
                         return;
                     }
                 }
@@ -186,7 +195,8 @@ fn put(
     let mut locked = register.lock()?;
     let mut placed = Vec::new();
     for (key, new) in &keys {
-        // The version that wrapped it just now may have been destroyed since; under the lock nobody destroys one.
+        // The version that wrapped it just now may have been destroyed since; under the lock nobody
+        // destroys one.
         if let Err(error) = vault.check_by_keyring(&key.context, new) {
             each(key, Rewrapped::Failed(error.into()));
         } else if locked.swap_key(&key.context, &key.wrapped, new) {

@@ -1,13 +1,14 @@
 //! Paths as names: how a path that somebody wrote is compared with those that were recorded.
 //!
-//! Nothing here looks at storage. A link there moves bytes; if it also moved names, whoever holds the storage could say which table a path means.
+//! Nothing here looks at storage. A link there moves bytes; if it also moved names, whoever holds
+//! the storage could say which table a path means.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::Error;
 
-/// A path as it is written, absolute and without `.`, `..` and repeated slashes. `..` takes the name before it away, as in a URL and in Spark,
-/// whatever a link of that name would lead to.
+/// A path as it is written, absolute and without `.`, `..` and repeated slashes. `..` takes the
+/// name before it away, as in a URL and in Spark, whatever a link of that name would lead to.
 pub fn normal(path: &Path) -> Result<PathBuf, Error> {
     let absolute = std::path::absolute(path).map_err(Error::io("name", path))?;
     let mut normal = PathBuf::from("/");
@@ -22,7 +23,8 @@ pub fn normal(path: &Path) -> Result<PathBuf, Error> {
     Ok(normal)
 }
 
-/// The path in a text: a path, or a `file:` URL as Spark writes it. Nothing in it is an escape: Spark's paths have none either.
+/// The path in a text: a path, or a `file:` URL as Spark writes it. Nothing in it is an escape:
+/// Spark's paths have none either.
 pub(crate) fn of_text(text: &str) -> &str {
     let rest = text.strip_prefix("file:").unwrap_or(text);
     // `file://host/path` is no path of this machine.
@@ -33,8 +35,8 @@ pub(crate) fn of_text(text: &str) -> &str {
     }
 }
 
-/// What an owner's command records of a folder: how it was written, how the shell calls it where the working folder was reached by a link, and
-/// where it leads now.
+/// What an owner's command records of a folder: how it was written, how the shell calls it where
+/// the working folder was reached by a link, and where it leads now.
 pub(crate) fn of_owner(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut all = vec![normal(path)?];
     if path.is_relative()
@@ -57,7 +59,11 @@ pub(crate) fn of_owner(path: &Path) -> Result<Vec<PathBuf>, Error> {
 fn working_folder() -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt;
     let named = PathBuf::from(std::env::var_os("PWD")?);
-    let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let identity = |path: &Path| {
+        std::fs::metadata(path)
+            .ok()
+            .map(|found| (found.dev(), found.ino()))
+    };
     let same = named.is_absolute() && identity(&named)? == identity(Path::new("."))?;
     same.then_some(named)
 }
@@ -106,7 +112,13 @@ mod tests {
                 "{written}"
             );
         }
-        for (written, want) in [("t", "t"), ("./t", "t"), ("a/../t", "t"), ("file:t", "t"), ("t/.", "t")] {
+        for (written, want) in [
+            ("t", "t"),
+            ("./t", "t"),
+            ("a/../t", "t"),
+            ("file:t", "t"),
+            ("t/.", "t"),
+        ] {
             assert_eq!(
                 normal(Path::new(of_text(written))).unwrap(),
                 here.join(want),
@@ -130,9 +142,15 @@ mod tests {
             of_owner(&root.join("data/./t/")).unwrap(),
             [root.join("data/t"), root.join("disk/data/t")]
         );
-        assert_eq!(of_owner(&root.join("disk/data/t")).unwrap(), [root.join("disk/data/t")]);
+        assert_eq!(
+            of_owner(&root.join("disk/data/t")).unwrap(),
+            [root.join("disk/data/t")]
+        );
         // `..` behind a link is the link's parent, not that of what it leads to.
-        assert_eq!(of_owner(&root.join("data/../disk")).unwrap(), [root.join("disk")]);
+        assert_eq!(
+            of_owner(&root.join("data/../disk")).unwrap(),
+            [root.join("disk")]
+        );
         assert!(of_owner(&root.join("none")).is_err());
     }
 }

@@ -28,7 +28,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Files in the folder that no version names.
     pub extra: Vec<PathBuf>,
-    /// Files that only older versions name, with the newest that does. They are no defect: nobody reads them.
+    /// Files that only older versions name, with the newest that does. They are no defect: nobody
+    /// reads them.
     pub superseded: Vec<(PathBuf, u64)>,
 }
 
@@ -39,11 +40,15 @@ impl Report {
     }
 }
 
-/// Checks a table whose manifest was already verified: the chain of manifests, that every file is there with size, footer
-/// and encryption as pinned, and that there is no other. `deep`: every page decrypts, rows count up, and what a column is stored as
-/// is the same everywhere.
-/// `step` is called after each file with its size.
-pub fn verify(table: &VerifiedManifest, deep: bool, mut step: impl FnMut(u64)) -> Result<Report, Error> {
+/// Checks a table whose manifest was already verified: the chain of manifests, that every file is
+/// there with size, footer and encryption as pinned, and that there is no other. `deep`: every page
+/// decrypts, rows count up, and what a column is stored as is the same everywhere. `step` is called
+/// after each file with its size.
+pub fn verify(
+    table: &VerifiedManifest,
+    deep: bool,
+    mut step: impl FnMut(u64),
+) -> Result<Report, Error> {
     let mut report = Report::default();
     match table.check_chain() {
         Ok(versions) => report.versions = versions,

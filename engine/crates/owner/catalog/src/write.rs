@@ -1,7 +1,7 @@
 //! Writing a table: a new one from its key to its published manifest, or the next version of one.
 //!
-//! Until it is published, nothing of a write counts: its files are named by no manifest, and the version before stays
-//! what readers get. See [`publish`] for the one step that changes that.
+//! Until it is published, nothing of a write counts: its files are named by no manifest, and the
+//! version before stays what readers get. See [`publish`] for the one step that changes that.
 
 use std::{
     collections::HashSet,
@@ -12,14 +12,16 @@ use std::{
 
 use coffer_custody::{ConfigDir, Draft, Policy, TableKey, TablePolicy, Vault, WrappedKey};
 use coffer_format::{
-    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId, WriteOptions, partition,
+    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId,
+    WriteOptions, partition,
 };
 use coffer_schemes::Protections;
 use coffer_sealing::{KekSet, TableId};
 
 use crate::{
-    Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use, VerifiedManifest, Version, clean,
-    disk::Folder, manifest::check_names, publish, spelling, stored,
+    Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use,
+    VerifiedManifest, Version, clean, disk::Folder, manifest::check_names, publish, spelling,
+    stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
@@ -32,13 +34,18 @@ pub struct NewColumns {
 }
 
 impl NewColumns {
-    /// Whether the policy stores columns of a new table of this name under other protections than `tee`, the values of its
-    /// partition columns aside.
+    /// Whether the policy stores columns of a new table of this name under other protections than
+    /// `tee`, the values of its partition columns aside.
     pub fn is_host_readable(&self, policy: &Policy, name: &str) -> bool {
         let names = self.columns.iter().map(|(name, _, _)| name.as_str());
         stored::is_needed(
             &rules(policy, name),
-            names.filter(|name| !self.partitioned_by.iter().any(|partition| partition == name)),
+            names.filter(|name| {
+                !self
+                    .partitioned_by
+                    .iter()
+                    .any(|partition| partition == name)
+            }),
         )
     }
 }
@@ -88,8 +95,9 @@ pub(crate) struct Parent {
 }
 
 impl TableWrite {
-    /// Begins a table: checks its columns against the policy, makes the folder (which must be empty or absent) and its key,
-    /// and enters it as pending. From then on this spelling of the folder's path means the table, and no other does.
+    /// Begins a table: checks its columns against the policy, makes the folder (which must be empty
+    /// or absent) and its key, and enters it as pending. From then on this spelling of the folder's
+    /// path means the table, and no other does.
     pub fn create(
         config_dir: &ConfigDir,
         vault: &Vault,
@@ -104,7 +112,8 @@ impl TableWrite {
         })
     }
 
-    /// The same for a command of the owner's, which says of links that they are meant: where the path leads now means the table too.
+    /// The same for a command of the owner's, which says of links that they are meant: where the
+    /// path leads now means the table too.
     pub fn create_by_owner(
         config_dir: &ConfigDir,
         vault: &Vault,
@@ -156,7 +165,8 @@ impl TableWrite {
                 None => Error::Unfinished(name.to_owned()),
             });
         }
-        // An id that the policy has already is that of a table elsewhere: it cannot be given to a new one.
+        // An id that the policy has already is that of a table elsewhere: it cannot be given to a
+        // new one.
         if let Some(id) = rules.id() {
             return Err(Error::PolicyHasId {
                 name: name.to_owned(),
@@ -175,12 +185,18 @@ impl TableWrite {
         let wrapped = vault.wrap(master, &key)?;
         let lease = Lease::shared(config_dir, key.table(), Use::Writing)?;
         let keks = keks(&key, &columns, &layout.stored)?;
-        let Destination { root, spellings, made } = folder()?;
+        let Destination {
+            root,
+            spellings,
+            made,
+        } = folder()?;
         let id = WriteId::draw()?;
         let path = root.path().to_owned();
-        let record = TableRecord::begin(key.table(), name.to_owned(), path, wrapped).known_as(spellings, id);
+        let record =
+            TableRecord::begin(key.table(), name.to_owned(), path, wrapped).known_as(spellings, id);
         if let Err(error) = register.insert(vault, record.clone()) {
-            // What was made here goes, innermost first; but not from under whoever took it meanwhile.
+            // What was made here goes, innermost first; but not from under whoever took it
+            // meanwhile.
             if !matches!(error, Error::FolderTaken(_)) {
                 let _ = made.iter().try_for_each(fs::remove_dir);
             }
@@ -205,7 +221,8 @@ impl TableWrite {
         })
     }
 
-    /// Begins the version after this one. The policy must still say of every column what it said when the column was made.
+    /// Begins the version after this one. The policy must still say of every column what it said
+    /// when the column was made.
     pub fn next(
         config_dir: &ConfigDir,
         vault: &Vault,
@@ -216,7 +233,12 @@ impl TableWrite {
         let manifest = parent.manifest_arc();
         let rules = rules(policy, parent.name());
         let (columns, partition_columns) = match &change {
-            Change::Replace(new) => by_policy(&rules, new.clone(), &manifest.columns, manifest.last_column_id())?,
+            Change::Replace(new) => by_policy(
+                &rules,
+                new.clone(),
+                &manifest.columns,
+                manifest.last_column_id(),
+            )?,
             _ => {
                 check_unchanged(&rules, &manifest)?;
                 (manifest.columns.clone(), manifest.partition_columns.clone())
@@ -285,7 +307,8 @@ impl TableWrite {
         &self.columns
     }
 
-    /// How the columns lie in the files; empty: each as itself, encrypted. Engines write such tables only.
+    /// How the columns lie in the files; empty: each as itself, encrypted. Engines write such
+    /// tables only.
     pub fn stored(&self) -> &[StoredColumn] {
         &self.stored
     }
@@ -301,7 +324,8 @@ impl TableWrite {
         &self.record.path
     }
 
-    /// Where that folder is, without links: of the folder that is held open and written to, whatever its path leads to by now.
+    /// Where that folder is, without links: of the folder that is held open and written to,
+    /// whatever its path leads to by now.
     pub fn real_folder(&self) -> Result<PathBuf, Error> {
         Ok(self.root.real()?)
     }
@@ -311,7 +335,8 @@ impl TableWrite {
         self.record.spellings().map(Path::to_owned).collect()
     }
 
-    /// Whether a file of this length is in the table's folder: where readers will look for it, and in that very folder.
+    /// Whether a file of this length is in the table's folder: where readers will look for it, and
+    /// in that very folder.
     pub fn has_file(&self, path: &str, size: u64) -> Result<(), Error> {
         match self.root.length(Path::new(path))? {
             Some(length) if length == size => Ok(()),
@@ -359,15 +384,19 @@ impl TableWrite {
         Ok(writer.storing(Arc::new(codec)))
     }
 
-    /// Publishes the version with these new files, in this order. Where that fails the write is given up: it does not count and never will, so that
-    /// the same rows can be written again. [`Error::PublicationUnknown`] alone leaves open whether it counts.
+    /// Publishes the version with these new files, in this order. Where that fails the write is
+    /// given up: it does not count and never will, so that the same rows can be written again.
+    /// [`Error::PublicationUnknown`] alone leaves open whether it counts.
     pub fn publish(self, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
         let published = publish::publish(&self, files);
         self.after(published)
     }
 
     /// A publication that failed is over, and its files go; but not where it may count.
-    pub(crate) fn after(self, published: Result<VerifiedManifest, Error>) -> Result<VerifiedManifest, Error> {
+    pub(crate) fn after(
+        self,
+        published: Result<VerifiedManifest, Error>,
+    ) -> Result<VerifiedManifest, Error> {
         if matches!(&published, Err(error) if !matches!(error, Error::PublicationUnknown { .. })) {
             // What cannot be removed now, `verify --clean` removes.
             let _ = self.abandon();
@@ -383,27 +412,43 @@ impl TableWrite {
         clean::remove_written(&self.root, self.id, &HashSet::new()).map(|_| ())
     }
 
-    /// Removes files of this write that the published version does not name: of attempts that were not chosen.
-    pub fn remove_strays(folder: &Path, id: WriteId, published: &Manifest) -> Result<Vec<PathBuf>, Error> {
-        let keep = published.files.iter().map(|file| file.path.as_str()).collect();
+    /// Removes files of this write that the published version does not name: of attempts that were
+    /// not chosen.
+    pub fn remove_strays(
+        folder: &Path,
+        id: WriteId,
+        published: &Manifest,
+    ) -> Result<Vec<PathBuf>, Error> {
+        let keep = published
+            .files
+            .iter()
+            .map(|file| file.path.as_str())
+            .collect();
         clean::remove_written(&Folder::open(folder)?, id, &keep)
     }
 
     /// Rows of the version that it follows.
     pub(crate) fn parent_rows(&self) -> u64 {
-        self.parent.as_ref().map_or(0, |parent| parent.manifest.rows())
+        self.parent
+            .as_ref()
+            .map_or(0, |parent| parent.manifest.rows())
     }
 
     /// All files of the version, given those that are new.
     pub(crate) fn files(&self, new: Vec<FilePin>) -> Vec<FilePin> {
-        let Some(Parent { manifest, change, .. }) = &self.parent else {
+        let Some(Parent {
+            manifest, change, ..
+        }) = &self.parent
+        else {
             return new;
         };
-        let written: HashSet<&[PartitionValue]> = new.iter().map(|file| file.partition.as_slice()).collect();
+        let written: HashSet<&[PartitionValue]> =
+            new.iter().map(|file| file.partition.as_slice()).collect();
         let stays = |file: &&FilePin| match change {
             Change::Append => true,
             Change::Overwrite | Change::Replace(_) => false,
-            // Of a table without partitions all rows are one partition; without new rows none is overwritten.
+            // Of a table without partitions all rows are one partition; without new rows none is
+            // overwritten.
             Change::OverwritePartitions => !written.contains(file.partition.as_slice()),
             Change::OverwriteWhere(values) => !self.matches(file, values),
         };
@@ -416,10 +461,12 @@ impl TableWrite {
     fn matches(&self, file: &FilePin, values: &[(String, PartitionValue)]) -> bool {
         let columns = self.partition_columns();
         values.iter().all(|(name, value)| {
-            columns
-                .iter()
-                .zip(&file.partition)
-                .any(|(at, held)| self.columns.get(*at).is_some_and(|column| column.name == *name) && held == value)
+            columns.iter().zip(&file.partition).any(|(at, held)| {
+                self.columns
+                    .get(*at)
+                    .is_some_and(|column| column.name == *name)
+                    && held == value
+            })
         })
     }
 }
@@ -446,7 +493,9 @@ impl Layout {
             keys: LinkKeys::new(),
         };
         // Plain partition columns are no reason: their values lie in paths.
-        let open = columns.iter().filter(|column| !partitions.contains(&column.id));
+        let open = columns
+            .iter()
+            .filter(|column| !partitions.contains(&column.id));
         let (stored, last) = if stored::is_needed(rules, open.map(|column| column.name.as_str())) {
             if !partitions.is_empty() {
                 return Err(Error::PartitionedStored);
@@ -470,8 +519,9 @@ pub(crate) fn rules(policy: &Policy, name: &str) -> TablePolicy {
         .unwrap_or_else(|_| policy.unnamed_table(name))
 }
 
-/// Columns with ids and protections, after the policy said yes to each. A column that was there before keeps its id, and
-/// with it its KEK, if type and protection are the same; ids of others are never used again.
+/// Columns with ids and protections, after the policy said yes to each. A column that was there
+/// before keeps its id, and with it its KEK, if type and protection are the same; ids of others are
+/// never used again.
 fn by_policy(
     rules: &TablePolicy,
     new: NewColumns,
@@ -488,11 +538,15 @@ fn by_policy(
         } else {
             Protections::new(rules.column(&name).protections())
         };
-        let same = |column: &&Column| column.name == name && column.kind == kind && column.protection == protection;
+        let same = |column: &&Column| {
+            column.name == name && column.kind == kind && column.protection == protection
+        };
         let id = match before.iter().find(same) {
             Some(column) => column.id,
             None => {
-                last = last.checked_add(1).ok_or(FormatError::Limit("number of columns"))?;
+                last = last
+                    .checked_add(1)
+                    .ok_or(FormatError::Limit("number of columns"))?;
                 last
             }
         };
@@ -555,7 +609,11 @@ fn last_id(columns: &[Column]) -> u32 {
     columns.iter().map(|column| column.id).max().unwrap_or(0)
 }
 
-pub(crate) fn keks(key: &TableKey, columns: &[Column], stored: &[StoredColumn]) -> Result<KekSet, Error> {
+pub(crate) fn keks(
+    key: &TableKey,
+    columns: &[Column],
+    stored: &[StoredColumn],
+) -> Result<KekSet, Error> {
     let mut keks = KekSet::new();
     keks.insert(key.footer_kek()?);
     for column in columns {
@@ -577,8 +635,13 @@ struct Destination {
 
 fn empty_folder(written: &Path, by_owner: bool) -> Result<Destination, Error> {
     let folder = spelling::normal(written)?;
-    let above = folder.ancestors().filter(|above| !above.as_os_str().is_empty());
-    let made = above.take_while(|above| !above.exists()).map(Path::to_owned).collect();
+    let above = folder
+        .ancestors()
+        .filter(|above| !above.as_os_str().is_empty());
+    let made = above
+        .take_while(|above| !above.exists())
+        .map(Path::to_owned)
+        .collect();
     fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     let root = Folder::open(&folder)?;
     if !root.names(Path::new(""))?.is_empty() {
@@ -588,5 +651,9 @@ fn empty_folder(written: &Path, by_owner: bool) -> Result<Destination, Error> {
         true => spelling::of_owner(written)?,
         false => Vec::new(),
     };
-    Ok(Destination { root, spellings, made })
+    Ok(Destination {
+        root,
+        spellings,
+        made,
+    })
 }

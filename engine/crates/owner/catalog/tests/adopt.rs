@@ -1,4 +1,5 @@
-//! Adopting files that other programs wrote: what of a folder is taken, what is refused, and what is never touched.
+//! Adopting files that other programs wrote: what of a folder is taken, what is refused, and what
+//! is never touched.
 
 use std::{
     fs::{self, File},
@@ -8,8 +9,8 @@ use std::{
 
 use arrow::array::*;
 use coffer_catalog::{
-    AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns, Reencryption, TableWrite,
-    Target, VerifiedManifest, clean, open_table, verify,
+    AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns,
+    Reencryption, TableWrite, Target, VerifiedManifest, clean, open_table, verify,
 };
 use coffer_custody::{ConfigDir, FileKeys, Keyring, Passphrase, Policy, Vault};
 use coffer_format::{WriteOptions, parse_ddl};
@@ -34,7 +35,11 @@ impl Owner {
         let root = fs::canonicalize(folder.path()).unwrap();
         let config_dir = ConfigDir::at(root.join("home"));
         config_dir.create().unwrap();
-        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let keyring = Keyring::create(
+            &config_dir.keyring(),
+            &Passphrase::new("correct horse").unwrap(),
+        )
+        .unwrap();
         let vault = Arc::new(Vault::from(keyring));
         Self {
             _folder: folder,
@@ -49,7 +54,8 @@ impl Owner {
         coffer_catalog::policy::replace(&self.config_dir, self.vault.keyring(), text).unwrap()
     }
 
-    /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`, uniformly encrypted.
+    /// A file as the key tools of PyArrow and parquet-java write it: one BIGINT column `a`,
+    /// uniformly encrypted.
     fn foreign(&self, path: &str, values: std::ops::Range<i64>) {
         self.foreign_column(path, Arc::new(Int64Array::from_iter_values(values)), None);
     }
@@ -60,8 +66,10 @@ impl Owner {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let key = vec![9; 16];
         let metadata = json!({
-            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true, "kmsInstanceID": "DEFAULT",
-            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main", "wrappedDEK": self.kms.wrap("main", &key).unwrap(),
+            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true,
+                "kmsInstanceID": "DEFAULT",
+            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main",
+                "wrappedDEK": self.kms.wrap("main", &key).unwrap(),
             "doubleWrapping": false,
         });
         let encryption = FileEncryptionProperties::builder(key)
@@ -73,7 +81,8 @@ impl Owner {
             .set_key_value_metadata(note.map(|note| vec![note]));
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let file = File::create(path).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
     }
@@ -85,7 +94,12 @@ impl Owner {
         )
     }
 
-    fn publish(&self, found: Adoption, name: &str, policy: &Policy) -> Result<VerifiedManifest, Error> {
+    fn publish(
+        &self,
+        found: Adoption,
+        name: &str,
+        policy: &Policy,
+    ) -> Result<VerifiedManifest, Error> {
         found.publish(
             (&self.config_dir, &self.vault, policy),
             &AdoptAs { name, master: None },
@@ -104,7 +118,15 @@ impl Owner {
             ..NewColumns::default()
         };
         let folder = self.root.join(folder);
-        let table = TableWrite::create(&self.config_dir, &self.vault, &self.policy(""), name, &folder, new).unwrap();
+        let table = TableWrite::create(
+            &self.config_dir,
+            &self.vault,
+            &self.policy(""),
+            name,
+            &folder,
+            new,
+        )
+        .unwrap();
         let writer = table.writer(WriteOptions::default()).unwrap();
         let mut file = writer.file().unwrap();
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
@@ -125,7 +147,9 @@ impl Owner {
     }
 
     fn is_sound(&self, name: &str) -> bool {
-        verify::verify(&self.open(name), true, |_| ()).unwrap().is_sound()
+        verify::verify(&self.open(name), true, |_| ())
+            .unwrap()
+            .is_sound()
     }
 
     fn is_registered(&self, name: &str) -> bool {
@@ -153,9 +177,13 @@ fn damage(path: &Path) {
 fn what_spark_noted_of_a_column_is_its_type() {
     let owner = Owner::new();
     let row = json!({ "type": "struct", "fields": [{
-        "name": "a", "type": "string", "nullable": true, "metadata": { "__CHAR_VARCHAR_TYPE_STRING": "char(3)" },
+        "name": "a", "type": "string", "nullable": true,
+            "metadata": { "__CHAR_VARCHAR_TYPE_STRING": "char(3)" },
     }] });
-    let note = KeyValue::new("org.apache.spark.sql.parquet.row.metadata".to_owned(), row.to_string());
+    let note = KeyValue::new(
+        "org.apache.spark.sql.parquet.row.metadata".to_owned(),
+        row.to_string(),
+    );
     let column: ArrayRef = Arc::new(StringArray::from(vec!["ab ", "b"]));
     owner.foreign_column("noted/part-0.parquet", column, Some(note));
     let table = owner.adopt("noted").unwrap();
@@ -187,12 +215,16 @@ fn folders_are_refused_under_any_name() {
     let own = owner.root.join("sales").join(MANIFEST_FOLDER);
     fs::create_dir(&own).unwrap();
     fs::write(own.join("x"), b"").unwrap();
-    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Known))));
+    assert!(matches!(
+        owner.adopt("sales"),
+        Err(Error::Adopt(AdoptError::Known))
+    ));
     fs::remove_file(own.join("x")).unwrap();
     assert_eq!(rows(&owner.adopt("sales").unwrap()), 100);
 }
 
-/// Files lie wherever their writers put them; that a master wrapped keys for some, the register knows.
+/// Files lie wherever their writers put them; that a master wrapped keys for some, the register
+/// knows.
 #[test]
 fn a_master_that_files_need_is_not_destroyed_unasked() {
     let owner = Owner::new();
@@ -214,13 +246,16 @@ fn a_master_that_files_need_is_not_destroyed_unasked() {
         again: false,
     };
     coffer_catalog::rewrap(&register, &owner.vault, keys, &options, |_, _| ()).unwrap();
-    let destroy = |master, version, given_up| register.destroy_master(&owner.vault, master, version, given_up);
+    let destroy = |master, version, given_up| {
+        register.destroy_master(&owner.vault, master, version, given_up)
+    };
     destroy("unused", None, false).unwrap();
     owner.vault.keyring().rotate("main").unwrap();
     for version in [None, Some(1)] {
         let refused = destroy("main", version, false).unwrap_err();
         assert!(
-            matches!(&refused, Error::MasterNeeded { tables, links, files: true, .. } if tables.is_empty() && links.is_empty()),
+            matches!(&refused, Error::MasterNeeded { tables, links, files: true, .. }
+                if tables.is_empty() && links.is_empty()),
             "{refused}"
         );
     }
@@ -244,7 +279,10 @@ fn a_running_kms_heeds_what_becomes_of_masters() {
     owner.table("t", "t");
     let table = owner.open("t");
     let keks = table.all_keks().unwrap();
-    let kek = keks.iter().find(|kek| kek.id().column_id().is_none()).unwrap();
+    let kek = keks
+        .iter()
+        .find(|kek| kek.id().column_id().is_none())
+        .unwrap();
     let wrapped = kek.wrap(&[7; 16]).unwrap();
     let open = || owner.kms.unwrap(&kek.id().to_string(), &wrapped);
     assert_eq!(*open().unwrap(), [7; 16]);
@@ -268,7 +306,9 @@ fn a_running_kms_heeds_what_becomes_of_masters() {
         |_, _| (),
     )
     .unwrap();
-    register.destroy_master(&owner.vault, "main", None, false).unwrap();
+    register
+        .destroy_master(&owner.vault, "main", None, false)
+        .unwrap();
     assert_eq!(*open().unwrap(), [7; 16]);
     assert!(owner.kms.wrap("main", &[7; 16]).is_err());
 }
@@ -278,10 +318,18 @@ fn a_table_that_the_policy_has_elsewhere_is_refused_before_anything_is_done() {
     let owner = Owner::new();
     owner.foreign("sales/a.parquet", 0..100);
     fs::create_dir(owner.root.join("elsewhere")).unwrap();
-    let at = |path: &str| owner.policy(&format!("[tables.sales]\npath = {:?}\n", owner.root.join(path)));
+    let at = |path: &str| {
+        owner.policy(&format!(
+            "[tables.sales]\npath = {:?}\n",
+            owner.root.join(path)
+        ))
+    };
     for path in ["elsewhere", "nowhere"] {
         let refused = owner.publish(owner.look("sales").unwrap(), "sales", &at(path));
-        assert!(matches!(refused, Err(Error::Adopt(AdoptError::Path { .. }))), "{path}");
+        assert!(
+            matches!(refused, Err(Error::Adopt(AdoptError::Path { .. }))),
+            "{path}"
+        );
         assert!(!owner.is_registered("sales"));
     }
     // The same folder, spelled otherwise.
@@ -303,7 +351,14 @@ fn what_spark_left_beside_its_files_goes_with_them() {
     let adopted = owner.adopt("sales").unwrap();
     assert!(owner.is_sound("sales"));
     clean::clean(&owner.config_dir, &adopted).unwrap();
-    let write = Reencryption::begin(&owner.config_dir, &owner.vault, &owner.policy(""), &adopted, "main").unwrap();
+    let write = Reencryption::begin(
+        &owner.config_dir,
+        &owner.vault,
+        &owner.policy(""),
+        &adopted,
+        "main",
+    )
+    .unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     for batch in FileReader::open(&adopted, &adopted.manifest().files[0]).unwrap() {
@@ -335,10 +390,14 @@ fn another_table_inside_keeps_its_files() {
     assert!(owner.publish(found, "sales", &owner.policy("")).is_err());
     assert!(!owner.is_registered("sales"));
     assert!(owner.is_sound("old") && owner.is_sound("day"));
-    assert!(matches!(owner.adopt("sales"), Err(Error::Adopt(AdoptError::Folder(_)))));
+    assert!(matches!(
+        owner.adopt("sales"),
+        Err(Error::Adopt(AdoptError::Folder(_)))
+    ));
 
     // It comes afterwards, and somebody cleans.
-    let elsewhere = |from: &str, to: &str| fs::rename(owner.root.join(from), owner.root.join(to)).unwrap();
+    let elsewhere =
+        |from: &str, to: &str| fs::rename(owner.root.join(from), owner.root.join(to)).unwrap();
     elsewhere("sales/_old", "aside");
     elsewhere("sales/day=1", "day");
     fs::write(&file, whole).unwrap();
@@ -351,12 +410,19 @@ fn another_table_inside_keeps_its_files() {
     for name in leftovers {
         fs::write(owner.root.join("sales").join(name), b"").unwrap();
     }
-    let mut removed = clean::clean(&owner.config_dir, &owner.open("sales")).unwrap().removed;
+    let mut removed = clean::clean(&owner.config_dir, &owner.open("sales"))
+        .unwrap()
+        .removed;
     removed.sort_by_key(|path| std::cmp::Reverse(path.as_os_str().len()));
     assert_eq!(removed, leftovers.map(PathBuf::from));
     assert!(owner.is_sound("old") && owner.is_sound("day"));
     assert_eq!(rows(&owner.open("sales")), 100);
     // They are not passed over either.
-    let extra = verify::verify(&owner.open("sales"), false, |_| ()).unwrap().extra;
-    assert!(extra.iter().any(|path| path.starts_with("_old")) && extra.iter().any(|path| path.starts_with("day=1")));
+    let extra = verify::verify(&owner.open("sales"), false, |_| ())
+        .unwrap()
+        .extra;
+    assert!(
+        extra.iter().any(|path| path.starts_with("_old"))
+            && extra.iter().any(|path| path.starts_with("day=1"))
+    );
 }

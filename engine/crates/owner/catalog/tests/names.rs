@@ -1,5 +1,6 @@
-//! Which table a path means: the one whose recorded spelling it is, whatever a host makes of links and folders. Two tables of one schema, `a` and
-//! `b`; whatever is done, asking for one never gives rows of the other.
+//! Which table a path means: the one whose recorded spelling it is, whatever a host makes of links
+//! and folders. Two tables of one schema, `a` and `b`; whatever is done, asking for one never gives
+//! rows of the other.
 
 mod owner;
 
@@ -13,8 +14,8 @@ use std::{
 
 use arrow::array::*;
 use coffer_catalog::{
-    Change, Error, NewColumns, Register, TableWrite, Target, VerifiedManifest, clean, is_absent, manifest_name,
-    open_table,
+    Change, Error, NewColumns, Register, TableWrite, Target, VerifiedManifest, clean, is_absent,
+    manifest_name, open_table,
 };
 use coffer_format::{FilePin, WriteOptions};
 use owner::{Owner, columns, read};
@@ -64,8 +65,15 @@ impl Names for Owner {
     /// By the owner's command, at a path as written.
     fn make(&self, name: &str, folder: &str, value: i64) -> VerifiedManifest {
         let folder = self.at(folder);
-        let write =
-            TableWrite::create_by_owner(&self.config_dir, &self.vault, &self.policy, name, &folder, new()).unwrap();
+        let write = TableWrite::create_by_owner(
+            &self.config_dir,
+            &self.vault,
+            &self.policy,
+            name,
+            &folder,
+            new(),
+        )
+        .unwrap();
         let pin = file(&write, value);
         write.publish(vec![pin]).unwrap()
     }
@@ -79,7 +87,8 @@ impl Names for Owner {
     }
 }
 
-/// `/data` is the owner's link to `/disk/data`; the tables lie in it. A third table is the other two's neighbour by name.
+/// `/data` is the owner's link to `/disk/data`; the tables lie in it. A third table is the other
+/// two's neighbour by name.
 fn world(policy: &str) -> Owner {
     let mut owner = Owner::new("");
     fs::create_dir_all(owner.at("disk/data")).unwrap();
@@ -88,7 +97,8 @@ fn world(policy: &str) -> Owner {
     owner.make("b", "data/b", B);
     owner.make("spaced", "data/a%20b c", 3);
     let text = policy.replace("ROOT", owner.root.to_str().unwrap());
-    owner.policy = coffer_catalog::policy::replace(&owner.config_dir, owner.vault.keyring(), &text).unwrap();
+    owner.policy =
+        coffer_catalog::policy::replace(&owner.config_dir, owner.vault.keyring(), &text).unwrap();
     owner
 }
 
@@ -175,7 +185,9 @@ const ATTACKS: &[Attack] = &[
         owner.link("disk/hop", "disk/data/b");
         owner.link("disk/data/a", "disk/hop");
     }),
-    ("folders swapped", |owner| swap(owner, "disk/data/a", "disk/data/b")),
+    ("folders swapped", |owner| {
+        swap(owner, "disk/data/a", "disk/data/b")
+    }),
     ("the other table's folder moved there", |owner| {
         away(owner, "disk/data/a");
         fs::rename(owner.at("disk/data/b"), owner.at("disk/data/a")).unwrap();
@@ -291,14 +303,18 @@ fn whatever_the_host_does_to_a_path() {
                 Target::Path(owner.at("disk/data/a")),
                 Target::path(&format!("file:{}", owner.at("data/b/../a").display())),
             ];
-            let opened: Vec<_> = targets.iter().map(|target| owner.by(target).unwrap()).collect();
+            let opened: Vec<_> = targets
+                .iter()
+                .map(|target| owner.by(target).unwrap())
+                .collect();
             attack(&owner);
             let before = all_files(&owner.at("disk"));
             for (target, opened) in targets.iter().zip(&opened) {
                 let context = format!("{what}, {target:?}, {policy:?}");
                 let error = owner.by(target).err();
                 assert!(error.is_some(), "{context}");
-                // What was opened before is read, or an error: files are pinned. It is not written to, nor cleaned.
+                // What was opened before is read, or an error: files are pinned. It is not written
+                // to, nor cleaned.
                 if let Ok(values) = values(opened) {
                     assert_eq!(values, [A], "{context}");
                 }
@@ -319,9 +335,21 @@ fn whatever_the_host_does_to_a_path() {
                 let cleaned = clean::clean(&owner.config_dir, opened);
                 assert!(itself || cleaned.is_err(), "{context}: {cleaned:?}");
                 if let Target::Path(path) = target {
-                    let absent = is_absent(&owner.config_dir, owner.vault.keyring(), &owner.policy, path);
+                    let absent = is_absent(
+                        &owner.config_dir,
+                        owner.vault.keyring(),
+                        &owner.policy,
+                        path,
+                    );
                     assert!(!absent.unwrap_or(false), "{context}");
-                    let made = TableWrite::create(&owner.config_dir, &owner.vault, &owner.policy, "c", path, new());
+                    let made = TableWrite::create(
+                        &owner.config_dir,
+                        &owner.vault,
+                        &owner.policy,
+                        "c",
+                        path,
+                        new(),
+                    );
                     assert!(made.is_err(), "{context}");
                 }
             }
@@ -361,7 +389,10 @@ fn links_that_the_owner_made_are_no_fault() {
         values(&owner.by(&Target::Path(owner.at("disk/data/a"))).unwrap()).unwrap(),
         [A]
     );
-    assert_eq!(values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(), [B]);
+    assert_eq!(
+        values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(),
+        [B]
+    );
     // A link that nobody recorded leads to it, and is not its name: it says so.
     owner.link("shortcut", "disk/newer/a");
     let shortcut = Target::Path(owner.at("shortcut"));
@@ -372,9 +403,15 @@ fn links_that_the_owner_made_are_no_fault() {
         other => panic!("{:?}", other.map(|table| table.name().to_owned())),
     }
     // Until its owner does, and then it is, unless it is another's.
-    let id = owner.by(&Target::Name("a".into())).unwrap().manifest().table;
+    let id = owner
+        .by(&Target::Name("a".into()))
+        .unwrap()
+        .manifest()
+        .table;
     let register = owner.register();
-    register.record_spelling(id, &owner.at("x/../shortcut/")).unwrap();
+    register
+        .record_spelling(id, &owner.at("x/../shortcut/"))
+        .unwrap();
     register.record_spelling(id, &owner.at("shortcut")).unwrap();
     assert_eq!(values(&owner.by(&shortcut).unwrap()).unwrap(), [A]);
     assert!(matches!(
@@ -384,7 +421,10 @@ fn links_that_the_owner_made_are_no_fault() {
     // The host turns it to the other table.
     fs::remove_file(owner.at("shortcut")).unwrap();
     owner.link("shortcut", "disk/newer/b");
-    assert!(matches!(owner.by(&shortcut), Err(Error::ManifestForeign { .. })));
+    assert!(matches!(
+        owner.by(&shortcut),
+        Err(Error::ManifestForeign { .. })
+    ));
 }
 
 #[test]
@@ -414,7 +454,10 @@ fn what_spark_makes_is_known_as_it_was_written_alone() {
         owner.by(&Target::Path(owner.at("disk/data/d"))),
         Err(Error::PathNotRecorded { .. })
     ));
-    assert!(matches!(create("d", "disk/data/d"), Err(Error::FolderTaken(_))));
+    assert!(matches!(
+        create("d", "disk/data/d"),
+        Err(Error::FolderTaken(_))
+    ));
 }
 
 #[test]
@@ -428,12 +471,16 @@ fn a_word_means_what_the_register_says() {
             (target, _) => panic!("{target:?}"),
         }
     }
-    assert!(matches!(owner.by(&Target::typed("none")), Err(Error::UnknownTable(_))));
+    assert!(matches!(
+        owner.by(&Target::typed("none")),
+        Err(Error::UnknownTable(_))
+    ));
 }
 
 #[test]
 fn two_tables_of_the_policy_cannot_have_one_path() {
-    let owner = world("[tables.a]\npath = \"ROOT/data/a\"\n[tables.b]\npath = \"ROOT/data/x/../a\"\n");
+    let owner =
+        world("[tables.a]\npath = \"ROOT/data/a\"\n[tables.b]\npath = \"ROOT/data/x/../a\"\n");
     assert!(matches!(
         owner.by(&Target::Path(owner.at("data/a"))),
         Err(Error::PathTwice { .. })
@@ -449,7 +496,10 @@ fn the_policy_s_path_is_compared_as_written() {
         values(&owner.by(&Target::Path(owner.at("moved/a"))).unwrap()).unwrap(),
         [A]
     );
-    assert_eq!(values(&owner.by(&Target::Name("a".into())).unwrap()).unwrap(), [A]);
+    assert_eq!(
+        values(&owner.by(&Target::Name("a".into())).unwrap()).unwrap(),
+        [A]
+    );
     fs::rename(owner.at("moved/a"), owner.at("disk/data/a")).unwrap();
     owner.link("moved/a", "disk/data/b");
     assert!(owner.by(&Target::Path(owner.at("moved/a"))).is_err());
@@ -471,7 +521,10 @@ fn an_unfinished_table_s_folder_is_no_way_into_another() {
     fs::rename(owner.at("disk/data/b/_coffer"), owner.at("hidden")).unwrap();
     clean::clean_unfinished(&owner.config_dir, &owner.register(), &record).unwrap();
     fs::rename(owner.at("hidden"), owner.at("disk/data/b/_coffer")).unwrap();
-    assert_eq!(values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(), [B]);
+    assert_eq!(
+        values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(),
+        [B]
+    );
     assert!(owner.at("was").join(&pin.path).exists());
 }
 
@@ -480,7 +533,14 @@ fn a_folder_that_is_swapped_while_it_is_written() {
     for links in [false, true] {
         let owner = world("");
         let table = owner.by(&Target::Path(owner.at("data/a"))).unwrap();
-        let write = TableWrite::next(&owner.config_dir, &owner.vault, &owner.policy, &table, Change::Append).unwrap();
+        let write = TableWrite::next(
+            &owner.config_dir,
+            &owner.vault,
+            &owner.policy,
+            &table,
+            Change::Append,
+        )
+        .unwrap();
         let before = all_files(&owner.at("disk/data/b"));
         if links {
             away(&owner, "disk/data/a");
@@ -497,9 +557,15 @@ fn a_folder_that_is_swapped_while_it_is_written() {
         if !links {
             swap(&owner, "disk/data/a", "disk/data/b");
         }
-        let manifests = |path: &Path| path.parent().is_some_and(|parent| parent.ends_with("_coffer"));
+        let manifests = |path: &Path| {
+            path.parent()
+                .is_some_and(|parent| parent.ends_with("_coffer"))
+        };
         let of = |files: Vec<PathBuf>| files.into_iter().filter(|path| manifests(path)).count();
         assert_eq!(of(all_files(&owner.at("disk/data/b"))), of(before));
-        assert_eq!(values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(), [B]);
+        assert_eq!(
+            values(&owner.by(&Target::Name("b".into())).unwrap()).unwrap(),
+            [B]
+        );
     }
 }

@@ -20,7 +20,11 @@ impl Owner {
         let folder = tempfile::tempdir().unwrap();
         let config_dir = ConfigDir::at(folder.path().join("home"));
         config_dir.create().unwrap();
-        let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+        let keyring = Keyring::create(
+            &config_dir.keyring(),
+            &Passphrase::new("correct horse").unwrap(),
+        )
+        .unwrap();
         Self {
             folder,
             config_dir,
@@ -74,20 +78,30 @@ fn what_was_never_signed_is_refused_and_signed_once_after_it_was_shown() {
     fs::write(owner.config_dir.policy(), FIRST).unwrap();
     let error = owner.open().unwrap_err();
     assert_eq!(error.code(), "policy_not_signed");
-    assert!(error.to_string().contains("+ accept = [\"simulated\"]"), "{error}");
+    assert!(
+        error.to_string().contains("+ accept = [\"simulated\"]"),
+        "{error}"
+    );
     let review = policy::review(&owner.config_dir, &owner.keyring).unwrap();
     assert!(!review.is_signed && review.trouble.is_none());
     assert_eq!(review.difference.lines().count(), FIRST.lines().count());
     // What is signed is what was shown.
     fs::write(owner.config_dir.policy(), SECOND).unwrap();
     let refused = policy::sign(&owner.config_dir, &owner.keyring, &review);
-    assert!(matches!(refused, Err(Error::Policy(PolicyError::ChangedMeanwhile(_)))));
+    assert!(matches!(
+        refused,
+        Err(Error::Policy(PolicyError::ChangedMeanwhile(_)))
+    ));
     assert_eq!(owner.code(), "policy_not_signed");
     fs::write(owner.config_dir.policy(), FIRST).unwrap();
     let signed = policy::sign(&owner.config_dir, &owner.keyring, &review).unwrap();
     assert_eq!((signed.text(), signed.head().version), (FIRST, 1));
     assert_eq!(owner.open().unwrap(), signed);
-    assert!(policy::review(&owner.config_dir, &owner.keyring).unwrap().is_signed);
+    assert!(
+        policy::review(&owner.config_dir, &owner.keyring)
+            .unwrap()
+            .is_signed
+    );
 }
 
 #[test]
@@ -119,8 +133,14 @@ fn an_edit_without_the_passphrase_is_refused_and_shown() {
             owner.folder.path(),
             "main",
         );
-        assert!(matches!(record, Err(Error::Policy(PolicyError::Changed { .. }))));
-        assert_eq!(fs::read_to_string(owner.config_dir.policy()).unwrap(), edited);
+        assert!(matches!(
+            record,
+            Err(Error::Policy(PolicyError::Changed { .. }))
+        ));
+        assert_eq!(
+            fs::read_to_string(owner.config_dir.policy()).unwrap(),
+            edited
+        );
     }
     fs::write(owner.config_dir.policy(), FIRST).unwrap();
     owner.open().unwrap();
@@ -135,7 +155,10 @@ fn an_older_pair_that_is_put_back_is_refused() {
     for old in [&first[..], &first[..1], &first[1..]] {
         put_back(old);
         let code = owner.code();
-        assert!(["policy_not_newest", "policy_changed"].contains(&code), "{code}");
+        assert!(
+            ["policy_not_newest", "policy_changed"].contains(&code),
+            "{code}"
+        );
         put_back(&second);
     }
     assert_eq!(owner.open().unwrap().text(), SECOND);
@@ -190,10 +213,14 @@ fn a_keyring_that_is_in_two_directories_signs_for_each() {
     ] {
         fs::copy(from, to).unwrap();
     }
-    let keyring = Keyring::open(&copy.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
+    let keyring =
+        Keyring::open(&copy.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap();
     let error = policy::open(&copy, &keyring).unwrap_err();
     assert!(
-        matches!(error, Error::Policy(PolicyError::NotNewest { newest: 0, .. })),
+        matches!(
+            error,
+            Error::Policy(PolicyError::NotNewest { newest: 0, .. })
+        ),
         "{error}"
     );
     policy::replace(&copy, &keyring, SECOND).unwrap();
@@ -208,7 +235,10 @@ fn what_a_command_records_is_signed_and_comments_stay() {
     let record = || policy::record_table(&owner.config_dir, &owner.keyring, "t", id, &path, "main");
     record().unwrap();
     let signed = owner.open().unwrap();
-    assert_eq!((signed.table("t").unwrap().id(), signed.head().version), (Some(id), 2));
+    assert_eq!(
+        (signed.table("t").unwrap().id(), signed.head().version),
+        (Some(id), 2)
+    );
     assert!(signed.text().starts_with("# mine\n"));
     // Nothing new is no new version.
     record().unwrap();
@@ -250,6 +280,9 @@ fn readers_beside_a_writer_see_the_one_or_the_other() {
 fn what_is_no_policy_is_not_signed() {
     let owner = Owner::signed(FIRST);
     let refused = policy::replace(&owner.config_dir, &owner.keyring, "suprise = 1\n");
-    assert!(matches!(refused, Err(Error::Policy(PolicyError::Syntax { .. }))));
+    assert!(matches!(
+        refused,
+        Err(Error::Policy(PolicyError::Syntax { .. }))
+    ));
     assert_eq!(owner.open().unwrap().text(), FIRST);
 }

@@ -1,5 +1,5 @@
-//! Tables whose columns are stored under other protections than `tee`: written, opened, read; and what a host, or a wrong
-//! policy, could make of them.
+//! Tables whose columns are stored under other protections than `tee`: written, opened, read; and
+//! what a host, or a wrong policy, could make of them.
 
 mod owner;
 
@@ -60,7 +60,9 @@ fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
     let price = numbers().map(|i| i.map(|i| i128::from(i) * 101 - 5000));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter(numbers().map(|i| i.map(|i| i / 3)))),
-        Arc::new(Int32Array::from_iter(numbers().map(|i| i.map(|i| (i % 120) as i32)))),
+        Arc::new(Int32Array::from_iter(
+            numbers().map(|i| i.map(|i| (i % 120) as i32)),
+        )),
         Arc::new(
             Decimal128Array::from_iter(price)
                 .with_precision_and_scale(12, 2)
@@ -69,15 +71,30 @@ fn rows(write: &TableWrite, from: i64, count: i64) -> RecordBatch {
         Arc::new(StringArray::from_iter(
             numbers().map(|i| i.map(|i| format!("näme {}", i % 10))),
         )),
-        Arc::new(Date32Array::from_iter(numbers().map(|i| i.map(|i| i as i32)))),
-        Arc::new(Float64Array::from_iter(numbers().map(|i| i.map(|i| i as f64 / -4.0)))),
+        Arc::new(Date32Array::from_iter(
+            numbers().map(|i| i.map(|i| i as i32)),
+        )),
+        Arc::new(Float64Array::from_iter(
+            numbers().map(|i| i.map(|i| i as f64 / -4.0)),
+        )),
     ];
-    let fields: Vec<_> = write.columns().iter().map(coffer_format::Column::field).collect();
+    let fields: Vec<_> = write
+        .columns()
+        .iter()
+        .map(coffer_format::Column::field)
+        .collect();
     RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
 }
 
-fn stored<'a>(table: &'a VerifiedManifest, column: &str, encoding: StoredEncoding) -> &'a StoredColumn {
-    let id = table.manifest().column(column).map_or(0, |column| column.id);
+fn stored<'a>(
+    table: &'a VerifiedManifest,
+    column: &str,
+    encoding: StoredEncoding,
+) -> &'a StoredColumn {
+    let id = table
+        .manifest()
+        .column(column)
+        .map_or(0, |column| column.id);
     let found = |stored: &&StoredColumn| stored.column == id && stored.encoding == encoding;
     table.manifest().stored.iter().find(found).unwrap()
 }
@@ -86,12 +103,22 @@ fn file(table: &VerifiedManifest, at: usize) -> PathBuf {
     table.file_path(&table.manifest().files[at])
 }
 
-fn footer(table: &VerifiedManifest, at: usize, keks: KekSet, columns: &[&str]) -> Result<OpenedFooter, Error> {
+fn footer(
+    table: &VerifiedManifest,
+    at: usize,
+    keks: KekSet,
+    columns: &[&str],
+) -> Result<OpenedFooter, Error> {
     let pin = table.footer_pin(&table.manifest().files[at]);
     let range = pin.range().unwrap();
     let bytes = fs::read(file(table, at)).unwrap();
     let tail = bytes[range.start as usize..range.end as usize].to_vec();
-    Ok(footer::open(Bytes::from(tail), &pin, &Arc::new(keks), columns)?)
+    Ok(footer::open(
+        Bytes::from(tail),
+        &pin,
+        &Arc::new(keks),
+        columns,
+    )?)
 }
 
 /// Where a stored column's chunk lies in a file.
@@ -150,7 +177,12 @@ fn every_protection_comes_back() {
     ];
     assert_eq!(encodings, wanted);
     assert_eq!(
-        table.manifest().column("price").unwrap().protection.to_string(),
+        table
+            .manifest()
+            .column("price")
+            .unwrap()
+            .protection
+            .to_string(),
         "std+ashe+ore"
     );
     // The domain is the default one, in the column's own units.
@@ -164,7 +196,9 @@ fn names_values_and_keys_are_not_in_the_files() {
     let table = owner.table();
     let bytes = fs::read(file(&table, 0)).unwrap();
     for text in ["secret", "price", "näme", "Spark", "ARROW"] {
-        let found = bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        let found = bytes
+            .windows(text.len())
+            .any(|window| window == text.as_bytes());
         assert!(!found, "{text}");
     }
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
@@ -192,8 +226,10 @@ fn without_keys_what_lies_in_clear_opens_and_nothing_else() {
     let opened = footer(&table, 0, keks, &[&tee]).unwrap();
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options).unwrap();
-    let builder =
-        ParquetRecordBatchReaderBuilder::new_with_metadata(fs::File::open(file(&table, 0)).unwrap(), metadata);
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
+        fs::File::open(file(&table, 0)).unwrap(),
+        metadata,
+    );
     let mask = ProjectionMask::columns(builder.parquet_schema(), [tee.as_str()]);
     let rows: usize = builder
         .with_projection(mask)
@@ -215,7 +251,9 @@ fn statistics_show_order_where_order_shows_and_nothing_else() {
     let opened = footer(&table, 0, KekSet::new(), &[]).unwrap();
     for (at, stored) in table.manifest().stored.iter().enumerate() {
         let chunk = opened.metadata().row_group(0).column(at);
-        let shown = chunk.statistics().is_some_and(|found| found.min_bytes_opt().is_some());
+        let shown = chunk
+            .statistics()
+            .is_some_and(|found| found.min_bytes_opt().is_some());
         assert_eq!(
             shown,
             matches!(
@@ -255,13 +293,19 @@ fn links_make_equal_values_of_two_tables_equal() {
         stored(&u, "id", StoredEncoding::Of(Protection::Det)).group(u.manifest().table)
     );
     assert_eq!(read(&owner.open("u").unwrap()).unwrap().column(0), &ids);
-    let links = Register::of(&owner.config_dir, owner.vault.keyring()).links().unwrap();
+    let links = Register::of(&owner.config_dir, owner.vault.keyring())
+        .links()
+        .unwrap();
     assert_eq!(links.len(), 1);
-    assert_eq!((links[0].name.as_str(), links[0].master.as_str()), ("id", "main"));
+    assert_eq!(
+        (links[0].name.as_str(), links[0].master.as_str()),
+        ("id", "main")
+    );
 
     // The policy decides which link a name means.
     let pinned = format!(
-        "[links.id]\nid = \"{}\"\n[tables.v.columns]\nid = {{ protection = \"det\", link = \"id\" }}",
+        "[links.id]\nid = \"{}\"\n[tables.v.columns]\nid = \
+            {{ protection = \"det\", link = \"id\" }}",
         "0a".repeat(16)
     );
     let pinned = owner.policy_of(&pinned);
@@ -293,7 +337,8 @@ fn links_make_equal_values_of_two_tables_equal() {
 
     // Texts are compared as they are stored, whatever their declared lengths.
     let texts = owner.policy_of(
-        "[tables.x.columns]\nv = { protection = \"det\", link = \"text\" }\ns = { protection = \"det\", link = \"text\" }\n\
+        "[tables.x.columns]\nv = { protection = \"det\", link = \"text\" }\ns = \
+            { protection = \"det\", link = \"text\" }\n\
          c = { protection = \"det\", link = \"text\" }",
     );
     create(&owner, &texts, "x", "v VARCHAR(5), s STRING, c CHAR(3)").unwrap();
@@ -303,13 +348,20 @@ fn links_make_equal_values_of_two_tables_equal() {
 fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
     let owner = Owner::new(POLICY);
     let first = owner.table();
-    let next = |policy: &Policy, change| TableWrite::next(&owner.config_dir, &owner.vault, policy, &first, change);
-    // Other domains and links in the policy change nothing of a table that is there; other protections are refused.
+    let next = |policy: &Policy, change| {
+        TableWrite::next(&owner.config_dir, &owner.vault, policy, &first, change)
+    };
+    // Other domains and links in the policy change nothing of a table that is there; other
+    // protections are refused.
     let narrower = POLICY.replace("domain = [0, 150]", "domain = [0, 9]");
     let narrower = owner.policy_of(&narrower);
     let write = next(&narrower, Change::Append).unwrap();
     assert_eq!(write.stored(), first.manifest().stored);
-    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let mut file = write
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     file.write(&rows(&write, 350, 20)).unwrap();
     let pin = file.finish().unwrap().pin;
     let other = POLICY.replace("open = \"plain\"", "open = \"det\"");
@@ -328,11 +380,21 @@ fn later_versions_keep_what_is_pinned_and_replaced_ones_do_not() {
         columns: parse_ddl("id BIGINT, age INT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::next(&owner.config_dir, &owner.vault, &tee, &second, Change::Replace(new)).unwrap();
+    let write = TableWrite::next(
+        &owner.config_dir,
+        &owner.vault,
+        &tee,
+        &second,
+        Change::Replace(new),
+    )
+    .unwrap();
     assert!(write.stored().is_empty());
     let before = &second.manifest().stored;
     let ids: Vec<u32> = write.columns().iter().map(|column| column.id).collect();
-    assert!(before.iter().all(|stored| !ids.contains(&stored.id)), "{ids:?}");
+    assert!(
+        before.iter().all(|stored| !ids.contains(&stored.id)),
+        "{ids:?}"
+    );
     let third = write.publish(vec![]).unwrap();
     assert!(third.manifest().stored.is_empty());
 }
@@ -382,8 +444,15 @@ fn a_chunk_altered_or_swapped_is_found() {
     // What is encrypted has no digest and needs none.
     let tee = stored(&table, "age", StoredEncoding::Of(Protection::Tee)).name();
     let (start, length) = chunk(&table, 0, 1, &tee);
-    write_at(&path, start + length - 1, &[whole[(start + length - 1) as usize] ^ 1]);
-    assert!(matches!(finding(&table), Error::Format(FormatError::Parquet(_))));
+    write_at(
+        &path,
+        start + length - 1,
+        &[whole[(start + length - 1) as usize] ^ 1],
+    );
+    assert!(matches!(
+        finding(&table),
+        Error::Format(FormatError::Parquet(_))
+    ));
     fs::write(&path, &whole).unwrap();
     assert!(verify::verify(&table, true, |_| ()).unwrap().is_sound());
 }
@@ -392,20 +461,34 @@ fn a_chunk_altered_or_swapped_is_found() {
 fn digests_and_values_that_do_not_agree_are_found() {
     let owner = Owner::new(POLICY);
     let write = owner.create("t", DDL, &[]).unwrap();
-    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let mut file = write
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     file.write(&rows(&write, 0, 50)).unwrap();
     let pin = file.finish().unwrap().pin;
     let stored = write.stored().to_vec();
     let mut altered = pin.clone();
     altered.chunks[0][0] = altered.chunks[0][1];
     let table = write.publish(vec![altered]).unwrap();
-    assert!(matches!(finding(&table), Error::Format(FormatError::ChunkDigest)));
-    assert!(matches!(read(&table), Err(Error::Format(FormatError::ChunkDigest))));
+    assert!(matches!(
+        finding(&table),
+        Error::Format(FormatError::ChunkDigest)
+    ));
+    assert!(matches!(
+        read(&table),
+        Err(Error::Format(FormatError::ChunkDigest))
+    ));
 
     // Pinned, but another value: the last of the sums' column, whose chunk is not packed.
     let owner = Owner::new(POLICY);
     let write = owner.create("t", DDL, &[]).unwrap();
-    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let mut file = write
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     file.write(&rows(&write, 0, 50)).unwrap();
     let mut pin = file.finish().unwrap().pin;
     let path = owner.root.join("t").join(&pin.path);
@@ -414,9 +497,13 @@ fn digests_and_values_that_do_not_agree_are_found() {
         .find(|stored| stored.encoding == StoredEncoding::Of(Protection::Ashe))
         .unwrap();
     let whole = fs::read(&path).unwrap();
-    let metadata = ArrowReaderMetadata::load(&fs::File::open(&path).unwrap(), ArrowReaderOptions::new()).unwrap();
+    let metadata =
+        ArrowReaderMetadata::load(&fs::File::open(&path).unwrap(), ArrowReaderOptions::new())
+            .unwrap();
     let chunks = metadata.metadata().row_group(0).columns();
-    let found = chunks.iter().find(|chunk| chunk.column_path().string() == ashe.name());
+    let found = chunks
+        .iter()
+        .find(|chunk| chunk.column_path().string() == ashe.name());
     let (start, length) = found.unwrap().byte_range();
     let chunk = &mut whole[start as usize..(start + length) as usize].to_vec();
     // Values are 8 bytes, least significant first; this one goes up by one unit.
@@ -444,7 +531,13 @@ fn a_footer_in_clear_is_the_pinned_one_or_none() {
     let range = pin.range().unwrap();
     let bytes = fs::read(file(&table, 0)).unwrap()[range.start as usize..].to_vec();
     let open = |bytes: &[u8], pin: &footer::FooterPin| {
-        footer::open(Bytes::copy_from_slice(bytes), pin, &Arc::new(KekSet::new()), &[]).map(|_| ())
+        footer::open(
+            Bytes::copy_from_slice(bytes),
+            pin,
+            &Arc::new(KekSet::new()),
+            &[],
+        )
+        .map(|_| ())
     };
     assert!(open(&bytes, &pin).is_ok());
     for at in (0..bytes.len()).step_by(11) {
@@ -455,7 +548,13 @@ fn a_footer_in_clear_is_the_pinned_one_or_none() {
     // A table all of whose columns are encrypted never has one.
     let clear = false;
     assert!(matches!(
-        open(&bytes, &footer::FooterPin { clear, ..pin.clone() }),
+        open(
+            &bytes,
+            &footer::FooterPin {
+                clear,
+                ..pin.clone()
+            }
+        ),
         Err(FormatError::FooterMagic)
     ));
     let rows = pin.rows + 1;
@@ -523,25 +622,45 @@ fn what_the_policy_cannot_have_is_refused_before_a_file_is_written() {
 #[test]
 fn values_outside_their_domain_and_rows_too_many_are_refused() {
     let owner = Owner::new(
-        "[tables.t.columns]\na = { protection = \"ope\", domain = [0, 9] }\n[tables.s.columns]\na = { protection = \"ashe\", rows = 2 }",
+        "[tables.t.columns]\na = { protection = \"ope\", domain = [0, 9] }\n[tables.s.columns]\na \
+            = { protection = \"ashe\", rows = 2 }",
     );
     let batch = |write: &TableWrite, values: Vec<i32>| {
         let array: ArrayRef = Arc::new(Int32Array::from(values));
-        let fields: Vec<_> = write.columns().iter().map(coffer_format::Column::field).collect();
+        let fields: Vec<_> = write
+            .columns()
+            .iter()
+            .map(coffer_format::Column::field)
+            .collect();
         RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), vec![array]).unwrap()
     };
     let write = owner.create("t", "a INT", &[]).unwrap();
-    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let mut file = write
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     file.write(&batch(&write, vec![0, 10])).unwrap();
     let refused = file.finish().err().unwrap();
-    assert!(refused.to_string().contains("above the column's domain"), "{refused}");
+    assert!(
+        refused.to_string().contains("above the column's domain"),
+        "{refused}"
+    );
 
     let write = owner.create("s", "a INT", &[]).unwrap();
-    let mut file = write.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let mut file = write
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     file.write(&batch(&write, vec![0, 1, 2])).unwrap();
     let pin = file.finish().unwrap().pin;
     assert!(matches!(
         write.publish(vec![pin]),
-        Err(Error::SumRows { rows: 3, most: 2, .. })
+        Err(Error::SumRows {
+            rows: 3,
+            most: 2,
+            ..
+        })
     ));
 }

@@ -11,8 +11,8 @@ use std::{
 
 use arrow::{array::*, datatypes::Schema};
 use coffer_catalog::{
-    Error, Manifest, NewColumns, TableWrite, Target, VerifiedManifest, clean, convert, manifest_name, open_table,
-    verify,
+    Error, Manifest, NewColumns, TableWrite, Target, VerifiedManifest, clean, convert,
+    manifest_name, open_table, verify,
 };
 use coffer_format::{SparkType, WriteOptions, footer, parse_ddl};
 use coffer_sealing::KekSet;
@@ -64,8 +64,10 @@ fn finding(table: &VerifiedManifest, deep: bool) -> Error {
 #[test]
 fn every_type_comes_back_with_nulls() {
     let owner = Owner::new(POLICY);
-    let ddl = "b BOOLEAN, i8 TINYINT, i16 SMALLINT, i32 INT, i64 BIGINT, f FLOAT, d DOUBLE, d9 DECIMAL(9,2), \
-               d18 DECIMAL(18,0), d38 DECIMAL(38,10), s STRING, bin BINARY, day DATE, ts TIMESTAMP, ntz TIMESTAMP_NTZ, \
+    let ddl = "b BOOLEAN, i8 TINYINT, i16 SMALLINT, i32 INT, i64 BIGINT, f FLOAT, d DOUBLE, d9 \
+        DECIMAL(9,2), \
+               d18 DECIMAL(18,0), d38 DECIMAL(38,10), s STRING, bin BINARY, day DATE, ts \
+               TIMESTAMP, ntz TIMESTAMP_NTZ, \
                `odd.näme` STRING";
     let table = owner.create("types", ddl, &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
@@ -83,16 +85,43 @@ fn every_type_comes_back_with_nulls() {
         Arc::new(Int16Array::from(vec![Some(i16::MIN), None, Some(i16::MAX)])),
         Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(i32::MAX)])),
         Arc::new(Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX)])),
-        Arc::new(Float32Array::from(vec![Some(-0.0), None, Some(f32::INFINITY)])),
-        Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::MIN_POSITIVE)])),
+        Arc::new(Float32Array::from(vec![
+            Some(-0.0),
+            None,
+            Some(f32::INFINITY),
+        ])),
+        Arc::new(Float64Array::from(vec![
+            Some(-0.0),
+            None,
+            Some(f64::MIN_POSITIVE),
+        ])),
         decimal(vec![Some(-999_999_999), None, Some(1)], 9, 2),
         decimal(vec![Some(-999_999_999_999_999_999), None, Some(1)], 18, 0),
         decimal(vec![Some(-max38), None, Some(max38)], 38, 10),
-        Arc::new(StringArray::from(vec![Some(""), None, Some("naïve 🙂 \u{0}")])),
-        Arc::new(BinaryArray::from(vec![Some(&b""[..]), None, Some(&[0, 255][..])])),
-        Arc::new(Date32Array::from(vec![Some(-719_162), None, Some(2_932_896)])),
-        Arc::new(TimestampMicrosecondArray::from(vec![Some(i64::MIN), None, Some(i64::MAX)]).with_timezone("UTC")),
-        Arc::new(TimestampMicrosecondArray::from(vec![Some(-1), None, Some(1)])),
+        Arc::new(StringArray::from(vec![
+            Some(""),
+            None,
+            Some("naïve 🙂 \u{0}"),
+        ])),
+        Arc::new(BinaryArray::from(vec![
+            Some(&b""[..]),
+            None,
+            Some(&[0, 255][..]),
+        ])),
+        Arc::new(Date32Array::from(vec![
+            Some(-719_162),
+            None,
+            Some(2_932_896),
+        ])),
+        Arc::new(
+            TimestampMicrosecondArray::from(vec![Some(i64::MIN), None, Some(i64::MAX)])
+                .with_timezone("UTC"),
+        ),
+        Arc::new(TimestampMicrosecondArray::from(vec![
+            Some(-1),
+            None,
+            Some(1),
+        ])),
         Arc::new(StringArray::from(vec![None::<&str>, None, None])),
     ];
     let batch = RecordBatch::try_new(Arc::clone(writer.schema()), columns).unwrap();
@@ -114,7 +143,9 @@ fn every_type_comes_back_with_nulls() {
 #[test]
 fn files_hold_nothing_in_clear() {
     let owner = Owner::new(POLICY);
-    let table = owner.create("secret", "distinctivename STRING", &[]).unwrap();
+    let table = owner
+        .create("secret", "distinctivename STRING", &[])
+        .unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
     let column: ArrayRef = Arc::new(StringArray::from(vec!["distinctivevalue"]));
     let mut file = writer.file().unwrap();
@@ -192,7 +223,10 @@ fn manifest_missing_foreign_or_newer() {
     let (t, u) = (owner.manifest("t"), owner.manifest("u"));
     let good = fs::read(&t).unwrap();
     fs::copy(&u, &t).unwrap();
-    assert!(matches!(owner.open("t"), Err(Error::ManifestForeign { .. })));
+    assert!(matches!(
+        owner.open("t"),
+        Err(Error::ManifestForeign { .. })
+    ));
     fs::write(&t, &good).unwrap();
     fs::copy(&t, t.with_file_name(manifest_name(2))).unwrap();
     assert!(matches!(
@@ -219,7 +253,8 @@ fn manifest_of_an_older_state_is_refused() {
     table.abandon().unwrap();
     let old = owner.numbers("t", &[&[1]]);
     let manifest = fs::read(owner.manifest("t")).unwrap();
-    // The same table id and version with another content, sealed under the right key, is not the one published.
+    // The same table id and version with another content, sealed under the right key, is not the
+    // one published.
     let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     register.remove(old.manifest().table).unwrap();
     fs::remove_dir_all(&folder).unwrap();
@@ -258,18 +293,25 @@ fn file_missing_cut_swapped_plain_or_extra() {
         "{swapped}"
     );
 
-    // A plaintext file of equal size in a sealed one's place: what a reader with keys would have accepted.
+    // A plaintext file of equal size in a sealed one's place: what a reader with keys would have
+    // accepted.
     let plain = plain_file(a.len());
     fs::write(&first, &plain).unwrap();
     let error = finding(&table, false);
-    assert!(matches!(error, Error::Format(FormatError::FooterMagic)), "{error}");
+    assert!(
+        matches!(error, Error::Format(FormatError::FooterMagic)),
+        "{error}"
+    );
 
     fs::write(&first, &a).unwrap();
     fs::write(table.folder().join("part-0123.parquet"), b"x").unwrap();
     let report = verify::verify(&table, true, |_| ()).unwrap();
     assert_eq!((report.findings.len(), report.extra.len()), (0, 1));
     assert!(
-        clean::clean(&owner.config_dir, &table).unwrap().removed.is_empty(),
+        clean::clean(&owner.config_dir, &table)
+            .unwrap()
+            .removed
+            .is_empty(),
         "only leftovers of ours are removed"
     );
 }
@@ -283,7 +325,9 @@ fn plain_file(length: usize) -> Vec<u8> {
         let properties = parquet::file::properties::WriterProperties::builder()
             .set_key_value_metadata(Some(vec![note]))
             .build();
-        let mut writer = parquet::arrow::ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        let mut writer =
+            parquet::arrow::ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties))
+                .unwrap();
         writer.write(&batch).unwrap();
         writer.into_inner().unwrap()
     };
@@ -300,7 +344,8 @@ fn pages_changed_are_found_by_the_deep_check() {
     let table = owner.numbers("t", &[&[1, 2, 3]]);
     let path = file(&table, 0);
     let good = fs::read(&path).unwrap();
-    let footer_start = good.len() - 8 - usize::try_from(table.manifest().files[0].footer_length).unwrap();
+    let footer_start =
+        good.len() - 8 - usize::try_from(table.manifest().files[0].footer_length).unwrap();
     // The first page header's length, its ciphertext, and a byte in the middle of the data.
     for at in [4, 5, 6, 7, 20, 60] {
         let mut bad = good.clone();
@@ -324,7 +369,10 @@ fn footer_opens_with_the_keys_it_needs_only() {
     let owner = Owner::new(POLICY);
     let table = owner.create("t", "a INT, b INT", &[]).unwrap();
     let writer = table.writer(WriteOptions::default()).unwrap();
-    let columns: Vec<ArrayRef> = vec![Arc::new(Int32Array::from(vec![1])), Arc::new(Int32Array::from(vec![2]))];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from(vec![1])),
+        Arc::new(Int32Array::from(vec![2])),
+    ];
     let mut file = writer.file().unwrap();
     file.write(&RecordBatch::try_new(Arc::clone(writer.schema()), columns).unwrap())
         .unwrap();
@@ -365,11 +413,25 @@ fn footer_opens_with_the_keys_it_needs_only() {
     );
     let rows = 2;
     assert!(matches!(
-        open(all(), &footer::FooterPin { rows, ..pin.clone() }, &["a"]),
+        open(
+            all(),
+            &footer::FooterPin {
+                rows,
+                ..pin.clone()
+            },
+            &["a"]
+        ),
         Err(FormatError::FooterRows { .. })
     ));
     let table = other.manifest().table;
-    let foreign = open(all(), &footer::FooterPin { table, ..pin.clone() }, &["a"]);
+    let foreign = open(
+        all(),
+        &footer::FooterPin {
+            table,
+            ..pin.clone()
+        },
+        &["a"],
+    );
     assert!(matches!(foreign, Err(FormatError::ColumnForeignKey(_))));
 }
 
@@ -383,10 +445,16 @@ fn names_folders_and_columns_that_do_not_fit() {
         Err(Error::DuplicateColumn(_))
     ));
     owner.numbers("u", &[&[1]]);
-    assert!(matches!(owner.create("u", "a INT", &[]), Err(Error::NameTaken(_))));
+    assert!(matches!(
+        owner.create("u", "a INT", &[]),
+        Err(Error::NameTaken(_))
+    ));
     fs::create_dir(owner.root.join("full")).unwrap();
     fs::write(owner.root.join("full/x"), b"").unwrap();
-    assert!(matches!(owner.create("full", "a INT", &[]), Err(Error::FolderTaken(_))));
+    assert!(matches!(
+        owner.create("full", "a INT", &[]),
+        Err(Error::FolderTaken(_))
+    ));
     assert!(matches!(owner.open("nowhere"), Err(Error::UnknownTable(_))));
     assert!(matches!(
         owner.open_path(&owner.root.join("full")),
@@ -412,11 +480,18 @@ fn interrupted_before_the_manifest() {
     let owner = Owner::new(POLICY);
     let table = owner.create("t", "a BIGINT", &[]).unwrap();
     let folder = table.folder().to_owned();
-    let file = table.writer(WriteOptions::default()).unwrap().file().unwrap();
+    let file = table
+        .writer(WriteOptions::default())
+        .unwrap()
+        .file()
+        .unwrap();
     std::mem::forget(file);
     drop(table);
     assert!(matches!(owner.open("t"), Err(Error::Unfinished(_))));
-    assert!(matches!(owner.open_path(&folder), Err(Error::Unfinished(_))));
+    assert!(matches!(
+        owner.open_path(&folder),
+        Err(Error::Unfinished(_))
+    ));
     let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     let record = register.by_name("t").unwrap().unwrap();
     assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
@@ -442,7 +517,15 @@ fn folders_that_were_there_stay() {
             ..NewColumns::default()
         };
         let folder = owner.root.join(folder);
-        TableWrite::create(&owner.config_dir, &owner.vault, &owner.policy, name, &folder, new).map(|_| ())
+        TableWrite::create(
+            &owner.config_dir,
+            &owner.vault,
+            &owner.policy,
+            name,
+            &folder,
+            new,
+        )
+        .map(|_| ())
     };
     assert!(matches!(second("other", "new"), Err(Error::FolderTaken(_))));
     assert!(first.folder().exists());
@@ -454,11 +537,18 @@ fn folders_that_were_there_stay() {
     fs::create_dir(&blocked).unwrap();
     for folder in ["mine", "mine/a/b", "x/y"] {
         assert!(
-            matches!(second("blocked", folder), Err(Error::Format(FormatError::Io { .. }))),
+            matches!(
+                second("blocked", folder),
+                Err(Error::Format(FormatError::Io { .. }))
+            ),
             "{folder}"
         );
     }
-    assert!(owner.root.join("mine").exists() && !owner.root.join("mine/a").exists() && !owner.root.join("x").exists());
+    assert!(
+        owner.root.join("mine").exists()
+            && !owner.root.join("mine/a").exists()
+            && !owner.root.join("x").exists()
+    );
     fs::remove_dir(&blocked).unwrap();
     second("blocked", "mine").unwrap();
 }

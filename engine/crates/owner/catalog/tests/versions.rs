@@ -1,4 +1,5 @@
-//! Tables over several versions: appends, overwrites, partitions, writers in each other's way, rollback, cleaning.
+//! Tables over several versions: appends, overwrites, partitions, writers in each other's way,
+//! rollback, cleaning.
 
 mod owner;
 
@@ -7,7 +8,8 @@ use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::*;
 use coffer_catalog::{
-    Change, Error, FileReader, Lease, TableWrite, Use, VerifiedManifest, clean, is_absent, manifest_name, verify,
+    Change, Error, FileReader, Lease, TableWrite, Use, VerifiedManifest, clean, is_absent,
+    manifest_name, verify,
 };
 use coffer_format::{FilePin, WriteOptions};
 use owner::{Owner, columns, read};
@@ -58,7 +60,10 @@ fn appended_and_overwritten_over_several_versions() {
         table = publish(owner.next(&table, Change::Append).unwrap(), &[value]);
     }
     assert_eq!(values(&owner.open("t").unwrap()), [1, 2, 3, 4, 5]);
-    assert_eq!((table.manifest().version, table.check_chain().unwrap()), (5, 5));
+    assert_eq!(
+        (table.manifest().version, table.check_chain().unwrap()),
+        (5, 5)
+    );
     table = publish(owner.next(&table, Change::Overwrite).unwrap(), &[9]);
     table = publish(owner.next(&table, Change::Append).unwrap(), &[10]);
     let opened = owner.open("t").unwrap();
@@ -96,14 +101,20 @@ fn rolled_back_replaced_and_broken_chains_are_found() {
     ));
     // An older manifest under the newest name.
     fs::write(&newest, &old).unwrap();
-    assert!(matches!(owner.open("t"), Err(Error::VersionReplaced { version: 3 })));
+    assert!(matches!(
+        owner.open("t"),
+        Err(Error::VersionReplaced { version: 3 })
+    ));
     fs::write(&newest, &good).unwrap();
     // A version in the middle that is another than its child names.
     fs::write(owner.manifests("t").join(manifest_name(2)), &old).unwrap();
     let opened = owner.open("t").unwrap();
     assert!(matches!(
         opened.check_chain(),
-        Err(Error::ChainBroken { version: 3, parent: 2 })
+        Err(Error::ChainBroken {
+            version: 3,
+            parent: 2
+        })
     ));
     assert!(!verify::verify(&opened, false, |_| ()).unwrap().is_sound());
 }
@@ -121,7 +132,17 @@ fn of_two_writers_one_publishes() {
     one.publish(vec![a]).unwrap();
     assert!(lost.exists());
     let error = two.publish(vec![b]).err().unwrap();
-    assert!(matches!(error, Error::Conflict { base: 1, newest: 2, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Conflict {
+                base: 1,
+                newest: 2,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(!lost.exists(), "the loser takes its files away");
     assert_eq!(values(&owner.open("t").unwrap()), [1, 2]);
     // Many at once: each version has one winner.
@@ -136,7 +157,10 @@ fn of_two_writers_one_publishes() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!(wins, 1);
     assert_eq!(values(&owner.open("t").unwrap()), [1, 2, 7]);
@@ -180,9 +204,18 @@ fn given_up_and_killed_writes_leave_the_old_version() {
     // Killed: its files stay, unfinished ones too; while it runs they are left alone.
     let write = owner.next(&first, Change::Overwrite).unwrap();
     numbers(&write, &[2]);
-    std::mem::forget(write.writer(WriteOptions::default()).unwrap().file().unwrap());
+    std::mem::forget(
+        write
+            .writer(WriteOptions::default())
+            .unwrap()
+            .file()
+            .unwrap(),
+    );
     let opened = owner.open("t").unwrap();
-    assert_eq!(verify::verify(&opened, false, |_| ()).unwrap().extra.len(), 2);
+    assert_eq!(
+        verify::verify(&opened, false, |_| ()).unwrap().extra.len(),
+        2
+    );
     let cleaned = clean::clean(&owner.config_dir, &opened).unwrap();
     assert!(cleaned.writing && cleaned.removed.is_empty());
     drop(write);
@@ -200,7 +233,11 @@ fn superseded_files_stay_while_somebody_reads() {
     let second = publish(owner.next(&first, Change::Overwrite).unwrap(), &[2]);
     let cleaned = clean::clean(&owner.config_dir, &second).unwrap();
     assert!(cleaned.reading && cleaned.removed.is_empty());
-    assert_eq!(values(&first), [1], "the version that was opened is still read");
+    assert_eq!(
+        values(&first),
+        [1],
+        "the version that was opened is still read"
+    );
     drop(reading);
     let cleaned = clean::clean(&owner.config_dir, &second).unwrap();
     assert_eq!((cleaned.reading, cleaned.removed.len()), (false, 1));
@@ -224,7 +261,9 @@ fn file_of(write: &TableWrite, n: i32, day: Option<i32>, who: Option<&str>) -> F
         Arc::new(StringArray::from(vec![who])),
     ];
     let batch = RecordBatch::try_new(Arc::clone(writer.schema()), columns).unwrap();
-    let mut file = writer.file_of(writer.partition_of(&batch, 0).unwrap()).unwrap();
+    let mut file = writer
+        .file_of(writer.partition_of(&batch, 0).unwrap())
+        .unwrap();
     file.write(&batch).unwrap();
     file.finish().unwrap().pin
 }
@@ -279,22 +318,37 @@ fn partitions_are_protected_overwritten_and_cleaned() {
         .publish(Vec::new())
         .unwrap();
     assert_eq!(sorted(&fourth), [4]);
-    let not = owner.next(&fourth, Change::OverwriteWhere(vec![("n".to_owned(), None)]));
+    let not = owner.next(
+        &fourth,
+        Change::OverwriteWhere(vec![("n".to_owned(), None)]),
+    );
     assert!(matches!(not, Err(Error::NotAPartition(_))));
     assert!(verify::verify(&fourth, true, |_| ()).unwrap().is_sound());
-    assert_eq!(clean::clean(&owner.config_dir, &fourth).unwrap().removed.len(), 4);
+    assert_eq!(
+        clean::clean(&owner.config_dir, &fourth)
+            .unwrap()
+            .removed
+            .len(),
+        4
+    );
 }
 
 #[test]
 fn a_plain_partition_column_shows_in_paths_and_no_other_does() {
-    let owner = Owner::new("[tables.t.columns]\nday = \"plain\"\n[tables.u.columns]\nn = \"plain\"\n");
+    let owner =
+        Owner::new("[tables.t.columns]\nday = \"plain\"\n[tables.u.columns]\nn = \"plain\"\n");
     let write = owner.create("t", PARTITIONED, &["day", "who"]).unwrap();
     let pins = vec![
         file_of(&write, 1, Some(19782), Some("alice")),
         file_of(&write, 2, None, Some("bob")),
     ];
     let table = write.publish(pins).unwrap();
-    let paths: Vec<&str> = table.manifest().files.iter().map(|file| file.path.as_str()).collect();
+    let paths: Vec<&str> = table
+        .manifest()
+        .files
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
     assert!(paths[0].starts_with("day=2024-02-29/part-"), "{paths:?}");
     assert!(
         paths[1].starts_with("day=__HIVE_DEFAULT_PARTITION__/part-"),
@@ -312,7 +366,13 @@ fn a_plain_partition_column_shows_in_paths_and_no_other_does() {
     );
     drop(write);
     assert!(owner.root.join("t/day=1970-01-02").is_dir());
-    assert_eq!(clean::clean(&owner.config_dir, &table).unwrap().removed.len(), 1);
+    assert_eq!(
+        clean::clean(&owner.config_dir, &table)
+            .unwrap()
+            .removed
+            .len(),
+        1
+    );
     assert!(!owner.root.join("t/day=1970-01-02").exists());
     // Beside partitions no other column can be plain.
     let refused = owner.create("u", PARTITIONED, &["day"]).err().unwrap();
@@ -326,10 +386,19 @@ fn columns_replaced_keep_or_change_their_ids() {
     let write = owner.create("t", "a BIGINT, b STRING, c INT", &[]).unwrap();
     let first = write.publish(Vec::new()).unwrap();
     let replace = |parent: &VerifiedManifest, ddl: &str| {
-        let write = owner.next(parent, Change::Replace(columns(ddl, &[]))).unwrap();
+        let write = owner
+            .next(parent, Change::Replace(columns(ddl, &[])))
+            .unwrap();
         write.publish(Vec::new()).unwrap()
     };
-    let ids = |table: &VerifiedManifest| table.manifest().columns.iter().map(|c| c.id).collect::<Vec<_>>();
+    let ids = |table: &VerifiedManifest| {
+        table
+            .manifest()
+            .columns
+            .iter()
+            .map(|c| c.id)
+            .collect::<Vec<_>>()
+    };
     let second = replace(&first, "b STRING, a INT");
     assert_eq!(ids(&second), [2, 4], "another type is another column");
     let third = replace(&second, "c INT, a BIGINT");
@@ -350,7 +419,15 @@ fn what_the_policy_says_is_pinned() {
         .next(&first, Change::Replace(columns(PARTITIONED, &["day"])))
         .unwrap();
     let second = write.publish(Vec::new()).unwrap();
-    assert_eq!(second.manifest().column("day").unwrap().protection.to_string(), "plain");
+    assert_eq!(
+        second
+            .manifest()
+            .column("day")
+            .unwrap()
+            .protection
+            .to_string(),
+        "plain"
+    );
 }
 
 #[test]
@@ -376,7 +453,15 @@ fn partition_columns_that_cannot_be() {
 fn absent_dropped_and_made_again() {
     let owner = Owner::new("");
     let folder = owner.root.join("t");
-    let absent = || is_absent(&owner.config_dir, owner.vault.keyring(), &owner.policy, &folder).unwrap();
+    let absent = || {
+        is_absent(
+            &owner.config_dir,
+            owner.vault.keyring(),
+            &owner.policy,
+            &folder,
+        )
+        .unwrap()
+    };
     assert!(absent());
     let table = owner.number("t", 1);
     assert!(!absent());
@@ -387,7 +472,10 @@ fn absent_dropped_and_made_again() {
         Err(Error::StillThere(_))
     ));
     fs::remove_dir_all(&folder).unwrap();
-    assert!(!absent(), "storage that shows nothing does not make a table go away");
+    assert!(
+        !absent(),
+        "storage that shows nothing does not make a table go away"
+    );
     assert!(owner.open("t").is_err());
     clean::forget_dropped(&register, id).unwrap();
     assert!(absent());

@@ -1,4 +1,5 @@
-//! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this config directory, become a table as they are.
+//! `coffer adopt`: files of PyArrow or Spark, encrypted under masters of this config directory,
+//! become a table as they are.
 
 use std::{sync::Arc, time::Instant};
 
@@ -48,7 +49,8 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
     record(&config_dir, vault.keyring(), &policy, &sealed)?;
     output::made(args.json, "adopted", &name, &sealed, started, Value::Null);
     eprintln!(
-        "From now on these files are the table, and no others. Whether they were all, and the newest, before, is for you to compare."
+        "From now on these files are the table, and no others. Whether they were all, and the \
+            newest, before, is for you to compare."
     );
     Ok(())
 }

@@ -56,7 +56,8 @@ Exit codes:
 
 /// Seals tables, and opens, shows and checks sealed ones, at the client site.
 #[derive(Parser)]
-#[command(name = "coffer", version = coffer_protocol::evidence::VERSION, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "coffer", version = coffer_protocol::evidence::VERSION, after_help = EXIT_CODES,
+    max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -80,7 +81,8 @@ pub(crate) enum Command {
     Init(Init),
     /// Seal Parquet or CSV as a table
     Encrypt(Encrypt),
-    /// Make a table of files that PyArrow or Spark encrypted under masters of this config directory; the files stay as they are
+    /// Make a table of files that PyArrow or Spark encrypted under masters of this config
+    /// directory; the files stay as they are
     Adopt(Adopt),
     /// Open a sealed table, or a single encrypted Parquet file, into plain files
     Decrypt(Decrypt),
@@ -88,9 +90,11 @@ pub(crate) enum Command {
     Inspect(Inspect),
     /// The life of keys: masters, rewrapping, zones, recovery, and keys for other readers
     Keys(Keys),
-    /// Answer the KMS clients for PyArrow and parquet-java, over stdin and stdout; they start it themselves
+    /// Answer the KMS clients for PyArrow and parquet-java, over stdin and stdout; they start it
+    /// themselves
     Kms,
-    /// Check a sealed table: manifest, register and every file; or an engine: what it proves of itself
+    /// Check a sealed table: manifest, register and every file; or an engine: what it proves of
+    /// itself
     Verify(Verify),
     /// What the policy's words come to
     Policy(Policy),
@@ -162,7 +166,8 @@ pub(crate) struct Encrypt {
     /// CSV: the text that stands for NULL
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub(crate) null_value: String,
-    /// CSV: columns and types as Spark DDL, 'a INT, b DECIMAL(12,2)' [default: inferred from all rows]
+    /// CSV: columns and types as Spark DDL, 'a INT, b DECIMAL(12,2)' [default: inferred from all
+    /// rows]
     #[arg(long, value_name = "DDL")]
     pub(crate) schema: Option<String>,
     /// Threads [default: one for each core]
@@ -181,13 +186,14 @@ pub(crate) struct Encrypt {
 
 #[derive(Args)]
 pub(crate) struct Adopt {
-    /// The folder of the files. Every column of every file must be encrypted, by a writer that used Coffer's KMS client
+    /// The folder of the files. Every column of every file must be encrypted, by a writer that used
+    /// Coffer's KMS client
     pub(crate) path: LocalPath,
     /// The table's name in policy and register [default: the name of PATH]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// The master that wraps the table's key [default: the zone's, else the policy's]. The files' own keys open by the masters
-    /// that they name
+    /// The master that wraps the table's key [default: the zone's, else the policy's]. The files'
+    /// own keys open by the masters that they name
     #[arg(long, value_name = "MASTER")]
     pub(crate) master: Option<String>,
     /// Report as JSON
@@ -224,9 +230,10 @@ pub(crate) struct Verify {
     /// A sealed table's folder or name
     #[arg(required_unless_present = "engine")]
     pub(crate) table: Option<LocalPath>,
-    /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its evidence is held against the
-    /// policy, check by check. The engine then serves this owner only
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["table", "deep", "clean", "record_path"])]
+    /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its
+    /// evidence is held against the policy, check by check. The engine then serves this owner only
+    #[arg(long, value_name = "ADDRESS",
+        conflicts_with_all = ["table", "deep", "clean", "record_path"])]
     pub(crate) engine: Option<String>,
     /// A new folder for what was seen: challenge, evidence and checks
     #[arg(long, value_name = "FOLDER", requires = "engine")]
@@ -234,12 +241,13 @@ pub(crate) struct Verify {
     /// Also decrypt every page and count the rows
     #[arg(long)]
     pub(crate) deep: bool,
-    /// Remove files that interrupted writers left and files that only older versions name, unless a running program
-    /// writes the table or has it open
+    /// Remove files that interrupted writers left and files that only older versions name, unless a
+    /// running program writes the table or has it open
     #[arg(long)]
     pub(crate) clean: bool,
-    /// First record that this path means the table too: it leads there by a link of yours. A table is else found by the paths that its
-    /// owner wrote when it was made, and by where these led then
+    /// First record that this path means the table too: it leads there by a link of yours. A table
+    /// is else found by the paths that its owner wrote when it was made, and by where these led
+    /// then
     #[arg(long, value_name = "PATH")]
     pub(crate) record_path: Option<LocalPath>,
     /// Report as JSON
@@ -295,19 +303,21 @@ pub(crate) struct Policy {
 pub(crate) enum PolicyCommand {
     /// Say what each column shows and to whom, and warn of what is known to break
     Check(PolicyCheck),
-    /// Sign the policy, after what is new against what was signed last is shown: nothing uses one that is not signed
+    /// Sign the policy, after what is new against what was signed last is shown: nothing uses one
+    /// that is not signed
     Sign(PolicySign),
     /// Print the policy, if its owner signed it
     Show,
-    /// Propose the policy that shows least and runs a workload, with enclaves and without; nothing is run
+    /// Propose the policy that shows least and runs a workload, with enclaves and without; nothing
+    /// is run
     Advise(PolicyAdvise),
 }
 
 #[derive(Args)]
 #[command(after_help = CHECK_EXIT_CODES)]
 pub(crate) struct PolicyCheck {
-    /// Names of tables [default: all that the policy names]. With the passphrase, types and numbers of values are read from the
-    /// sealed tables
+    /// Names of tables [default: all that the policy names]. With the passphrase, types and numbers
+    /// of values are read from the sealed tables
     #[arg(value_name = "TABLE")]
     pub(crate) tables: Vec<String>,
     /// Warnings that are known and accepted; they are not reported
@@ -336,11 +346,12 @@ pub(crate) struct PolicySign {
 pub(crate) struct PolicyAdvise {
     /// SQL statements in a file, with `;` between them, or a folder of .sql files
     pub(crate) queries: LocalPath,
-    /// Plain Parquet or CSV (a file, a table's folder as NAME=FOLDER, or a folder of tables), CREATE TABLE statements in a .sql file,
-    /// or names of sealed tables. NAME=PATH names a table
+    /// Plain Parquet or CSV (a file, a table's folder as NAME=FOLDER, or a folder of tables),
+    /// CREATE TABLE statements in a .sql file, or names of sealed tables. NAME=PATH names a table
     #[arg(required = true)]
     pub(crate) tables: Vec<String>,
-    /// Without enclaves: how much more a statement may bring to the client where a column then shows less
+    /// Without enclaves: how much more a statement may bring to the client where a column then
+    /// shows less
     #[arg(long, value_name = "SIZE", value_parser = parse_size, alias = "bring-home")]
     pub(crate) bring_to_client: Option<u64>,
     /// Write the policy for enclaves to this file, with a comment for each column
@@ -357,7 +368,8 @@ pub(crate) struct PolicyAdvise {
 #[derive(Args)]
 #[command(after_help = DOCTOR_EXIT_CODES)]
 pub(crate) struct Doctor {
-    /// A configuration as spark-submit reads it [default: spark-defaults.conf in $SPARK_CONF_DIR, else in $SPARK_HOME/conf]
+    /// A configuration as spark-submit reads it [default: spark-defaults.conf in $SPARK_CONF_DIR,
+    /// else in $SPARK_HOME/conf]
     #[arg(long, value_name = "FILE")]
     pub(crate) properties_file: Option<LocalPath>,
     /// A setting, as spark-submit takes it; wins over the file
@@ -370,10 +382,13 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "MODE", value_parser = ["client", "cluster"])]
     pub(crate) deploy_mode: Option<String>,
     /// Ask a running application's web UI instead, as http://driver:4040
-    #[arg(long, value_name = "URL", conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode", "environment"])]
+    #[arg(long, value_name = "URL",
+        conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode", "environment"])]
     pub(crate) url: Option<String>,
-    /// Read what /api/v1/applications/ID/environment of such a UI answered, for a UI that wants a login or TLS; `-` is stdin
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode"])]
+    /// Read what /api/v1/applications/ID/environment of such a UI answered, for a UI that wants a
+    /// login or TLS; `-` is stdin
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["properties_file", "conf", "master", "deploy_mode"])]
     pub(crate) environment: Option<LocalPath>,
     /// Findings that are known and accepted; they are not reported
     #[arg(long, value_name = "IDS", value_delimiter = ',')]

@@ -2,7 +2,9 @@
 
 use std::io::{ErrorKind, Write, stdout};
 
-use coffer_audit::{AuditError, AuditLog, EngineUse, Event, Outcome, Record, TableUse, Who, instant};
+use coffer_audit::{
+    AuditError, AuditLog, EngineUse, Event, Outcome, Record, TableUse, Who, instant,
+};
 use coffer_catalog::VerifiedManifest;
 use coffer_custody::Keyring;
 use serde_json::{Value, json};
@@ -25,7 +27,8 @@ pub(crate) fn run(site: &Site, args: &Audit) -> Result<(), Failure> {
 fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
     let since = match &args.since {
         Some(text) => Some(instant(text).ok_or_else(|| {
-            Failure::usage(format!("{text:?} is no time")).hint("write it as 2026-11-22, or as 2026-11-22T13:45:00Z")
+            Failure::usage(format!("{text:?} is no time"))
+                .hint("write it as 2026-11-22, or as 2026-11-22T13:45:00Z")
         })?),
         None => None,
     };
@@ -35,7 +38,10 @@ fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
                 .table
                 .as_ref()
                 .is_none_or(|name| record.event.tables.iter().any(|table| table.name == *name))
-            && args.user.as_ref().is_none_or(|user| record.who.user == *user)
+            && args
+                .user
+                .as_ref()
+                .is_none_or(|user| record.who.user == *user)
             && (!args.refusals || record.event.outcome == Outcome::Refused)
     };
     let mut out = stdout().lock();
@@ -57,7 +63,12 @@ fn show(log: &AuditLog, args: &AuditShow) -> Result<(), Failure> {
             Ok(()) => {}
             // Whoever reads has seen enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(Failure::new(Exit::Io, format!("cannot print the log: {error}"))),
+            Err(error) => {
+                return Err(Failure::new(
+                    Exit::Io,
+                    format!("cannot print the log: {error}"),
+                ));
+            }
         }
     }
     Ok(())
@@ -70,7 +81,11 @@ pub(crate) fn note(site: &Site, keyring: &Keyring, event: Event) -> Result<(), F
 
 /// A table of which these columns are used; none named: all.
 pub(crate) fn used(table: &VerifiedManifest, columns: &[String]) -> TableUse {
-    let all = table.manifest().columns.iter().map(|column| column.name.clone());
+    let all = table
+        .manifest()
+        .columns
+        .iter()
+        .map(|column| column.name.clone());
     TableUse {
         name: table.name().to_owned(),
         id: table.manifest().table.to_string(),
@@ -98,13 +113,13 @@ fn as_json(record: &Record, query: Option<String>) -> Value {
     shown
 }
 
-/// Text that a user chose, so that it cannot pass for a line of the log's own, nor move the cursor: control characters and those that
-/// change the direction of writing are escaped.
+/// Text that a user chose, so that it cannot pass for a line of the log's own, nor move the cursor:
+/// control characters and those that change the direction of writing are escaped.
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        let steers =
-            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        let steers = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' |
+            '\u{2060}'..='\u{206f}' | '\u{feff}');
         if c.is_control() || steers {
             shown.extend(c.escape_default());
         } else {
@@ -125,7 +140,12 @@ fn in_words(record: &Record, query: Option<&str>) -> String {
         "{:>6}  {}  {} (uid {})  {} {outcome}",
         record.sequence, record.at, record.who.user, record.who.uid, event.action
     );
-    for part in event.tables.iter().map(table).chain(event.engines.iter().map(engine)) {
+    for part in event
+        .tables
+        .iter()
+        .map(table)
+        .chain(event.engines.iter().map(engine))
+    {
         line.push_str("  ");
         line.push_str(&part);
     }
@@ -174,9 +194,10 @@ fn verify(log: &AuditLog, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let (records, broken) = match &found {
             Ok(report) => (Some(report.records), None),
-            Err(AuditError::Broken { record, flaw }) => {
-                (None, Some(json!({ "record": record, "problem": flaw.to_string() })))
-            }
+            Err(AuditError::Broken { record, flaw }) => (
+                None,
+                Some(json!({ "record": record, "problem": flaw.to_string() })),
+            ),
             Err(_) => (None, None),
         };
         output::json(&json!({
@@ -192,11 +213,15 @@ fn verify(log: &AuditLog, as_json: bool) -> Result<(), Failure> {
         println!("the audit log is whole: {} records", report.records);
     }
     if report.unfinished {
-        eprintln!("The last record was written by a program that then stopped: nothing was released for it.");
+        eprintln!(
+            "The last record was written by a program that then stopped: nothing was released for \
+                it."
+        );
     }
     if report.torn > 0 {
         eprintln!(
-            "Behind it lies half a record ({} bytes), which a crash left: nothing was released for it.",
+            "Behind it lies half a record ({} bytes), which a crash left: nothing was released \
+                for it.",
             report.torn
         );
     }
@@ -208,7 +233,10 @@ impl From<AuditError> for Failure {
         let exit = match &error {
             AuditError::Io { .. } => Exit::Io,
             AuditError::Register(_) => Exit::Keys,
-            AuditError::Broken { .. } | AuditError::Sealing(_) | AuditError::TooLong | AuditError::Query => Exit::Check,
+            AuditError::Broken { .. }
+            | AuditError::Sealing(_)
+            | AuditError::TooLong
+            | AuditError::Query => Exit::Check,
         };
         Failure::new(exit, error.to_string()).hint(error.hint())
     }
@@ -222,7 +250,8 @@ mod tests {
 
     #[test]
     fn no_text_of_a_user_passes_for_a_record() {
-        let forged = "x\n     9  2026-11-22T00:00:00Z  (owner) (uid 0)  decrypt granted\u{1b}[2K\u{202e}";
+        let forged =
+            "x\n     9  2026-11-22T00:00:00Z  (owner) (uid 0)  decrypt granted\u{1b}[2K\u{202e}";
         let event = Event {
             reason: Some(forged.to_owned()),
             ..Event::granted("open").table(TableUse {

@@ -1,5 +1,5 @@
-//! `coffer decrypt`: a verified table, or a single encrypted file, into plain files. The result takes its name only when it
-//! is whole.
+//! `coffer decrypt`: a verified table, or a single encrypted file, into plain files. The result
+//! takes its name only when it is whole.
 
 use std::{
     fs::{self, File},
@@ -27,7 +27,10 @@ type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, TableError>> + 'a
 
 pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if *args.dst != *Path::new("-") && args.dst.symlink_metadata().is_ok() {
-        return Err(Failure::usage(format!("{} exists already", args.dst.display())));
+        return Err(Failure::usage(format!(
+            "{} exists already",
+            args.dst.display()
+        )));
     }
     // A single file is opened without a config directory too, and then there is no zone.
     let homeless = args.kek_file.is_some() && !site.config_dir()?.policy().exists();
@@ -37,7 +40,10 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if let Some(kek_file) = &args.kek_file {
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;
         let schema = Arc::clone(reader.schema());
-        eprintln!("Nothing says that this is the right file: without a manifest only its own parts fit together.");
+        eprintln!(
+            "Nothing says that this is the right file: without a manifest only its own parts fit \
+                together."
+        );
         return whole(&args.dst, &schema, &[], Box::new(reader));
     }
     let table = site.open_in_clear(&site::target(&args.src), "decrypt", &[], |_| Ok(()))?;
@@ -47,7 +53,9 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     if is_file(&args.dst) {
         let batches = files.iter().flat_map(|pin| -> Batches<'_> {
             match FileReader::open(&table, pin) {
-                Ok(reader) => Box::new(reader.map(|batch| Ok(char_varchar::read(&batch?, columns)?))),
+                Ok(reader) => {
+                    Box::new(reader.map(|batch| Ok(char_varchar::read(&batch?, columns)?)))
+                }
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }
         });
@@ -58,7 +66,8 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
     let bar = output::progress(table.manifest().bytes(), "opening", true);
     let done = files.iter().enumerate().try_for_each(|(at, pin)| {
         let path = temporary.join(format!("part-{at:05}.parquet"));
-        let batches = FileReader::open(&table, pin)?.map(|batch| Ok(char_varchar::read(&batch?, columns)?));
+        let batches =
+            FileReader::open(&table, pin)?.map(|batch| Ok(char_varchar::read(&batch?, columns)?));
         write_parquet(&path, &schema, columns, Box::new(batches))?;
         bar.inc(pin.size);
         Ok(())
@@ -73,7 +82,12 @@ fn is_file(dst: &Path) -> bool {
 }
 
 /// Everything into one file.
-fn whole(dst: &Path, schema: &SchemaRef, columns: &[Column], batches: Batches<'_>) -> Result<(), Failure> {
+fn whole(
+    dst: &Path,
+    schema: &SchemaRef,
+    columns: &[Column],
+    batches: Batches<'_>,
+) -> Result<(), Failure> {
     if dst == Path::new("-") {
         return write_csv(std::io::stdout().lock(), dst, batches);
     }
@@ -107,7 +121,12 @@ fn finish(done: Result<(), Failure>, temporary: &Path, dst: &Path) -> Result<(),
     fs::rename(temporary, dst).map_err(|error| Failure::io("write", dst, error))
 }
 
-fn write_parquet(path: &Path, schema: &SchemaRef, columns: &[Column], batches: Batches<'_>) -> Result<(), Failure> {
+fn write_parquet(
+    path: &Path,
+    schema: &SchemaRef,
+    columns: &[Column],
+    batches: Batches<'_>,
+) -> Result<(), Failure> {
     let failed = |error: parquet::errors::ParquetError| Failure::io("write", path, error);
     let file = File::create_new(path).map_err(|error| Failure::io("create", path, error))?;
     let properties = WriterProperties::builder()
@@ -115,7 +134,8 @@ fn write_parquet(path: &Path, schema: &SchemaRef, columns: &[Column], batches: B
         .set_key_value_metadata(char_varchar::row_metadata(columns).map(|note| vec![note]))
         .build();
     let mut writer =
-        ArrowWriter::try_new(BufWriter::new(file), Arc::clone(schema), Some(properties)).map_err(failed)?;
+        ArrowWriter::try_new(BufWriter::new(file), Arc::clone(schema), Some(properties))
+            .map_err(failed)?;
     for batch in batches {
         writer.write(&batch?).map_err(failed)?;
     }
@@ -128,14 +148,17 @@ fn write_parquet(path: &Path, schema: &SchemaRef, columns: &[Column], batches: B
 }
 
 fn write_csv(mut to: impl Write, path: &Path, batches: Batches<'_>) -> Result<(), Failure> {
-    let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut to);
+    let mut writer = arrow_csv::WriterBuilder::new()
+        .with_header(true)
+        .build(&mut to);
     for batch in batches {
         writer
             .write(&batch?)
             .map_err(|error| Failure::io("write", path, error))?;
     }
     drop(writer);
-    to.flush().map_err(|error| Failure::io("write", path, error))
+    to.flush()
+        .map_err(|error| Failure::io("write", path, error))
 }
 
 #[derive(Deserialize)]
@@ -144,10 +167,13 @@ struct KekFile {
 }
 
 fn read_keks(path: &Path) -> Result<NamedKeks, Failure> {
-    let text = Zeroizing::new(fs::read_to_string(path).map_err(|error| Failure::io("read", path, error))?);
+    let text =
+        Zeroizing::new(fs::read_to_string(path).map_err(|error| Failure::io("read", path, error))?);
     let malformed = || {
-        Failure::new(Exit::Keys, format!("{} does not hold KEKs", path.display()))
-            .hint("it is JSON: {\"keks\": {\"<id>\": \"<base64>\"}}, as coffer keys export-keks writes it")
+        Failure::new(Exit::Keys, format!("{} does not hold KEKs", path.display())).hint(
+            "it is JSON: {\"keks\": {\"<id>\": \"<base64>\"}}, as coffer keys export-keks \
+                writes it",
+        )
     };
     let file: KekFile = serde_json::from_str(&text).map_err(|_| malformed())?;
     let mut keks = NamedKeks::default();

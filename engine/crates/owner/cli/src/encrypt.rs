@@ -1,5 +1,5 @@
-//! `coffer encrypt`: threads take blocks of units, each block becomes one file, and the manifest lists the files in the
-//! order of the source. Nothing counts until it is published.
+//! `coffer encrypt`: threads take blocks of units, each block becomes one file, and the manifest
+//! lists the files in the order of the source. Nothing counts until it is published.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,7 +9,8 @@ use std::{
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
-    Change, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, VerifiedManifest, open_table, policy,
+    Change, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, VerifiedManifest,
+    open_table, policy,
 };
 use coffer_custody::{ConfigDir, Keyring, Policy, Vault};
 use coffer_format::{ColumnOrder, SparkType, WriteOptions, WrittenFile};
@@ -43,7 +44,11 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         name: name.clone(),
         id: table.table().to_string(),
         version: table.version(),
-        columns: table.columns().iter().map(|column| column.name.clone()).collect(),
+        columns: table
+            .columns()
+            .iter()
+            .map(|column| column.name.clone())
+            .collect(),
         write: true,
         ..TableUse::default()
     });
@@ -71,7 +76,8 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let written = match written {
         Ok(written) => written,
         Err(failure) => {
-            // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+            // The first failure is what counts; what cannot be removed now, `verify --clean`
+            // removes.
             let _ = table.abandon();
             return Err(failure);
         }
@@ -88,7 +94,10 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
             "warning: the rows lie in the order of `{}`, which tells the host that order",
             ordered.join("`, `")
         );
-        eprintln!("hint: --shuffle-rows mixes the rows of each row group; mixing all of them is up to the source");
+        eprintln!(
+            "hint: --shuffle-rows mixes the rows of each row group; mixing all of them is up to \
+                the source"
+        );
     }
     Ok(())
 }
@@ -113,12 +122,16 @@ fn created(
     Ok(write)
 }
 
-/// By a link, a path that was not written means the table too: whoever did not mean that must hear of it.
+/// By a link, a path that was not written means the table too: whoever did not mean that must hear
+/// of it.
 pub(crate) fn note_links(spellings: &[PathBuf]) {
     if let [written, others @ ..] = spellings
         && !others.is_empty()
     {
-        let others: Vec<String> = others.iter().map(|path| path.display().to_string()).collect();
+        let others: Vec<String> = others
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
         let (written, others) = (written.display(), others.join(", "));
         eprintln!("note: {written} leads by a link to {others}; both mean this table from now on");
     }
@@ -140,7 +153,11 @@ fn appended(
             parent.name()
         )));
     }
-    let has: Vec<(&str, SparkType)> = table.columns.iter().map(|c| (c.name.as_str(), c.kind)).collect();
+    let has: Vec<(&str, SparkType)> = table
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.kind))
+        .collect();
     let given: Vec<(&str, SparkType)> = source
         .columns()
         .iter()
@@ -155,10 +172,17 @@ fn appended(
     };
     if values(&has) != values(&given) {
         let ddl = |columns: &[(&str, SparkType)]| {
-            let columns: Vec<String> = columns.iter().map(|(name, kind)| format!("{name} {kind}")).collect();
+            let columns: Vec<String> = columns
+                .iter()
+                .map(|(name, kind)| format!("{name} {kind}"))
+                .collect();
             columns.join(", ")
         };
-        let failure = Failure::usage(format!("`{}` has other columns: {}", parent.name(), ddl(&has)));
+        let failure = Failure::usage(format!(
+            "`{}` has other columns: {}",
+            parent.name(),
+            ddl(&has)
+        ));
         return Err(failure.hint(format!(
             "the source has {}; --schema says the types of CSV",
             ddl(&given)
@@ -176,11 +200,18 @@ fn appended(
             "`{}` would have {rows} rows, and was made for {most}",
             parent.name()
         ));
-        return Err(
-            failure.hint("make the table anew under another name, with more `rows` for its ashe columns in the policy")
-        );
+        return Err(failure.hint(
+            "make the table anew under another name, with more `rows` for its ashe \
+                columns in the policy",
+        ));
     }
-    Ok(TableWrite::next(config_dir, vault, policy, &parent, Change::Append)?)
+    Ok(TableWrite::next(
+        config_dir,
+        vault,
+        policy,
+        &parent,
+        Change::Append,
+    )?)
 }
 
 /// Gives the policy the entry of a new table, and the links' ids.
@@ -215,8 +246,17 @@ pub(crate) fn record(
 }
 
 /// Gives the policy the ids of the links that the table's columns are in.
-fn record_links(config_dir: &ConfigDir, keyring: &Keyring, manifest: &Manifest) -> Result<(), Failure> {
-    let used = |link: &LinkRecord| manifest.stored.iter().any(|stored| stored.link == Some(link.id));
+fn record_links(
+    config_dir: &ConfigDir,
+    keyring: &Keyring,
+    manifest: &Manifest,
+) -> Result<(), Failure> {
+    let used = |link: &LinkRecord| {
+        manifest
+            .stored
+            .iter()
+            .any(|stored| stored.link == Some(link.id))
+    };
     for link in Register::of(config_dir, keyring)
         .links()?
         .iter()
@@ -268,7 +308,9 @@ fn write_file(
 /// Columns in whose order every file lies, the same way.
 fn ordered_columns(table: &TableWrite, written: &[WrittenFile]) -> Vec<String> {
     let order_of = |at: usize| -> Option<ColumnOrder> {
-        let mut orders = written.iter().map(|file| file.order.get(at).copied().flatten());
+        let mut orders = written
+            .iter()
+            .map(|file| file.order.get(at).copied().flatten());
         let first = orders.next().flatten()?;
         orders.all(|order| order == Some(first)).then_some(first)
     };

@@ -18,22 +18,28 @@ use crate::{
 pub(crate) fn engine(args: &Passed) -> Result<(), Failure> {
     let program = beside()?.join("coffer-engine");
     if !program.is_file() {
-        return Err(
-            Failure::new(Exit::Io, format!("there is no coffer-engine at {}", program.display()))
-                .hint("install it into the same folder as coffer"),
-        );
+        return Err(Failure::new(
+            Exit::Io,
+            format!("there is no coffer-engine at {}", program.display()),
+        )
+        .hint("install it into the same folder as coffer"));
     }
-    Err(replace(Command::new(&program).args(&args.arguments), &program))
+    Err(replace(
+        Command::new(&program).args(&args.arguments),
+        &program,
+    ))
 }
 
-/// The key service, in this process's place. The passphrase goes by file or environment, as it came.
+/// The key service, in this process's place. The passphrase goes by file or environment, as it
+/// came.
 pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
     let program = beside()?.join("coffer-client");
     if !program.is_file() {
-        return Err(
-            Failure::new(Exit::Io, format!("there is no coffer-client at {}", program.display()))
-                .hint("install it into the same folder as coffer"),
-        );
+        return Err(Failure::new(
+            Exit::Io,
+            format!("there is no coffer-client at {}", program.display()),
+        )
+        .hint("install it into the same folder as coffer"));
     }
     let mut command = Command::new(&program);
     command
@@ -48,9 +54,15 @@ pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
 }
 
 pub(crate) fn sql(site: &Site, args: &Sql) -> Result<(), Failure> {
-    python(site, "sql", args.query.as_deref(), args.file.as_deref(), |command| {
-        command.args(&args.arguments);
-    })
+    python(
+        site,
+        "sql",
+        args.query.as_deref(),
+        args.file.as_deref(),
+        |command| {
+            command.args(&args.arguments);
+        },
+    )
 }
 
 pub(crate) fn explain(site: &Site, args: &Explain) -> Result<(), Failure> {
@@ -68,10 +80,11 @@ pub(crate) fn explain(site: &Site, args: &Explain) -> Result<(), Failure> {
 
 pub(crate) fn advise(site: &Site, args: &PolicyAdvise) -> Result<(), Failure> {
     // Each may be NAME=PATH.
-    let paths = args
-        .tables
-        .iter()
-        .map(|table| table.split_once('=').map_or(table.as_str(), |named| named.1));
+    let paths = args.tables.iter().map(|table| {
+        table
+            .split_once('=')
+            .map_or(table.as_str(), |named| named.1)
+    });
     paths.map(local).collect::<Result<Vec<_>, _>>()?;
     python(site, "advise", None, None, |command| {
         if let Some(bytes) = args.bring_to_client {
@@ -82,7 +95,10 @@ pub(crate) fn advise(site: &Site, args: &PolicyAdvise) -> Result<(), Failure> {
         }
         command.args(args.without_enclaves.then_some("--without-enclaves"));
         command.args(args.json.then_some("--json"));
-        command.arg("--").arg(args.queries.as_os_str()).args(&args.tables);
+        command
+            .arg("--")
+            .arg(args.queries.as_os_str())
+            .args(&args.tables);
     })
 }
 
@@ -94,7 +110,8 @@ fn python(
     file: Option<&Path>,
     more: impl FnOnce(&mut Command),
 ) -> Result<(), Failure> {
-    let python = env::var_os("COFFER_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
+    let python =
+        env::var_os("COFFER_PYTHON").map_or_else(|| PathBuf::from("python3"), PathBuf::from);
     let mut command = Command::new(&python);
     command
         .args(["-m", "coffer", name])
@@ -117,7 +134,8 @@ fn python(
 }
 
 fn beside() -> Result<PathBuf, Failure> {
-    let own = env::current_exe().map_err(|error| Failure::io("find", Path::new("coffer itself"), error))?;
+    let own = env::current_exe()
+        .map_err(|error| Failure::io("find", Path::new("coffer itself"), error))?;
     Ok(own.parent().map(Path::to_path_buf).unwrap_or_default())
 }
 

@@ -3,7 +3,9 @@
 use std::{fmt::Display, path::Path, process::ExitCode};
 
 use coffer_catalog::{AdoptError, Error as TableError};
-use coffer_custody::{ConfigDirError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError};
+use coffer_custody::{
+    ConfigDirError, KeyringError, LocationError, MasterError, PassphraseError, PolicyError,
+};
 use coffer_format::Error as FormatError;
 
 /// The exit codes, as documented in `docs/reference/cli.md`.
@@ -45,8 +47,11 @@ impl Failure {
     }
 
     pub(crate) fn io(doing: &str, path: &Path, error: impl Display) -> Self {
-        Self::new(Exit::Io, format!("cannot {doing} {}: {error}", path.display()))
-            .hint("check that the path is there, its permissions and the free space")
+        Self::new(
+            Exit::Io,
+            format!("cannot {doing} {}: {error}", path.display()),
+        )
+        .hint("check that the path is there, its permissions and the free space")
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
@@ -124,7 +129,9 @@ fn exit(error: &TableError) -> Exit {
         | TableError::PolicyHasLink { .. }
         | TableError::PolicyLink { .. }
         | TableError::LinkShape { .. } => Exit::Policy,
-        TableError::Format(FormatError::Io { .. }) | TableError::PublicationUnknown { .. } => Exit::Io,
+        TableError::Format(FormatError::Io { .. }) | TableError::PublicationUnknown { .. } => {
+            Exit::Io
+        }
         TableError::NameTaken(_)
         | TableError::PathTaken { .. }
         | TableError::PathOrName { .. }
@@ -138,7 +145,9 @@ fn exit(error: &TableError) -> Exit {
 fn exit_of_adoption(error: &AdoptError) -> Exit {
     match error {
         AdoptError::Key { .. } => Exit::Keys,
-        AdoptError::Protection { .. } | AdoptError::Master { .. } | AdoptError::Path { .. } => Exit::Policy,
+        AdoptError::Protection { .. } | AdoptError::Master { .. } | AdoptError::Path { .. } => {
+            Exit::Policy
+        }
         AdoptError::Known => Exit::Usage,
         _ => Exit::Check,
     }
@@ -220,6 +229,9 @@ mod tests {
         };
         assert_eq!(failed(io.into()), Exit::Io);
         assert_eq!(failed(FormatError::ParquetPanic.into()), Exit::Check);
-        assert_eq!(failed(FormatError::KekMissing("k".to_owned()).into()), Exit::Keys);
+        assert_eq!(
+            failed(FormatError::KekMissing("k".to_owned()).into()),
+            Exit::Keys
+        );
     }
 }

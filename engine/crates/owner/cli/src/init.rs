@@ -28,7 +28,9 @@ pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
     };
     if config_dir.policy().exists() {
         if keyring.is_some() {
-            eprintln!("There is a policy already; nothing uses it before you sign it: coffer policy sign");
+            eprintln!(
+                "There is a policy already; nothing uses it before you sign it: coffer policy sign"
+            );
         }
     } else {
         let keyring = match keyring {
@@ -38,6 +40,9 @@ pub(crate) fn run(site: &Site, args: &Init) -> Result<(), Failure> {
         policy::create(&config_dir, &keyring)?;
         println!("policy: {}", config_dir.policy().display());
     }
-    eprintln!("Keep a copy of the keyring and of its passphrase: without both, no sealed table can be read again.");
+    eprintln!(
+        "Keep a copy of the keyring and of its passphrase: without both, no sealed table can be \
+            read again."
+    );
     Ok(())
 }

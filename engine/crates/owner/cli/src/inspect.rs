@@ -29,8 +29,10 @@ pub(crate) fn run(site: &Site, args: &Inspect) -> Result<(), Failure> {
     };
     let Some(folder) = folder else {
         return Err(
-            Failure::usage("without a passphrase a table is found by its folder only")
-                .hint("name the folder, or give the passphrase (--passphrase-file, COFFER_PASSPHRASE, --unlock)"),
+            Failure::usage("without a passphrase a table is found by its folder only").hint(
+                "name the folder, or give the passphrase (--passphrase-file, \
+                    COFFER_PASSPHRASE, --unlock)",
+            ),
         );
     };
     show_closed(&folder, args.json)
@@ -59,7 +61,8 @@ fn show_closed(folder: &Path, as_json: bool) -> Result<(), Failure> {
             "master": envelope.master,
             "verified": false,
             "bytes": total,
-            "files": files.iter().map(|(name, size)| json!({ "path": name, "size": size })).collect::<Vec<_>>(),
+            "files": files.iter().map(|(name, size)|
+                json!({ "path": name, "size": size })).collect::<Vec<_>>(),
         }));
         return Ok(());
     }
@@ -69,9 +72,15 @@ fn show_closed(folder: &Path, as_json: bool) -> Result<(), Failure> {
     println!("files    {} ({})", files.len(), output::size(total));
     println!();
     let mut rows = vec![vec!["file".to_owned(), "size".to_owned()]];
-    rows.extend(files.into_iter().map(|(name, size)| vec![name, output::size(size)]));
+    rows.extend(
+        files
+            .into_iter()
+            .map(|(name, size)| vec![name, output::size(size)]),
+    );
     print!("{}", output::table(&rows));
-    eprintln!("Nothing of this was verified: no key was used. Schema and rows show with the passphrase.");
+    eprintln!(
+        "Nothing of this was verified: no key was used. Schema and rows show with the passphrase."
+    );
     Ok(())
 }
 
@@ -85,7 +94,10 @@ fn names(folder: &Path) -> std::io::Result<Vec<(String, u64)>> {
         let entry = entry?;
         let metadata = entry.metadata()?;
         if metadata.is_file() {
-            names.push((entry.file_name().to_string_lossy().into_owned(), metadata.len()));
+            names.push((
+                entry.file_name().to_string_lossy().into_owned(),
+                metadata.len(),
+            ));
         }
     }
     names.sort();
@@ -106,17 +118,21 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
         for (column, bytes) in manifest.columns.iter().zip(&bytes) {
             columns.push(json!({
                 "name": column.name, "type": column.kind.to_string(), "nullable": column.nullable,
-                "protection": column.protection.to_string(), "kek_id": kek_id(&column.name)?, "bytes": bytes,
+                "protection": column.protection.to_string(), "kek_id": kek_id(&column.name)?,
+                    "bytes": bytes,
             }));
         }
         let stored = stored().map(|(stored, bytes)| {
             json!({
-                "name": stored.name(), "column": column_name(manifest, stored), "form": stored.encoding.name(),
-                "type": stored.kind.to_string(), "link": stored.link.map(|link| link.to_string()), "bytes": bytes,
+                "name": stored.name(), "column": column_name(manifest, stored),
+                    "form": stored.encoding.name(),
+                "type": stored.kind.to_string(), "link": stored.link.map(|link| link.to_string()),
+                    "bytes": bytes,
             })
         });
         let files = manifest.files.iter().map(|file| {
-            json!({ "path": file.path, "size": file.size, "rows": file.rows, "row_groups": file.row_groups.len() })
+            json!({ "path": file.path, "size": file.size, "rows": file.rows,
+                "row_groups": file.row_groups.len() })
         });
         output::json(&json!({
             "table": manifest.table.to_string(),
@@ -138,7 +154,11 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
     println!("version  {}", manifest.version);
     println!("master   {}", table.master());
     println!("rows     {}", manifest.rows());
-    println!("files    {} ({})", manifest.files.len(), output::size(manifest.bytes()));
+    println!(
+        "files    {} ({})",
+        manifest.files.len(),
+        output::size(manifest.bytes())
+    );
     println!();
     let mut rows = vec![
         ["column", "type", "nullable", "protection", "stored", "KEK"]
@@ -179,6 +199,9 @@ fn show(table: &VerifiedManifest, as_json: bool) -> Result<(), Failure> {
 }
 
 fn column_name<'a>(manifest: &'a Manifest, stored: &StoredColumn) -> Option<&'a str> {
-    let column = manifest.columns.iter().find(|column| column.id == stored.column)?;
+    let column = manifest
+        .columns
+        .iter()
+        .find(|column| column.id == stored.column)?;
     Some(&column.name)
 }

@@ -1,5 +1,6 @@
-//! `coffer kms`: a line of JSON in, a line of JSON out, until the end of stdin. The KMS clients for PyArrow and parquet-java start it and
-//! talk to it; so no key but those of files is ever in such a program.
+//! `coffer kms`: a line of JSON in, a line of JSON out, until the end of stdin. The KMS clients for
+//! PyArrow and parquet-java start it and talk to it; so no key but those of files is ever in such a
+//! program.
 //!
 //! ```text
 //! {"wrap": "<base64 of the key>", "master": "main"}      → {"wrapped": "…"}
@@ -29,7 +30,8 @@ use zeroize::Zeroizing;
 
 use crate::{audit, failure::Failure, site::Site};
 
-/// How long the policy's files must have rested before what was read of them is believed without a look into them.
+/// How long the policy's files must have rested before what was read of them is believed without a
+/// look into them.
 const REST: Duration = Duration::from_secs(2);
 /// Bytes of a line at most.
 const MAX_LINE: usize = 64 << 10;
@@ -38,7 +40,8 @@ const MAX_LINE: usize = 64 << 10;
 #[serde(deny_unknown_fields)]
 struct Request<'a> {
     master: String,
-    /// A key in the clear: it stays in the line, so that no copy of it has to be zeroed. (Base64 has nothing to be escaped.)
+    /// A key in the clear: it stays in the line, so that no copy of it has to be zeroed. (Base64
+    /// has nothing to be escaped.)
     #[serde(borrow)]
     wrap: Option<&'a str>,
     unwrap: Option<String>,
@@ -64,7 +67,8 @@ pub(crate) fn run(site: &Site) -> Result<(), Failure> {
             }
             Err(refusal) => Err(refusal),
         };
-        let text = answer.unwrap_or_else(|(error, hint)| text(&json!({ "error": error, "hint": hint })));
+        let text =
+            answer.unwrap_or_else(|(error, hint)| text(&json!({ "error": error, "hint": hint })));
         // Whole lines pass by the library's buffer.
         output
             .write_all(&text)
@@ -84,7 +88,8 @@ struct Followed {
 
 impl Followed {
     fn follow(&mut self, vault: &Vault) -> Result<(), Refusal> {
-        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()]
+            .map(|path| Stamp::of(&path).ok());
         let stamps = match stamps {
             [Some(policy), Some(signature)] => Some([policy, signature]),
             _ => None,
@@ -115,7 +120,10 @@ struct Lines {
 
 impl Lines {
     fn of_stdin() -> Result<Self, Failure> {
-        let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(failed)?;
+        let input = std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(failed)?;
         Ok(Self {
             input: input.into(),
             buffer: Zeroizing::new(vec![0; MAX_LINE]),
@@ -127,9 +135,14 @@ impl Lines {
     fn next(&mut self) -> Result<Option<Zeroizing<Vec<u8>>>, Failure> {
         let cut = || Failure::usage("a line on stdin is too long, or is cut");
         loop {
-            let (held, room) = self.buffer.split_at_mut_checked(self.read).ok_or_else(cut)?;
+            let (held, room) = self
+                .buffer
+                .split_at_mut_checked(self.read)
+                .ok_or_else(cut)?;
             let end = held.iter().position(|byte| *byte == b'\n');
-            if let Some((line, rest)) = end.and_then(|end| held.split_at_checked(end.saturating_add(1))) {
+            if let Some((line, rest)) =
+                end.and_then(|end| held.split_at_checked(end.saturating_add(1)))
+            {
                 let (line, rest) = (Zeroizing::new(line.to_vec()), rest.len());
                 self.buffer.copy_within(line.len()..self.read, 0);
                 self.read = rest;
@@ -156,7 +169,10 @@ fn failed(error: std::io::Error) -> Failure {
 type Refusal = (String, Option<String>);
 
 fn malformed() -> Refusal {
-    ("this is no request of a KMS client of Coffer".to_owned(), None)
+    (
+        "this is no request of a KMS client of Coffer".to_owned(),
+        None,
+    )
 }
 
 /// What a client wants done with a master.
@@ -168,14 +184,21 @@ enum Asked {
 fn parse(line: &[u8]) -> Result<(String, Asked), Refusal> {
     let request: Request<'_> = serde_json::from_slice(line).map_err(|_| malformed())?;
     let asked = match (request.wrap, request.unwrap) {
-        (Some(key), None) => Asked::Wrap(Zeroizing::new(BASE64.decode(key).map_err(|_| malformed())?)),
+        (Some(key), None) => {
+            Asked::Wrap(Zeroizing::new(BASE64.decode(key).map_err(|_| malformed())?))
+        }
         (None, Some(wrapped)) => Asked::Unwrap(wrapped),
         _ => return Err(malformed()),
     };
     Ok((request.master, asked))
 }
 
-fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Zeroizing<Vec<u8>>, Refusal> {
+fn answer(
+    kms: &Kms,
+    log: &mut Log<'_>,
+    master: &str,
+    asked: Asked,
+) -> Result<Zeroizing<Vec<u8>>, Refusal> {
     let action = match asked {
         Asked::Wrap(_) => "kms wrap",
         Asked::Unwrap(_) => "kms unwrap",
@@ -189,7 +212,10 @@ fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Ze
         Asked::Unwrap(wrapped) => kms.unwrap(master, &wrapped).map(|key| key_text(&key)),
     };
     match answer {
-        Ok(text) => log.granted(action, master).map(|()| text).map_err(unrecorded),
+        Ok(text) => log
+            .granted(action, master)
+            .map(|()| text)
+            .map_err(unrecorded),
         Err(error) => {
             log.refused(action, master, &error);
             Err((error.to_string(), error.hint()))
@@ -197,8 +223,9 @@ fn answer(kms: &Kms, log: &mut Log<'_>, master: &str, asked: Asked) -> Result<Ze
     }
 }
 
-/// The audit log has each name that is used: a master's before it is asked for anything, a column KEK's before a key goes out; once for each
-/// direction and run. Of what is refused it has as much as a host that makes up names cannot turn into a flood.
+/// The audit log has each name that is used: a master's before it is asked for anything, a column
+/// KEK's before a key goes out; once for each direction and run. Of what is refused it has as much
+/// as a host that makes up names cannot turn into a flood.
 struct Log<'a> {
     site: &'a Site,
     vault: &'a Vault,
@@ -240,7 +267,10 @@ impl<'a> Log<'a> {
     /// A refusal stays one if it cannot be logged.
     fn refused(&mut self, action: &'static str, master: &str, error: &TableError) {
         let event = Event::refused(action, code(error), error.to_string());
-        let Some(event) = self.refused.record((action, Digest::of(master.as_bytes())), event) else {
+        let Some(event) = self
+            .refused
+            .record((action, Digest::of(master.as_bytes())), event)
+        else {
             return;
         };
         if let Err(failure) = self.note(master, event) {
@@ -251,7 +281,8 @@ impl<'a> Log<'a> {
     fn note(&self, master: &str, mut event: Event) -> Result<(), Failure> {
         match master.parse::<KekId>() {
             Ok(id) => {
-                let known = Register::of(&self.site.config_dir()?, self.vault.keyring()).by_id(id.table())?;
+                let known = Register::of(&self.site.config_dir()?, self.vault.keyring())
+                    .by_id(id.table())?;
                 event = event.table(TableUse {
                     name: known.map_or_else(String::new, |record| record.name),
                     id: id.table().to_string(),

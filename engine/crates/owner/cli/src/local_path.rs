@@ -1,5 +1,6 @@
-//! A path as it is typed. Every argument that names a file or folder is one, so that `s3a://bucket/t` is refused before a command begins;
-//! else it would be a folder `s3a:` below the working directory.
+//! A path as it is typed. Every argument that names a file or folder is one, so that
+//! `s3a://bucket/t` is refused before a command begins; else it would be a folder `s3a:` below the
+//! working directory.
 
 use std::{
     ffi::OsString,
@@ -58,7 +59,9 @@ mod tests {
             let name = format!("{} {}", command.get_name(), argument.get_id());
             found.push((name, argument.get_value_parser().clone()));
         }
-        command.get_subcommands().for_each(|command| arguments(command, found));
+        command
+            .get_subcommands()
+            .for_each(|command| arguments(command, found));
     }
 
     #[test]
@@ -66,7 +69,9 @@ mod tests {
         let mut found = Vec::new();
         arguments(&Cli::command(), &mut found);
         let of = |parser: ValueParser| {
-            let is = |(name, own): &(String, ValueParser)| (own.type_id() == parser.type_id()).then(|| name.clone());
+            let is = |(name, own): &(String, ValueParser)| {
+                (own.type_id() == parser.type_id()).then(|| name.clone())
+            };
             found.iter().filter_map(is).collect::<Vec<_>>()
         };
         assert_eq!(of(clap::value_parser!(PathBuf)), Vec::<String>::new());
@@ -75,8 +80,15 @@ mod tests {
 
     #[test]
     fn a_scheme_is_refused_and_file_is_taken_off() {
-        assert_eq!(&*LocalPath::typed("file:/a/b".into()).unwrap(), Path::new("/a/b"));
+        assert_eq!(
+            &*LocalPath::typed("file:/a/b".into()).unwrap(),
+            Path::new("/a/b")
+        );
         assert_eq!(&*LocalPath::typed("-".into()).unwrap(), Path::new("-"));
-        assert!(LocalPath::typed("s3a://b/t".into()).unwrap_err().contains("s3a"));
+        assert!(
+            LocalPath::typed("s3a://b/t".into())
+                .unwrap_err()
+                .contains("s3a")
+        );
     }
 }

@@ -1,8 +1,9 @@
-//! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the client site.
+//! The `coffer` command line: makes keyrings, seals tables, opens, shows and checks them, at the
+//! client site.
 //!
-//! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind of failure it was
-//! ([`failure::Exit`]). The work is done by coffer-catalog and coffer-custody; here are arguments, sources (Parquet, CSV) and
-//! output.
+//! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind
+//! of failure it was ([`failure::Exit`]). The work is done by coffer-catalog and coffer-custody;
+//! here are arguments, sources (Parquet, CSV) and output.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -46,7 +47,8 @@ fn main() -> ExitCode {
     if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
         eprintln!("warning: {warning}");
     }
-    // Memory is locked where it may be; a command that is over in seconds says nothing where it may not.
+    // Memory is locked where it may be; a command that is over in seconds says nothing where it may
+    // not.
     let _ = coffer_process::memory::lock_memory();
     if let Err(error) = coffer_process::memory::forbid_core_dumps() {
         eprintln!("error: core dumps cannot be turned off: {error}");

@@ -51,10 +51,22 @@ pub(crate) fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
 }
 
-/// What a command says of the version of a table that it made; `more`: an object whose fields go into the JSON too.
-pub(crate) fn made(as_json: bool, done: &str, name: &str, sealed: &VerifiedManifest, started: Instant, more: Value) {
+/// What a command says of the version of a table that it made; `more`: an object whose fields go
+/// into the JSON too.
+pub(crate) fn made(
+    as_json: bool,
+    done: &str,
+    name: &str,
+    sealed: &VerifiedManifest,
+    started: Instant,
+    more: Value,
+) {
     let manifest = sealed.manifest();
-    let (rows, files, columns) = (manifest.rows(), manifest.files.len(), manifest.columns.len());
+    let (rows, files, columns) = (
+        manifest.rows(),
+        manifest.files.len(),
+        manifest.columns.len(),
+    );
     if !as_json {
         let size = size(manifest.bytes());
         println!("{done} `{name}`: {rows} rows, {columns} columns, {files} files, {size}");

@@ -18,8 +18,9 @@ pub(crate) fn threads(asked: Option<u16>) -> usize {
     }
 }
 
-/// Does `work` for each of the pieces `0..count`, on so many threads, and gives what came of them, in their order. After the first
-/// failure no piece is begun; `work` is handed the flag that says so, and may give up with none.
+/// Does `work` for each of the pieces `0..count`, on so many threads, and gives what came of them,
+/// in their order. After the first failure no piece is begun; `work` is handed the flag that says
+/// so, and may give up with none.
 pub(crate) fn each<T: Send>(
     count: usize,
     threads: usize,
@@ -34,18 +35,25 @@ pub(crate) fn each<T: Send>(
                 break;
             }
             if let Some(made) = work(at, &failed)? {
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((at, made));
+                done.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push((at, made));
             }
         }
         Ok(())
     };
     let take = || take().inspect_err(|_| failed.store(true, Ordering::Relaxed));
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads.clamp(1, count.max(1))).map(|_| scope.spawn(take)).collect();
+        let workers: Vec<_> = (0..threads.clamp(1, count.max(1)))
+            .map(|_| scope.spawn(take))
+            .collect();
         let results = workers.into_iter().map(|worker| {
-            worker
-                .join()
-                .unwrap_or_else(|_| Err(Failure::new(Exit::Check, "a thread of coffer gave up on the data")))
+            worker.join().unwrap_or_else(|_| {
+                Err(Failure::new(
+                    Exit::Check,
+                    "a thread of coffer gave up on the data",
+                ))
+            })
         });
         results.fold(Ok(()), Result::and)
     })?;

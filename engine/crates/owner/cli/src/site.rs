@@ -1,4 +1,5 @@
-//! The client site as a command sees it: home, keyring, policy, and where the passphrase comes from.
+//! The client site as a command sees it: home, keyring, policy, and where the passphrase comes
+//! from.
 
 use std::{
     io::IsTerminal,
@@ -81,8 +82,8 @@ impl Site {
         Ok(Draft::load(&self.config_dir()?.policy())?)
     }
 
-    /// As [`Site::open`], for a command that gives out values or keys of these columns (none named: all): the audit log has it first,
-    /// unless `check` refuses the table.
+    /// As [`Site::open`], for a command that gives out values or keys of these columns (none named:
+    /// all): the audit log has it first, unless `check` refuses the table.
     pub(crate) fn open_in_clear(
         &self,
         target: &Target,
@@ -107,16 +108,19 @@ impl Site {
     }
 }
 
-/// A table as it was typed: a path if it looks like one, else a name or a folder here, as the register has it.
+/// A table as it was typed: a path if it looks like one, else a name or a folder here, as the
+/// register has it.
 pub(crate) fn target(typed: &Path) -> Target {
     Target::typed(&typed.to_string_lossy())
 }
 
-/// The name of a table that was given none: its folder's. `what` and `option` are how the two are called where they are typed.
+/// The name of a table that was given none: its folder's. `what` and `option` are how the two are
+/// called where they are typed.
 pub(crate) fn name_of(folder: &Path, what: &str, option: &str) -> Result<String, Failure> {
     let name = folder.file_name().and_then(|name| name.to_str());
     name.map(str::to_owned).ok_or_else(|| {
-        Failure::usage(format!("{what} has no name to take for the table")).hint(format!("name it with {option}"))
+        Failure::usage(format!("{what} has no name to take for the table"))
+            .hint(format!("name it with {option}"))
     })
 }
 
@@ -125,8 +129,9 @@ pub(crate) fn prompt(words: &str) -> Result<Passphrase, Failure> {
     if !std::io::stdin().is_terminal() {
         return Err(PassphraseError::NotSet.into());
     }
-    let typed = rpassword::prompt_password(words)
-        .map_err(|error| Failure::io("read the passphrase from", Path::new("the terminal"), error))?;
+    let typed = rpassword::prompt_password(words).map_err(|error| {
+        Failure::io("read the passphrase from", Path::new("the terminal"), error)
+    })?;
     Ok(Passphrase::new(typed)?)
 }
 

@@ -56,7 +56,9 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     };
     let removed = &cleaned.removed;
     report.extra.retain(|file| !removed.contains(file));
-    report.superseded.retain(|(file, _)| !removed.contains(file));
+    report
+        .superseded
+        .retain(|(file, _)| !removed.contains(file));
     if args.json {
         let findings = report
             .findings
@@ -129,10 +131,18 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
             report.extra.len()
         ),
     );
-    Err(match report.findings.first().and_then(|finding| finding.error.hint()) {
-        Some(hint) => failure.hint(hint),
-        None => failure.hint("extra files are never read; --clean removes those that an interrupted writer left"),
-    })
+    Err(
+        match report
+            .findings
+            .first()
+            .and_then(|finding| finding.error.hint())
+        {
+            Some(hint) => failure.hint(hint),
+            None => failure.hint(
+                "extra files are never read; --clean removes those that an interrupted writer left",
+            ),
+        },
+    )
 }
 
 /// An unfinished table whose folder cannot be opened any more.
@@ -140,7 +150,8 @@ fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Fai
     Ok(unfinished_at(register, target)?.filter(|record| !record.path.exists()))
 }
 
-/// The owner says that a path is this table's. What lies there by now must be the table; what it would else be by links is not asked.
+/// The owner says that a path is this table's. What lies there by now must be the table; what it
+/// would else be by links is not asked.
 fn record_path(
     site: &Site,
     config_dir: &ConfigDir,
@@ -170,13 +181,26 @@ fn record_path(
         id: id.to_string(),
         ..TableUse::default()
     });
-    audit::note(site, vault.keyring(), event.detail("path", path.to_string_lossy()))?;
+    audit::note(
+        site,
+        vault.keyring(),
+        event.detail("path", path.to_string_lossy()),
+    )?;
     register.record_spelling(id, path)?;
-    eprintln!("{} means the table `{}` from now on.", path.display(), named.name());
+    eprintln!(
+        "{} means the table `{}` from now on.",
+        path.display(),
+        named.name()
+    );
     Ok(())
 }
 
-fn unfinished(config_dir: &ConfigDir, register: &Register, record: &TableRecord, args: &Verify) -> Result<(), Failure> {
+fn unfinished(
+    config_dir: &ConfigDir,
+    register: &Register,
+    record: &TableRecord,
+    args: &Verify,
+) -> Result<(), Failure> {
     let files = clean::unfinished_files(record)?;
     let removed = if args.clean {
         clean::clean_unfinished(config_dir, register, record)?
@@ -186,13 +210,18 @@ fn unfinished(config_dir: &ConfigDir, register: &Register, record: &TableRecord,
     if args.json {
         output::json(&json!({
             "table": record.id.to_string(), "name": record.name, "sound": false, "unfinished": true,
-            "extra": files.iter().filter(|file| !removed.contains(file)).collect::<Vec<_>>(), "removed": removed,
+            "extra": files.iter().filter(|file| !removed.contains(file)).collect::<Vec<_>>(),
+                "removed": removed,
         }));
     } else {
         for file in &files {
             println!(
                 "{}  {}",
-                if removed.contains(file) { "removed" } else { "extra" },
+                if removed.contains(file) {
+                    "removed"
+                } else {
+                    "extra"
+                },
                 file.display()
             );
         }

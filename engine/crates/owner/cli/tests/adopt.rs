@@ -21,7 +21,10 @@ fn a_table_that_the_policy_has_elsewhere_is_not_adopted() {
     let owner = Owner::new();
     owner.foreign("sales/a.parquet", 0..100);
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
-    owner.policy(&format!("[tables.sales]\npath = {:?}", owner.path("elsewhere")));
+    owner.policy(&format!(
+        "[tables.sales]\npath = {:?}",
+        owner.path("elsewhere")
+    ));
     let message = owner.fails(4, &["adopt", "sales"]);
     assert!(message.contains("elsewhere"), "{message}");
     owner.fails(2, &["verify", "sales"]);
@@ -63,10 +66,17 @@ fn keks_are_exported_of_files_that_they_open() {
     let output = owner.run(&export);
     let message = String::from_utf8(output.stderr.clone()).unwrap();
     done(output, &export);
-    assert!(message.contains("1 of its 2 files do not open"), "{message}");
+    assert!(
+        message.contains("1 of its 2 files do not open"),
+        "{message}"
+    );
     owner.ok(&["keys", "rewrap", "--data", "sales"]);
     let output = owner.run(&export);
-    assert!(!String::from_utf8(output.stderr).unwrap().contains("do not open"));
+    assert!(
+        !String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("do not open")
+    );
     // Of Spark's markers none is in the way, before cleaning and after it.
     owner.ok(&["verify", "sales"]);
     owner.ok(&["verify", "--clean", "sales"]);
@@ -85,6 +95,10 @@ fn a_master_that_wrapped_for_files_is_destroyed_by_really_alone() {
         "{message}"
     );
     let output = owner.run(&["keys", "destroy", "main", "--yes", "--really", "main"]);
-    assert!(String::from_utf8(output.stderr.clone()).unwrap().contains("PyArrow"));
+    assert!(
+        String::from_utf8(output.stderr.clone())
+            .unwrap()
+            .contains("PyArrow")
+    );
     done(output, &["keys", "destroy"]);
 }

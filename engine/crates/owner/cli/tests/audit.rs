@@ -1,4 +1,5 @@
-//! What the audit log says of the commands on keys; and that nothing is done of which it cannot say anything.
+//! What the audit log says of the commands on keys; and that nothing is done of which it cannot say
+//! anything.
 
 mod common;
 
@@ -42,8 +43,16 @@ fn each_command_on_keys_is_recorded() {
         (&["keys", "create", "payroll"], "keys create", &[]),
         (&["keys", "rotate", "main"], "keys rotate", &[]),
         (&["keys", "rewrap", "--all"], "keys rewrap", &["a", "b"]),
-        (&["keys", "rewrap", "a", "--to", "payroll"], "keys rewrap", &["a"]),
-        (&["keys", "rewrap", "--data", "b"], "keys rewrap --data", &["b"]),
+        (
+            &["keys", "rewrap", "a", "--to", "payroll"],
+            "keys rewrap",
+            &["a"],
+        ),
+        (
+            &["keys", "rewrap", "--data", "b"],
+            "keys rewrap --data",
+            &["b"],
+        ),
         (&["keys", "disable", "payroll"], "keys disable", &[]),
         (&["keys", "enable", "payroll"], "keys enable", &[]),
         (
@@ -51,7 +60,11 @@ fn each_command_on_keys_is_recorded() {
             "keys export",
             &[],
         ),
-        (&["keys", "export", "--output", "all.coffer"], "keys export", &[]),
+        (
+            &["keys", "export", "--output", "all.coffer"],
+            "keys export",
+            &[],
+        ),
         (
             &["keys", "export", "--shares", "2-of-3", "--output", "shares"],
             "keys export",
@@ -64,7 +77,14 @@ fn each_command_on_keys_is_recorded() {
         ),
         (&["keys", "destroy", "copy", "--yes"], "keys destroy", &[]),
         (
-            &["keys", "export-keks", "--table", "a", "--output", "keks.json"],
+            &[
+                "keys",
+                "export-keks",
+                "--table",
+                "a",
+                "--output",
+                "keks.json",
+            ],
             "export keks",
             &["a"],
         ),
@@ -97,7 +117,10 @@ fn each_command_on_keys_is_recorded() {
         .iter()
         .map(|record| (record.0.as_str(), record.1.as_str()))
         .collect();
-    assert_eq!(outcomes, [("keys destroy", "granted"), ("keys destroy", "refused")]);
+    assert_eq!(
+        outcomes,
+        [("keys destroy", "granted"), ("keys destroy", "refused")]
+    );
     assert!(
         owner.ok(&["audit", "verify"]).contains("whole"),
         "{}",
@@ -111,10 +134,21 @@ fn a_config_dir_that_lost_its_keyring_records_that_it_came_back() {
     small(&owner, "a");
     owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
     fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
-    owner.ok(&["keys", "recover", "shares/share-1.txt", "shares/share-3.txt"]);
+    owner.ok(&[
+        "keys",
+        "recover",
+        "shares/share-1.txt",
+        "shares/share-3.txt",
+    ]);
     assert_eq!(records(&owner).last().unwrap().0, "keys recover");
-    // Into a config directory without the register no record is written: its head would be in the way of the backup's.
-    let arguments = ["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"];
+    // Into a config directory without the register no record is written: its head would be in the
+    // way of the backup's.
+    let arguments = [
+        "keys",
+        "recover",
+        "shares/share-1.txt",
+        "shares/share-2.txt",
+    ];
     done(owner.command("found").args(arguments).ends(), &arguments);
     assert!(!owner.path("found/audit").exists());
 }
@@ -137,8 +171,14 @@ fn what_a_kms_client_is_refused_is_recorded_once() {
         json!({ "master": "main", "wrap": "no base64" }),
         unwrap(no_kek),
     ]);
-    let granted: Vec<bool> = answers.iter().map(|answer| answer["error"].is_null()).collect();
-    assert_eq!(granted, [true, false, false, false, false, false, false, false]);
+    let granted: Vec<bool> = answers
+        .iter()
+        .map(|answer| answer["error"].is_null())
+        .collect();
+    assert_eq!(
+        granted,
+        [true, false, false, false, false, false, false, false]
+    );
     let found: Vec<_> = records(&owner)[before..]
         .iter()
         .map(|(action, outcome, _, details)| {
@@ -146,7 +186,9 @@ fn what_a_kms_client_is_refused_is_recorded_once() {
             (action.clone(), outcome.clone(), master)
         })
         .collect();
-    let record = |action: &str, outcome: &str, master: &str| (action.to_owned(), outcome.to_owned(), master.to_owned());
+    let record = |action: &str, outcome: &str, master: &str| {
+        (action.to_owned(), outcome.to_owned(), master.to_owned())
+    };
     let want = [
         record("kms wrap", "granted", "main"),
         record("kms wrap", "refused", "none"),
@@ -158,7 +200,8 @@ fn what_a_kms_client_is_refused_is_recorded_once() {
     assert_eq!(found[want.len()..], [record("kms unwrap", "refused", "")]);
 }
 
-/// With a log that cannot be written no command does anything: keyring, register and files stay as they were, to the byte.
+/// With a log that cannot be written no command does anything: keyring, register and files stay as
+/// they were, to the byte.
 #[test]
 fn nothing_is_done_that_cannot_be_recorded() {
     let owner = Owner::new();
@@ -202,7 +245,15 @@ fn nothing_is_done_that_cannot_be_recorded() {
         assert!(!owner.path("x").exists(), "{arguments:?}");
     }
     fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
-    let message = owner.fails(1, &["keys", "recover", "shares/share-1.txt", "shares/share-2.txt"]);
+    let message = owner.fails(
+        1,
+        &[
+            "keys",
+            "recover",
+            "shares/share-1.txt",
+            "shares/share-2.txt",
+        ],
+    );
     assert!(message.contains("audit log"), "{message}");
     assert!(!owner.path("home/keyring.coffer").exists());
 }
@@ -212,6 +263,10 @@ fn who_stops_reading_is_no_error() {
     let owner = Owner::new();
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let done = owner.command("home").args(["audit", "show"]).stdout(writer).ends();
+    let done = owner
+        .command("home")
+        .args(["audit", "show"])
+        .stdout(writer)
+        .ends();
     assert!(done.status.success() && done.stderr.is_empty(), "{done:?}");
 }

@@ -1,5 +1,5 @@
-//! The program as people and scripts meet it: round trips, exit codes, words. `COFFER_REGENERATE=1` rewrites the golden
-//! files and `docs/reference/cli.md`.
+//! The program as people and scripts meet it: round trips, exit codes, words. `COFFER_REGENERATE=1`
+//! rewrites the golden files and `docs/reference/cli.md`.
 
 mod common;
 
@@ -12,10 +12,13 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 /// A Parquet file of so many rows in small row groups.
 fn rows(owner: &Owner, name: &str, rows: i64) -> RecordBatch {
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
-    let texts: ArrayRef = Arc::new(StringArray::from_iter(
-        (0..rows).map(|row| (row % 3 != 0).then(|| format!("v{}", row * 7919 % 1000))),
-    ));
-    let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("text", texts, true)]).unwrap();
+    let texts: ArrayRef =
+        Arc::new(StringArray::from_iter((0..rows).map(|row| {
+            (row % 3 != 0).then(|| format!("v{}", row * 7919 % 1000))
+        })));
+    let batch =
+        RecordBatch::try_from_iter_with_nullable([("id", ids, false), ("text", texts, true)])
+            .unwrap();
     owner.parquet(name, &batch, 50_000);
     batch
 }
@@ -31,7 +34,9 @@ fn read(path: &Path) -> RecordBatch {
 fn golden(owner: &Owner, name: &str, text: &str) {
     let own = owner.folder.path().to_str().unwrap();
     let text = text.replace(own, "FOLDER");
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     if std::env::var_os("COFFER_REGENERATE").is_some() {
         fs::write(&path, &text).unwrap();
     }
@@ -88,7 +93,15 @@ fn csv_inferred_declared_and_refused() {
         .collect();
     assert_eq!(
         types,
-        ["int", "bigint", "double", "date", "timestamp_ntz", "string", "boolean"]
+        [
+            "int",
+            "bigint",
+            "double",
+            "date",
+            "timestamp_ntz",
+            "string",
+            "boolean"
+        ]
     );
     assert_eq!(
         owner.ok(&["decrypt", "sealed", "-"]),
@@ -107,7 +120,10 @@ fn csv_inferred_declared_and_refused() {
     ];
     owner.ok(&[&["encrypt", "b.csv", "given"][..], &given].concat());
     // As text both are empty; as Parquet, NULL and the empty string differ.
-    assert_eq!(owner.ok(&["decrypt", "given", "-"]), "a,b,c\n1,12.50,\n2,-0.25,\n");
+    assert_eq!(
+        owner.ok(&["decrypt", "given", "-"]),
+        "a,b,c\n1,12.50,\n2,-0.25,\n"
+    );
     owner.ok(&["decrypt", "given", "given.parquet"]);
     let texts = read(&owner.path("given.parquet"))
         .column(2)
@@ -118,12 +134,28 @@ fn csv_inferred_declared_and_refused() {
     assert_eq!(texts, [None, Some(String::new())]);
 
     owner.write("c.csv", "a\n1\nx\n");
-    let message = owner.fails(1, &["encrypt", "c.csv", "bad", "--header", "--schema", "a INT"]);
+    let message = owner.fails(
+        1,
+        &["encrypt", "c.csv", "bad", "--header", "--schema", "a INT"],
+    );
     golden(&owner, "csv_value.txt", &message);
-    assert!(!owner.path("bad").exists(), "what was begun is cleared away");
+    assert!(
+        !owner.path("bad").exists(),
+        "what was begun is cleared away"
+    );
     assert!(
         owner
-            .fails(2, &["encrypt", "c.csv", "bad", "--header", "--schema", "a ARRAY<INT>"])
+            .fails(
+                2,
+                &[
+                    "encrypt",
+                    "c.csv",
+                    "bad",
+                    "--header",
+                    "--schema",
+                    "a ARRAY<INT>"
+                ]
+            )
             .contains("--schema")
     );
 }
@@ -131,9 +163,11 @@ fn csv_inferred_declared_and_refused() {
 #[test]
 fn sources_that_cannot_be_held_are_refused_by_name() {
     let owner = Owner::new();
-    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>([
-        Some([Some(1)]),
-    ]));
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<
+        arrow::datatypes::Int32Type,
+        _,
+        _,
+    >([Some([Some(1)])]));
     let batch = RecordBatch::try_from_iter([("tags", list)]).unwrap();
     owner.parquet("n.parquet", &batch, 1);
     golden(
@@ -186,11 +220,17 @@ fn columns_of_several_protections_go_round() {
         .collect();
     assert_eq!(encodings, ["ope", "ashe", "tee", "det", "file", "row"]);
     let text = owner.ok(&["inspect", "sealed"]);
-    assert!(text.contains("in the files  of column  as    type"), "{text}");
+    assert!(
+        text.contains("in the files  of column  as    type"),
+        "{text}"
+    );
     // The link's id is in the policy now, and in the manifest.
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     let link = shown["stored"][3]["link"].as_str().unwrap();
-    assert!(policy.contains(&format!("[links.words]\nid = \"{link}\"")), "{policy}");
+    assert!(
+        policy.contains(&format!("[links.words]\nid = \"{link}\"")),
+        "{policy}"
+    );
     let listed = owner.ok(&["keys", "list"]);
     let message = listed.lines().find(|line| line.contains(link)).unwrap();
     assert_eq!(
@@ -200,9 +240,18 @@ fn columns_of_several_protections_go_round() {
     assert_eq!(owner.json(&["keys", "list"])["links"][0]["name"], "words");
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
     assert_eq!(read(&owner.path("out.parquet")), batch);
-    assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
-    let keks =
-        serde_json::from_str::<serde_json::Value>(&owner.ok(&["keys", "export-keks", "--table", "sealed"])).unwrap();
+    assert!(
+        owner
+            .ok(&["verify", "--deep", "sealed"])
+            .starts_with("sound: `sealed`")
+    );
+    let keks = serde_json::from_str::<serde_json::Value>(&owner.ok(&[
+        "keys",
+        "export-keks",
+        "--table",
+        "sealed",
+    ]))
+    .unwrap();
     assert_eq!(keks["keks"].as_object().unwrap().len(), 2);
     // Another table of the link, later.
     let columns = "[tables.other.columns]\ntext = { protection = \"det\", link = \"words\" }\n";
@@ -224,13 +273,23 @@ fn rows_are_appended_to_any_protections() {
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     let text = owner.json(&["encrypt", "in.parquet", "sealed", "--append"]);
-    assert_eq!((text["version"].as_u64(), text["rows"].as_u64()), (Some(2), Some(2000)));
+    assert_eq!(
+        (text["version"].as_u64(), text["rows"].as_u64()),
+        (Some(2), Some(2000))
+    );
     owner.ok(&["encrypt", "in.parquet", "./sealed", "--append"]);
-    assert_eq!(fs::read_to_string(owner.path("home/policy.toml")).unwrap(), before);
+    assert_eq!(
+        fs::read_to_string(owner.path("home/policy.toml")).unwrap(),
+        before
+    );
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
     let thrice = arrow::compute::concat_batches(&batch.schema(), [&batch, &batch, &batch]).unwrap();
     assert_eq!(read(&owner.path("out.parquet")), thrice);
-    assert!(owner.ok(&["verify", "--deep", "sealed"]).starts_with("sound: `sealed`"));
+    assert!(
+        owner
+            .ok(&["verify", "--deep", "sealed"])
+            .starts_with("sound: `sealed`")
+    );
 
     // More rows than the policy lets ashe add up, other columns, no table; the version stays.
     let message = owner.fails(2, &["encrypt", "in.parquet", "sealed", "--append"]);
@@ -239,9 +298,13 @@ fn rows_are_appended_to_any_protections() {
         "{message}"
     );
     owner.write("other.csv", "id,words\n1,x\n");
-    let message = owner.fails(2, &["encrypt", "other.csv", "sealed", "--append", "--header"]);
+    let message = owner.fails(
+        2,
+        &["encrypt", "other.csv", "sealed", "--append", "--header"],
+    );
     assert!(
-        message.contains("`sealed` has other columns: id bigint") && message.contains("hint: the source has id "),
+        message.contains("`sealed` has other columns: id bigint")
+            && message.contains("hint: the source has id "),
         "{message}"
     );
     owner.fails(2, &["encrypt", "in.parquet", "nowhere", "--append"]);
@@ -270,8 +333,16 @@ fn failures_say_what_and_what_to_do() {
         .args(["verify", "sealed"])
         .ends();
     assert_eq!(none.status.code(), Some(3));
-    golden(&owner, "no_passphrase.txt", &String::from_utf8(none.stderr).unwrap());
-    golden(&owner, "unknown_table.txt", &owner.fails(2, &["verify", "nowhere"]));
+    golden(
+        &owner,
+        "no_passphrase.txt",
+        &String::from_utf8(none.stderr).unwrap(),
+    );
+    golden(
+        &owner,
+        "unknown_table.txt",
+        &owner.fails(2, &["verify", "nowhere"]),
+    );
     golden(
         &owner,
         "name_taken.txt",
@@ -297,7 +368,11 @@ fn failures_say_what_and_what_to_do() {
     fs::write(&part, bytes).unwrap();
     let output = owner.run(&["verify", "sealed"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("SHA-256"));
+    assert!(
+        String::from_utf8(output.stdout)
+            .unwrap()
+            .contains("SHA-256")
+    );
     owner.fails(1, &["decrypt", "sealed", "out.parquet"]);
     assert!(!owner.path("out.parquet").exists());
 }
@@ -329,7 +404,8 @@ fn killed_while_encrypting() {
         .args(["encrypt", "in.parquet", "sealed", "--threads", "1"])
         .spawn()
         .unwrap();
-    // Until the first file appears; if it is over by then, there is nothing to interrupt and the test says so below.
+    // Until the first file appears; if it is over by then, there is nothing to interrupt and the
+    // test says so below.
     let begun = || fs::read_dir(owner.path("sealed")).is_ok_and(|mut files| files.next().is_some());
     while !begun() && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
@@ -352,7 +428,14 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
     let owner = Owner::new();
     let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
-    owner.ok(&["keys", "export-keks", "--table", "sealed", "--output", "keks.json"]);
+    owner.ok(&[
+        "keys",
+        "export-keks",
+        "--table",
+        "sealed",
+        "--output",
+        "keks.json",
+    ]);
     let part = fs::read_dir(owner.path("sealed"))
         .unwrap()
         .map(|e| e.unwrap().path())
@@ -401,12 +484,23 @@ fn keys_exported_passphrase_changed_tables_forgotten() {
             .fails(2, &["--passphrase-file", "new", "keys", "forget", "sealed"])
             .contains("--yes")
     );
-    owner.ok(&["--passphrase-file", "new", "keys", "forget", "sealed", "--yes"]);
+    owner.ok(&[
+        "--passphrase-file",
+        "new",
+        "keys",
+        "forget",
+        "sealed",
+        "--yes",
+    ]);
     owner.fails(3, &["--passphrase-file", "new", "verify", "./sealed"]);
 }
 
-/// Between these lines docs/reference/schemes.md has the table of the protections, and beside it what no table stores.
-const TABLE: [&str; 2] = ["<!-- coffer reference --protections -->\n", "<!-- end -->\n"];
+/// Between these lines docs/reference/schemes.md has the table of the protections, and beside it
+/// what no table stores.
+const TABLE: [&str; 2] = [
+    "<!-- coffer reference --protections -->\n",
+    "<!-- end -->\n",
+];
 
 #[test]
 fn the_table_of_protections_is_fresh() {
@@ -440,7 +534,9 @@ fn reference_is_fresh() {
 /// A file of the source tree is what the command prints.
 fn is_fresh(command: &[&str], file: &str) {
     let text = Owner::new().ok(command);
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../..").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../..")
+        .join(file);
     if std::env::var_os("COFFER_REGENERATE").is_some() {
         fs::write(&path, &text).unwrap();
     }

@@ -1,5 +1,5 @@
-//! `coffer doctor` as people and scripts meet it: words, exit codes, JSON, and a web UI that is asked. `COFFER_REGENERATE=1`
-//! rewrites the golden files.
+//! `coffer doctor` as people and scripts meet it: words, exit codes, JSON, and a web UI that is
+//! asked. `COFFER_REGENERATE=1` rewrites the golden files.
 
 mod common;
 
@@ -30,7 +30,8 @@ spark.local.dir /var/lib/spark/local
 spark.master.rest.enabled false
 spark.sql.sources.default coffer
 spark.ui.enabled false
-spark.driver.extraJavaOptions -Xss4m -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory
+spark.driver.extraJavaOptions -Xss4m \
+-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory
 ";
 
 struct Setup {
@@ -82,7 +83,10 @@ impl Setup {
 
     fn golden(&self, name: &str, code: i32, arguments: &[&str]) {
         let (out, err) = self.run(code, arguments);
-        let text = format!("$ coffer doctor {}\n{out}---- stderr\n{err}", arguments.join(" "));
+        let text = format!(
+            "$ coffer doctor {}\n{out}---- stderr\n{err}",
+            arguments.join(" ")
+        );
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/golden/doctor")
             .join(name);
@@ -90,13 +94,20 @@ impl Setup {
             fs::write(&path, &text).unwrap();
         }
         let want = fs::read_to_string(&path).unwrap_or_default();
-        assert_eq!(text, want, "{} is stale: run with COFFER_REGENERATE=1", path.display());
+        assert_eq!(
+            text,
+            want,
+            "{} is stale: run with COFFER_REGENERATE=1",
+            path.display()
+        );
     }
 
     /// The ids of what is found with these settings added to the sound ones.
     fn ids(&self, settings: &str) -> Vec<String> {
         self.write("one.conf", &format!("{SOUND}{settings}"));
-        let output = self.command(&["--properties-file", "one.conf", "--json"]).ends();
+        let output = self
+            .command(&["--properties-file", "one.conf", "--json"])
+            .ends();
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
         let code = if findings.is_empty() { 0 } else { 1 };
@@ -145,25 +156,44 @@ fn each_setting_is_found() {
         ),
         ("spark.driver.extraJavaOptions -Xss4m", "coffer-filter"),
         ("spark.shuffle.push.enabled true", "coffer-shuffle"),
-        ("spark.coffer.driver.allowClasses a.B", "coffer-allowed-classes"),
-        ("spark.coffer.driver.allowPickles a.B", "coffer-allowed-pickles"),
+        (
+            "spark.coffer.driver.allowClasses a.B",
+            "coffer-allowed-classes",
+        ),
+        (
+            "spark.coffer.driver.allowPickles a.B",
+            "coffer-allowed-pickles",
+        ),
         ("spark.sql.adaptive.enabled false", "adaptive-off"),
-        ("spark.network.crypto.cipher AES/CTR/NoPadding", "rpc-cipher"),
+        (
+            "spark.network.crypto.cipher AES/CTR/NoPadding",
+            "rpc-cipher",
+        ),
         ("spark.network.crypto.cipher", "rpc-cipher"),
-        ("spark.network.crypto.authEngineVersion 1", "rpc-key-exchange"),
-        ("spark.network.crypto.saslFallback true", "rpc-sasl-fallback"),
+        (
+            "spark.network.crypto.authEngineVersion 1",
+            "rpc-key-exchange",
+        ),
+        (
+            "spark.network.crypto.saslFallback true",
+            "rpc-sasl-fallback",
+        ),
         ("spark.network.crypto.enabled false", "rpc-encryption"),
         (
             "spark.network.crypto.enabled false\nspark.authenticate.enableSaslEncryption true",
             "rpc-sasl",
         ),
-        ("spark.ui.enabled true\nspark.ssl.ui.enabled true", "ui-open"),
+        (
+            "spark.ui.enabled true\nspark.ssl.ui.enabled true",
+            "ui-open",
+        ),
         (
             "spark.ui.enabled true\nspark.ssl.enabled true\nspark.ui.filters a.B",
             "ui-acls",
         ),
         (
-            "spark.ui.enabled true\nspark.ssl.enabled true\nspark.ui.filters a.B\nspark.acls.enable true\nspark.admin.acls a, *",
+            "spark.ui.enabled true\nspark.ssl.enabled true\nspark.ui.filters \
+                a.B\nspark.acls.enable true\nspark.admin.acls a, *",
             "ui-everybody",
         ),
         (
@@ -171,24 +201,28 @@ fn each_setting_is_found() {
             "ui-tls",
         ),
         (
-            "spark.ui.enabled true\nspark.ssl.enabled true\nspark.ui.filters a.B\nspark.acls.enable true\nspark.ui.reverseProxy true",
+            "spark.ui.enabled true\nspark.ssl.enabled true\nspark.ui.filters \
+                a.B\nspark.acls.enable true\nspark.ui.reverseProxy true",
             "ui-proxy",
         ),
         ("spark.extraListeners a.B", "listeners"),
         ("spark.eventLog.enabled true", "event-log"),
         (
-            "spark.eventLog.enabled true\nspark.eventLog.dir hdfs://n/l\nspark.coffer.eventLog.trustedDir /",
+            "spark.eventLog.enabled true\nspark.eventLog.dir \
+                hdfs://n/l\nspark.coffer.eventLog.trustedDir /",
             "event-log",
         ),
         (
-            "spark.eventLog.enabled true\nspark.eventLog.dir /a/../b\nspark.coffer.eventLog.trustedDir /a",
+            "spark.eventLog.enabled true\nspark.eventLog.dir \
+                /a/../b\nspark.coffer.eventLog.trustedDir /a",
             "event-log",
         ),
         ("spark.history.fs.logDirectory /x", "history-server"),
         ("spark.submit.deployMode cluster", "deploy-mode"),
         ("spark.master.rest.enabled true", "rest-submission"),
         (
-            "spark.plugins org.apache.spark.sql.connect.SparkConnectPlugin,org.apache.spark.sql.coffer.CofferPlugin",
+            "spark.plugins \
+                org.apache.spark.sql.connect.SparkConnectPlugin,org.apache.spark.sql.coffer.CofferPlugin",
             "connect-open",
         ),
         (
@@ -197,7 +231,10 @@ fn each_setting_is_found() {
         ),
         ("spark.local.dir /data,/tmp/", "local-disks"),
         ("spark.io.encryption.enabled false", "local-encryption"),
-        ("spark.storage.cleanupFilesAfterExecutorExit false", "local-leftovers"),
+        (
+            "spark.storage.cleanupFilesAfterExecutorExit false",
+            "local-leftovers",
+        ),
         ("spark.hadoop.fs.s3a.secret.key x", "secret-in-settings"),
         (
             "spark.sql.catalog.lake org.apache.iceberg.spark.SparkCatalog",
@@ -214,7 +251,8 @@ fn each_setting_is_found() {
         setup.ids("spark.authenticate false"),
         ["rpc-authentication", "rpc-encryption"]
     );
-    let inside = "spark.eventLog.enabled true\nspark.eventLog.dir file:/no/such/events\nspark.coffer.eventLog.trustedDir /no/such";
+    let inside = "spark.eventLog.enabled true\nspark.eventLog.dir \
+        file:/no/such/events\nspark.coffer.eventLog.trustedDir /no/such";
     assert!(setup.ids(inside).is_empty());
     assert!(
         setup
@@ -255,7 +293,10 @@ fn files_and_policy_are_looked_at() {
     setup.write("sound.conf", SOUND);
     setup.golden("policy.txt", 1, &["--properties-file", "sound.conf"]);
     let accepted = found.join(",");
-    setup.run(0, &["--properties-file", "sound.conf", "--accept", &accepted]);
+    setup.run(
+        0,
+        &["--properties-file", "sound.conf", "--accept", &accepted],
+    );
     setup.write("home/policy.toml", "unverified = 1\n");
     setup.run(4, &["--properties-file", "sound.conf"]);
 }
@@ -264,7 +305,10 @@ fn files_and_policy_are_looked_at() {
 fn settings_come_from_where_spark_submit_has_them() {
     let setup = Setup::new();
     let (_, err) = setup.run(2, &[]);
-    assert!(err.contains("no configuration") && err.contains("hint: "), "{err}");
+    assert!(
+        err.contains("no configuration") && err.contains("hint: "),
+        "{err}"
+    );
     setup.write("conf/spark-defaults.conf", SOUND);
     let with = |key: &str, folder: PathBuf| setup.command(&[]).env(key, folder).ends();
     let (out, _) = setup.checked(0, with("SPARK_HOME", setup.folder.path().to_owned()));
@@ -299,10 +343,12 @@ fn ui(answers: Vec<(&'static str, &'static str, String)>) -> String {
             while !lines.next().unwrap().unwrap().is_empty() {}
             let path = first.split(' ').nth(1).unwrap();
             let known = answers.iter().find(|(start, _, _)| path.starts_with(start));
-            let (status, body) = known.map_or(("404 Not Found", ""), |(_, status, body)| (*status, body));
+            let (status, body) =
+                known.map_or(("404 Not Found", ""), |(_, status, body)| (*status, body));
             write!(
                 stream,
-                "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n{body}"
+                "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: \
+                    close\r\n\r\n{body}"
             )
             .unwrap();
         }
@@ -311,8 +357,12 @@ fn ui(answers: Vec<(&'static str, &'static str, String)>) -> String {
 }
 
 fn environment(settings: &str) -> String {
-    let pairs: Vec<_> = settings.lines().map(|line| line.split_once(' ').unwrap()).collect();
-    serde_json::json!({ "runtime": {}, "sparkProperties": pairs, "systemProperties": [] }).to_string()
+    let pairs: Vec<_> = settings
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .collect();
+    serde_json::json!({ "runtime": {}, "sparkProperties": pairs, "systemProperties": [] })
+        .to_string()
 }
 
 #[test]
@@ -347,11 +397,17 @@ fn a_running_application_is_asked() {
 
     let closed = ui(vec![("/", "401 Unauthorized", String::new())]);
     let (_, err) = setup.run(5, &["--url", &closed]);
-    assert!(err.contains("wants a login") && err.contains("--environment"), "{err}");
+    assert!(
+        err.contains("wants a login") && err.contains("--environment"),
+        "{err}"
+    );
     let other = ui(vec![("/", "200 OK", "<html>".to_owned())]);
     setup.run(5, &["--url", &other]);
     setup.run(2, &["--url", "https://127.0.0.1"]);
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     setup.run(5, &["--url", &format!("http://{gone}")]);
 
     setup.write("environment.json", &environment(SOUND.trim_end()));

@@ -1,5 +1,5 @@
-//! `coffer` when it is killed, when two of it run at once, and when the disk is full: nothing is lost, nothing plain stays, and the
-//! next run does the rest.
+//! `coffer` when it is killed, when two of it run at once, and when the disk is full: nothing is
+//! lost, nothing plain stays, and the next run does the rest.
 
 mod common;
 
@@ -44,7 +44,11 @@ fn rows(owner: &Owner, name: &str) -> String {
 }
 
 fn quiet(mut command: Command) -> Child {
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn coffer(owner: &Owner, arguments: &[&str]) -> Command {
@@ -53,10 +57,13 @@ fn coffer(owner: &Owner, arguments: &[&str]) -> Command {
     command
 }
 
-/// No file of the table and of the config directory has a plain row in it, nor is a Parquet file with a footer that anybody reads.
+/// No file of the table and of the config directory has a plain row in it, nor is a Parquet file
+/// with a footer that anybody reads.
 fn nothing_plain(owner: &Owner, table: &str) {
     for (path, bytes) in owner.files(table).into_iter().chain(owner.files("home")) {
-        let found = bytes.windows(PLANTED.len()).any(|part| part == PLANTED.as_bytes());
+        let found = bytes
+            .windows(PLANTED.len())
+            .any(|part| part == PLANTED.as_bytes());
         assert!(!found && !bytes.ends_with(b"PAR1"), "{}", path.display());
     }
 }
@@ -73,14 +80,18 @@ fn strays(owner: &Owner) -> Vec<String> {
     let names = fs::read_dir(owner.path("home")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
-        .filter(|name| !known.contains(&name.as_str()) && !name.ends_with(".lock") && name != "leases")
+        .filter(|name| {
+            !known.contains(&name.as_str()) && !name.ends_with(".lock") && name != "leases"
+        })
         .collect()
 }
 
 fn versions(owner: &Owner) -> Vec<Value> {
     let listed = owner.json(&["keys", "list"]);
     let tables = listed["tables"].as_array().unwrap().iter();
-    tables.map(|table| table["master_version"].clone()).collect()
+    tables
+        .map(|table| table["master_version"].clone())
+        .collect()
 }
 
 #[test]
@@ -127,7 +138,10 @@ fn killed_while_re_encrypting() {
         .filter(|(path, _)| path.extension().is_some_and(|kind| kind == "parquet"));
     assert_eq!(
         data.count() as u64,
-        owner.json(&["inspect", "t"])["files"].as_array().unwrap().len() as u64
+        owner.json(&["inspect", "t"])["files"]
+            .as_array()
+            .unwrap()
+            .len() as u64
     );
     // What a killed writer left in the config directory went with the next writing.
     assert_eq!(strays(&owner), Vec::<String>::new());
@@ -153,7 +167,10 @@ fn two_re_encryptions_at_once() {
     assert_eq!(owner.json(&["inspect", "t"])["version"], 1 + done);
     assert!(rows(&owner, "t") == before);
     owner.ok(&["verify", "--clean", "t"]);
-    assert_eq!(owner.json(&["verify", "--deep", "t"])["extra"], Value::Array(vec![]));
+    assert_eq!(
+        owner.json(&["verify", "--deep", "t"])["extra"],
+        Value::Array(vec![])
+    );
     owner.ok(&["keys", "verify"]);
 }
 
@@ -165,11 +182,15 @@ fn two_programs_rotate_and_rewrap_at_once() {
     }
     let both: Vec<_> = (0..2)
         .map(|_| {
-            let script = "coffer keys rotate main && coffer keys rewrap --all && coffer keys rotate main && coffer keys rewrap --all";
+            let script = "coffer keys rotate main && coffer keys rewrap --all && coffer keys \
+                rotate main && coffer keys rewrap --all";
             let mut shell = Command::new("/bin/sh");
             shell
                 .args(["-c", script])
-                .env("PATH", Path::new(env!("CARGO_BIN_EXE_coffer")).parent().unwrap())
+                .env(
+                    "PATH",
+                    Path::new(env!("CARGO_BIN_EXE_coffer")).parent().unwrap(),
+                )
                 .env("COFFER_HOME", owner.path("home"))
                 .env("COFFER_PASSPHRASE", "correct horse");
             quiet(shell)
@@ -203,7 +224,11 @@ fn two_rewraps_to_two_masters_at_once() {
             .unwrap()
             .iter()
             .map(|table| &table["master"]);
-        assert!(masters.into_iter().all(|master| master == "one" || master == "two"));
+        assert!(
+            masters
+                .into_iter()
+                .all(|master| master == "one" || master == "two")
+        );
         owner.ok(&["keys", "verify"]);
     }
     // The last word is the register's and the policy's alike.
@@ -237,7 +262,10 @@ fn killed_while_rewrapping() {
 fn limited(owner: &Owner, blocks: u32, arguments: &[&str]) -> Output {
     let mut shell = Command::new("/bin/sh");
     shell
-        .args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\"")])
+        .args([
+            "-c",
+            &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""),
+        ])
         .arg(env!("CARGO_BIN_EXE_coffer"))
         .args(arguments)
         .current_dir(owner.folder.path())
@@ -250,7 +278,8 @@ fn limited(owner: &Owner, blocks: u32, arguments: &[&str]) -> Output {
     shell.ends()
 }
 
-/// Each command that writes, where no file can grow beyond a size: it says so, and all is as before.
+/// Each command that writes, where no file can grow beyond a size: it says so, and all is as
+/// before.
 #[test]
 fn files_that_cannot_be_written() {
     let owner = Owner::new();
@@ -262,7 +291,10 @@ fn files_that_cannot_be_written() {
         (0, &["keys", "disable", "main"]),
         (0, &["keys", "destroy", "other", "--yes"]),
         (0, &["keys", "export", "--output", "all.coffer"]),
-        (0, &["keys", "export", "--shares", "2-of-3", "--output", "shares"]),
+        (
+            0,
+            &["keys", "export", "--shares", "2-of-3", "--output", "shares"],
+        ),
         (0, &["keys", "rewrap", "t", "--to", "other"]),
         (0, &["keys", "rewrap", "--data", "t"]),
         (32, &["keys", "rewrap", "--data", "t"]),
@@ -277,18 +309,35 @@ fn files_that_cannot_be_written() {
     for (blocks, arguments) in commands {
         let output = limited(&owner, *blocks, arguments);
         // Of the keyring's own file as of any other.
-        let code = if output.status.code() == Some(3) { 3 } else { 5 };
+        let code = if output.status.code() == Some(3) {
+            3
+        } else {
+            5
+        };
         let message = failed(output, code, arguments);
-        assert!(message.contains("File too large"), "{arguments:?}: {message}");
-        assert!(strays(&owner).is_empty(), "{arguments:?}: {:?}", strays(&owner));
+        assert!(
+            message.contains("File too large"),
+            "{arguments:?}: {message}"
+        );
+        assert!(
+            strays(&owner).is_empty(),
+            "{arguments:?}: {:?}",
+            strays(&owner)
+        );
         for name in ["all.coffer", "out.parquet", "out.csv", "shares", "u"] {
             let there = owner.path(name).exists();
             assert!(!there, "{arguments:?} left {name}");
         }
         let keyring = |files: &[(std::path::PathBuf, Vec<u8>)]| {
-            files.iter().find(|(path, _)| path.ends_with("keyring.coffer")).cloned()
+            files
+                .iter()
+                .find(|(path, _)| path.ends_with("keyring.coffer"))
+                .cloned()
         };
-        assert!(keyring(&owner.files("home")) == keyring(&config_dir), "{arguments:?}");
+        assert!(
+            keyring(&owner.files("home")) == keyring(&config_dir),
+            "{arguments:?}"
+        );
         assert!(rows(&owner, "t") == before, "{arguments:?}");
     }
     assert_eq!(owner.json(&["verify", "--deep", "t"])["sound"], true);
@@ -299,11 +348,15 @@ fn files_that_cannot_be_written() {
     owner.ok(&["keys", "rewrap", "--data", "t", "--to", "other"]);
     owner.ok(&["encrypt", "in.parquet", "u"]);
     assert!(rows(&owner, "t") == before && rows(&owner, "u") == before);
-    assert_eq!(owner.json(&["verify", "--clean", "t"])["extra"], Value::Array(vec![]));
+    assert_eq!(
+        owner.json(&["verify", "--clean", "t"])["extra"],
+        Value::Array(vec![])
+    );
 }
 
-/// The config directory and a table on a file system of five megabytes, in a mount namespace of the test's own, which is filled to the last byte: each
-/// step must fail, and leave what was there. Where the kernel lets nobody make such a namespace, only the test above holds.
+/// The config directory and a table on a file system of five megabytes, in a mount namespace of the
+/// test's own, which is filled to the last byte: each step must fail, and leave what was there.
+/// Where the kernel lets nobody make such a namespace, only the test above holds.
 #[test]
 fn a_full_disk() {
     let may = Command::new("unshare").args(["-rm", "true"]).output();

@@ -30,7 +30,11 @@ fn rotated_and_rewrapped_without_touching_a_file() {
     let moved = owner.json(&["keys", "rewrap", "--all"]);
     assert_eq!((&moved["moved"], &moved["current"]), (&1.into(), &1.into()));
     assert!(moved["per_second"].as_f64().unwrap() > 0.0);
-    assert!(owner.ok(&["keys", "rewrap", "--all"]).starts_with("moved 0 keys"));
+    assert!(
+        owner
+            .ok(&["keys", "rewrap", "--all"])
+            .starts_with("moved 0 keys")
+    );
     assert_eq!(owner.files("a"), files);
     owner.ok(&["verify", "--deep", "a"]);
 
@@ -45,7 +49,10 @@ fn rotated_and_rewrapped_without_touching_a_file() {
     let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
     assert!(policy.contains("master = \"second\""), "{policy}");
     let message = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
-    assert!(message.contains("`b`") && !message.contains("`a`"), "{message}");
+    assert!(
+        message.contains("`b`") && !message.contains("`a`"),
+        "{message}"
+    );
     owner.ok(&["keys", "rewrap", "--all", "--to", "second"]);
     owner.fails(2, &["keys", "destroy", "main"]);
     owner.ok(&["keys", "destroy", "main", "--yes"]);
@@ -53,7 +60,11 @@ fn rotated_and_rewrapped_without_touching_a_file() {
     assert_eq!(listed["masters"][0]["state"], "destroyed");
     assert_eq!(listed["tables"][0]["master"], "second");
     owner.ok(&["verify", "--deep", "a"]);
-    assert!(owner.fails(3, &["keys", "rotate", "main"]).contains("was destroyed"));
+    assert!(
+        owner
+            .fails(3, &["keys", "rotate", "main"])
+            .contains("was destroyed")
+    );
     owner.fails(2, &["keys", "rewrap", "none"]);
     owner.fails(2, &["keys", "rewrap", "link:none"]);
 }
@@ -89,7 +100,11 @@ fn disabled_until_enabled_and_verify_says_so() {
     fs::create_dir_all(owner.path("theirs/_coffer")).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        fs::copy(entry.path(), owner.path("theirs/_coffer").join(entry.file_name())).unwrap();
+        fs::copy(
+            entry.path(),
+            owner.path("theirs/_coffer").join(entry.file_name()),
+        )
+        .unwrap();
     }
     fs::remove_dir_all(owner.path("a/_coffer")).unwrap();
     let output = owner.run(&["keys", "verify", "."]);
@@ -109,7 +124,10 @@ fn disabled_until_enabled_and_verify_says_so() {
 fn a_table_needs_its_master_and_really_gives_it_up() {
     let owner = Owner::new();
     table(&owner, "a");
-    owner.fails(2, &["keys", "destroy", "main", "--yes", "--really", "other"]);
+    owner.fails(
+        2,
+        &["keys", "destroy", "main", "--yes", "--really", "other"],
+    );
     owner.fails(2, &["keys", "destroy", "main", "--really", "main"]);
     let output = owner.run(&["keys", "destroy", "main", "--yes", "--really", "main"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("`a` can never be opened again"));
@@ -123,7 +141,10 @@ fn data_is_re_encrypted_under_a_fresh_key() {
     let keks = owner.ok(&["keys", "export-keks", "--table", "a"]);
     let before = owner.ok(&["decrypt", "a", "-"]);
     let report = owner.json(&["keys", "rewrap", "--data", "a"]);
-    assert_eq!((&report["version"], &report["rows"]), (&2.into(), &1000.into()));
+    assert_eq!(
+        (&report["version"], &report["rows"]),
+        (&2.into(), &1000.into())
+    );
     assert_eq!(owner.ok(&["decrypt", "a", "-"]), before);
     assert_ne!(owner.ok(&["keys", "export-keks", "--table", "a"]), keks);
     let verified = owner.json(&["verify", "--deep", "a"]);
@@ -137,7 +158,10 @@ fn data_is_re_encrypted_under_a_fresh_key() {
     owner.fails(2, &["keys", "rewrap", "--data", "a", "b"]);
     let help = owner.ok(&["keys", "rewrap", "--help"]);
     let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(help.contains("After a compromise only this helps"), "{help}");
+    assert!(
+        help.contains("After a compromise only this helps"),
+        "{help}"
+    );
 }
 
 #[test]
@@ -170,7 +194,11 @@ fn masters_travel_under_a_passphrase() {
     let import = ["keys", "import", "all.coffer"];
     done(owner.command("home2").args(import).ends(), &import);
     for file in ["register.coffer", "policy.toml", "policy.sig"] {
-        fs::copy(owner.path("home").join(file), owner.path("home2").join(file)).unwrap();
+        fs::copy(
+            owner.path("home").join(file),
+            owner.path("home2").join(file),
+        )
+        .unwrap();
     }
     let verify = ["verify", "--deep", "a"];
     done(owner.command("home2").args(verify).ends(), &verify);
@@ -182,7 +210,10 @@ fn a_lost_config_dir_comes_back_from_three_of_five() {
     table(&owner, "a");
     let report = owner.json(&["keys", "export", "--shares", "3-of-5", "--output", "shares"]);
     assert_eq!(report["shares"].as_array().unwrap().len(), 5);
-    owner.fails(2, &["keys", "export", "--shares", "3-of-5", "--output", "shares"]);
+    owner.fails(
+        2,
+        &["keys", "export", "--shares", "3-of-5", "--output", "shares"],
+    );
     assert_eq!(
         owner
             .run(&["keys", "export", "--shares", "6-of-5", "--output", "x"])
@@ -208,24 +239,38 @@ fn a_lost_config_dir_comes_back_from_three_of_five() {
     };
     assert!(message(recover(&[1, 4])).contains("2 shares are given, and 3 of the 5 are needed"));
     owner.ok(&["keys", "export", "--shares", "3-of-5", "--output", "other"]);
-    fs::copy(owner.path("other/share-5.txt"), owner.path("shares/share-9.txt")).unwrap();
+    fs::copy(
+        owner.path("other/share-5.txt"),
+        owner.path("shares/share-9.txt"),
+    )
+    .unwrap();
     assert!(message(recover(&[1, 4, 9])).contains("not of one set"));
     let text = fs::read_to_string(owner.path(&share(4))).unwrap();
     let slipped: String = text
         .lines()
         .map(|line| match line.strip_prefix("   3  ") {
-            Some(rest) => format!("   3  {}\n", rest.replacen(|c: char| c.is_ascii_alphanumeric(), "-", 1)),
+            Some(rest) => format!(
+                "   3  {}\n",
+                rest.replacen(|c: char| c.is_ascii_alphanumeric(), "-", 1)
+            ),
             None => format!("{line}\n"),
         })
         .collect();
     fs::write(owner.path("shares/share-8.txt"), slipped).unwrap();
     let slip = message(recover(&[1, 8, 2]));
     // A line's check has two bytes: one slip in 65,536 is found by the whole.
-    assert!(slip.contains("line 3") || slip.contains("do not go together"), "{slip}");
+    assert!(
+        slip.contains("line 3") || slip.contains("do not go together"),
+        "{slip}"
+    );
 
     done(recover(&[5, 1, 4]), &["recover"]);
     for file in ["register.coffer", "policy.toml", "policy.sig"] {
-        fs::copy(owner.path("home").join(file), owner.path("found").join(file)).unwrap();
+        fs::copy(
+            owner.path("home").join(file),
+            owner.path("found").join(file),
+        )
+        .unwrap();
     }
     let verify = ["keys", "verify"];
     done(owner.command("found").args(verify).ends(), &verify);
@@ -259,7 +304,10 @@ fn a_zone_gives_its_tables_its_master_and_takes_nothing_plain() {
     owner.fails(4, &["decrypt", "staff", "data/pay/staff.csv"]);
     owner.ok(&["decrypt", "staff", "data/staff.csv"]);
     let message = owner.fails(4, &["encrypt", "in.parquet", "data/pay/told"]);
-    assert!(message.contains("its zone \"pay\" has \"payroll\""), "{message}");
+    assert!(
+        message.contains("its zone \"pay\" has \"payroll\""),
+        "{message}"
+    );
     owner.fails(4, &["keys", "rewrap", "staff", "--to", "main"]);
     assert!(!Path::new(&zone).join("told").exists());
 }

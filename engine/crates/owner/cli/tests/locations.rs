@@ -71,6 +71,9 @@ fn a_policy_names_folders_of_this_machine() {
     let owner = Owner::new();
     owner.draft("[tables.sales]\npath = \"s3a://b/sales\"");
     let message = owner.fails(4, &["policy", "sign", "--yes"]);
-    assert!(message.contains("sales") && message.contains("s3a"), "{message}");
+    assert!(
+        message.contains("sales") && message.contains("s3a"),
+        "{message}"
+    );
     assert!(message.contains("hint: "), "{message}");
 }

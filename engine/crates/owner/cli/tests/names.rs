@@ -19,7 +19,12 @@ fn a_link_that_a_host_made_is_another_table_s_for_no_command() {
     fs::rename(owner.path("ledger_v2"), owner.path("away")).unwrap();
     symlink(owner.path("ledger"), owner.path("ledger_v2")).unwrap();
     let before = owner.files("ledger");
-    for table in ["ledger_v2", "./ledger_v2", "ledger_v2/", "ledger/../ledger_v2"] {
+    for table in [
+        "ledger_v2",
+        "./ledger_v2",
+        "ledger_v2/",
+        "ledger/../ledger_v2",
+    ] {
         for arguments in [
             &["decrypt", table, "-"][..],
             &["inspect", table],
@@ -30,14 +35,20 @@ fn a_link_that_a_host_made_is_another_table_s_for_no_command() {
             &["encrypt", "--header", "--append", "in.csv", table],
         ] {
             let message = owner.fails(1, arguments);
-            assert!(message.contains("belongs to table"), "{arguments:?}: {message}");
+            assert!(
+                message.contains("belongs to table"),
+                "{arguments:?}: {message}"
+            );
         }
     }
     let message = owner.fails(1, &["keys", "rewrap", "--data", "ledger_v2"]);
     assert!(message.contains("belongs to table"), "{message}");
     // The owner's word does not make one table of two.
     let message = owner.fails(2, &["verify", "ledger", "--record-path", "./ledger_v2"]);
-    assert!(message.contains("is the path of the table `ledger_v2`"), "{message}");
+    assert!(
+        message.contains("is the path of the table `ledger_v2`"),
+        "{message}"
+    );
     assert!(owner.files("ledger") == before);
     assert_eq!(owner.ok(&["decrypt", "ledger", "-"]), "id\n1\n");
     // Without a passphrase nothing is verified, and it says so; with one it is.
@@ -85,7 +96,10 @@ fn what_the_owner_wrote_and_where_it_led_are_both_its_paths() {
     symlink(owner.path("disk/data/f"), owner.path("wrong")).unwrap();
     owner.fails(1, &["verify", "t", "--record-path", "./wrong"]);
     let message = owner.fails(1, &["decrypt", "./wrong", "-"]);
-    assert!(message.contains("coffer verify f --record-path"), "{message}");
+    assert!(
+        message.contains("coffer verify f --record-path"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -95,20 +109,39 @@ fn a_folder_here_decides_nothing_about_a_name() {
     fs::create_dir(owner.path("inner")).unwrap();
     owner.write("in.csv", "id\n2\n");
     // The table `two` lies in the folder `inner/one`.
-    owner.ok(&["encrypt", "--header", "--table", "two", "in.csv", "inner/one"]);
+    owner.ok(&[
+        "encrypt",
+        "--header",
+        "--table",
+        "two",
+        "in.csv",
+        "inner/one",
+    ]);
     let inside = |arguments: &[&str]| {
         let mut command = owner.command("home");
-        let output = command.current_dir(owner.path("inner")).args(arguments).ends();
+        let output = command
+            .current_dir(owner.path("inner"))
+            .args(arguments)
+            .ends();
         (
             output.status.success(),
             String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
         )
     };
     let (done, message) = inside(&["decrypt", "one", "-"]);
-    assert!(!done && message.contains("./one for the folder"), "{message}");
-    assert_eq!(inside(&["decrypt", "./one", "-"]), (true, "id\n2\n".to_owned()));
+    assert!(
+        !done && message.contains("./one for the folder"),
+        "{message}"
+    );
+    assert_eq!(
+        inside(&["decrypt", "./one", "-"]),
+        (true, "id\n2\n".to_owned())
+    );
     // With the folder gone the word is still no other table's name.
     fs::rename(owner.path("inner/one"), owner.path("inner/away")).unwrap();
     let (done, message) = inside(&["decrypt", "one", "-"]);
-    assert!(!done && message.contains("./one for the folder"), "{message}");
+    assert!(
+        !done && message.contains("./one for the folder"),
+        "{message}"
+    );
 }

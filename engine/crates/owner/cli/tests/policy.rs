@@ -1,5 +1,5 @@
-//! `coffer policy check` as people and scripts meet it: words, exit codes, JSON. `COFFER_REGENERATE=1` rewrites the golden
-//! files.
+//! `coffer policy check` as people and scripts meet it: words, exit codes, JSON.
+//! `COFFER_REGENERATE=1` rewrites the golden files.
 
 mod common;
 
@@ -42,7 +42,11 @@ impl Checked {
         let own = self.owner.folder.path().to_str().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap().replace(own, "FOLDER");
         let (out, err) = (text(output.stdout), text(output.stderr));
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {out}{err}");
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {out}{err}"
+        );
         (out, err)
     }
 
@@ -73,24 +77,31 @@ impl Checked {
             ),
             (
                 "salary",
-                Arc::new(Int64Array::from_iter_values((0..rows).map(|row| 30_000 + row * 17))),
+                Arc::new(Int64Array::from_iter_values(
+                    (0..rows).map(|row| 30_000 + row * 17),
+                )),
                 false,
             ),
             (
                 "age",
-                Arc::new(Int32Array::from_iter_values((0..1000).map(|row| 20 + row * 7919 % 50))),
+                Arc::new(Int32Array::from_iter_values(
+                    (0..1000).map(|row| 20 + row * 7919 % 50),
+                )),
                 false,
             ),
             (
                 "category",
                 Arc::new(StringArray::from_iter((0..rows).map(|row| {
-                    (row % 100 != 0).then(|| ["engineering", "law", "sales"][(row * 7919 % 1009 % 3) as usize])
+                    (row % 100 != 0)
+                        .then(|| ["engineering", "law", "sales"][(row * 7919 % 1009 % 3) as usize])
                 }))),
                 true,
             ),
             (
                 "bonus",
-                Arc::new(Int32Array::from_iter_values((0..1000).map(|row| row * 7919 % 997))),
+                Arc::new(Int32Array::from_iter_values(
+                    (0..1000).map(|row| row * 7919 % 997),
+                )),
                 false,
             ),
         ];
@@ -148,7 +159,11 @@ fn a_policy_alone() {
             pair("link-spreads", "employees.category")
         ]
     );
-    owner.check(0, false, &["employees", "--accept", "few-values,link-spreads"]);
+    owner.check(
+        0,
+        false,
+        &["employees", "--accept", "few-values,link-spreads"],
+    );
 }
 
 #[test]
@@ -174,11 +189,21 @@ fn a_sealed_table_says_more() {
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(report["tables"][0]["sealed"]["rows_read"], 1000);
     let age = &report["tables"][0]["columns"][2];
-    assert_eq!((&age["distinct"], &age["domain_size"]), (&50.into(), &"53".into()));
+    assert_eq!(
+        (&age["distinct"], &age["domain_size"]),
+        (&50.into(), &"53".into())
+    );
     assert_eq!(age["opened_by"], "client only");
-    assert_eq!(report["tables"][0]["columns"][3]["linked"][0], "budgets.category");
+    assert_eq!(
+        report["tables"][0]["columns"][3]["linked"][0],
+        "budgets.category"
+    );
     // Mixed rows tell nothing of the order.
-    owner.run(0, true, &["encrypt", "employees.parquet", "mixed", "--shuffle-rows"]);
+    owner.run(
+        0,
+        true,
+        &["encrypt", "employees.parquet", "mixed", "--shuffle-rows"],
+    );
     owner.policy("[tables.plain]\n");
     assert_eq!(owner.warnings(0, true, &["mixed", "plain"]), []);
     // Without the passphrase it is the policy that speaks.
@@ -198,7 +223,10 @@ fn a_sealed_table_says_more() {
         found.contains(&pair("policy-changed", "employees.category")),
         "{found:?}"
     );
-    assert!(found.contains(&pair("few-values", "employees.category")), "{found:?}");
+    assert!(
+        found.contains(&pair("few-values", "employees.category")),
+        "{found:?}"
+    );
     fs::remove_dir_all(owner.path("employees")).unwrap();
     let (out, _) = owner.check(6, true, &["employees"]);
     assert!(out.contains("its folder cannot be read from here"), "{out}");
@@ -243,7 +271,10 @@ tables.c = \"*\"
     );
     let (out, _) = owner.check(6, false, &["a"]);
     let text = "    roles.one: of the link \"id\" it may read a.id, which opens b.id too\n";
-    assert!(out.contains("warning link-rights\n") && out.contains(text), "{out}");
+    assert!(
+        out.contains("warning link-rights\n") && out.contains(text),
+        "{out}"
+    );
     let of_c = owner.warnings(0, false, &["c"]);
     assert_eq!(of_c, []);
 }
@@ -288,7 +319,11 @@ nation_key = [\"tee\", \"det\"]
         policy.replace("host_results = \"refuse\"", "host_results = \"accept\""),
     )
     .unwrap();
-    let found = owner.warnings(6, false, &["orders", "--accept", "ashe-rows,link-unlike,unlinked-join"]);
+    let found = owner.warnings(
+        6,
+        false,
+        &["orders", "--accept", "ashe-rows,link-unlike,unlinked-join"],
+    );
     assert_eq!(found, [pair("host-results", "")]);
 }
 
@@ -365,7 +400,10 @@ fn nothing_uses_a_policy_before_it_is_signed() {
             .iter()
             .all(|record| record["event"]["policy"].as_str().unwrap().len() == 64)
     );
-    assert_ne!(signings[0]["event"]["policy"], signings[1]["event"]["policy"]);
+    assert_ne!(
+        signings[0]["event"]["policy"],
+        signings[1]["event"]["policy"]
+    );
     owner.ok(&["audit", "verify"]);
 }
 

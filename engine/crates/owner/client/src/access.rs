@@ -1,8 +1,9 @@
 //! On whose behalf this client engine works, and what that user may have.
 //!
-//! The driver's JVM belongs to the user, so nothing that it says counts here: who the user is was settled when the client engine
-//! started (the owner lowers itself with `--user`) or, in a key service, by the kernel's word on the connection. What the user may read
-//! and write the policy says as it is now: a right that is taken away is gone with the next stage.
+//! The driver's JVM belongs to the user, so nothing that it says counts here: who the user is was
+//! settled when the client engine started (the owner lowers itself with `--user`) or, in a key
+//! service, by the kernel's word on the connection. What the user may read and write the policy
+//! says as it is now: a right that is taken away is gone with the next stage.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,10 +15,12 @@ use coffer_protocol::{
 
 use crate::{ClientError, Service, at_client, tables::Opened};
 
-/// How long the policy's files must have rested before what was read of them is believed without a look into them.
+/// How long the policy's files must have rested before what was read of them is believed without a
+/// look into them.
 const REST: Duration = Duration::from_secs(2);
 
-/// The policy as it was read last, so that not every request parses it, and both of its files as they were then.
+/// The policy as it was read last, so that not every request parses it, and both of its files as
+/// they were then.
 #[derive(Default)]
 pub(crate) struct Read(Option<([Stamp; 2], Arc<Policy>)>);
 
@@ -78,7 +81,8 @@ impl Service {
     fn read_policy(&self) -> Result<Arc<Policy>, ClientError> {
         let mut read = self.read.lock();
         // Before they are read: what changes meanwhile is read again.
-        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()].map(|path| Stamp::of(&path).ok());
+        let stamps = [self.config_dir.policy(), self.config_dir.policy_signature()]
+            .map(|path| Stamp::of(&path).ok());
         let stamps = match stamps {
             [Some(policy), Some(signature)] => Some([policy, signature]),
             _ => None,
@@ -108,14 +112,20 @@ impl Service {
         let policy = self.policy_now()?;
         // The account may be another user's by now, or nobody's.
         if let Some(peer) = &self.peer
-            && peer.user(&policy).map_err(|error| self.as_user_sees(error))? != user
+            && peer
+                .user(&policy)
+                .map_err(|error| self.as_user_sees(error))?
+                != user
         {
             return Err(ClientError::UnknownAccount(peer.uid));
         }
-        policy.rights(user).map_err(|error| self.as_user_sees(error.into()))
+        policy
+            .rights(user)
+            .map_err(|error| self.as_user_sees(error.into()))
     }
 
-    /// Errors unless the user may use the keys of these columns of the files, and of one column at least.
+    /// Errors unless the user may use the keys of these columns of the files, and of one column at
+    /// least.
     pub(crate) fn may_read<'a>(
         &self,
         table: &Opened,
@@ -131,14 +141,19 @@ impl Service {
             .filter(|column| !rights.reads(sealed.name(), column))
             .map(str::to_owned)
             .collect();
-        let columns = sealed.manifest().columns.iter().map(|column| column.name.as_str());
+        let columns = sealed
+            .manifest()
+            .columns
+            .iter()
+            .map(|column| column.name.as_str());
         if denied.is_empty() && !rights.reads_some(sealed.name(), columns) {
             denied.push("*".to_owned());
         }
         self.refuse(sealed.name(), denied)
     }
 
-    /// Errors unless the user may write versions of a table, and may use the keys of all its columns: who can write a column can read it.
+    /// Errors unless the user may write versions of a table, and may use the keys of all its
+    /// columns: who can write a column can read it.
     pub(crate) fn may_write<'a>(
         &self,
         table: &str,
@@ -151,22 +166,28 @@ impl Service {
                 table: table.to_owned(),
             });
         }
-        let denied = columns.into_iter().filter(|column| !rights.reads(table, column));
+        let denied = columns
+            .into_iter()
+            .filter(|column| !rights.reads(table, column));
         self.refuse(table, denied.map(str::to_owned).collect())
     }
 
-    /// Errors unless the user may read the columns that a part of a plan would open at the client. A ciphertext does not tell of which column
-    /// it is: among columns of one link, a right to one opens those of the others too.
+    /// Errors unless the user may read the columns that a part of a plan would open at the client.
+    /// A ciphertext does not tell of which column it is: among columns of one link, a right to one
+    /// opens those of the others too.
     pub(crate) fn may_decrypt(&self, fragment: &Fragment) -> Result<(), ClientError> {
-        at_client::decrypted(fragment)
-            .try_for_each(|column| self.may_read(&*self.table(column.handle)?, [column.stored.as_str()]))
+        at_client::decrypted(fragment).try_for_each(|column| {
+            self.may_read(&*self.table(column.handle)?, [column.stored.as_str()])
+        })
     }
 
-    /// What the planner asks before anything of a query runs. The keys are asked for again, one by one.
+    /// What the planner asks before anything of a query runs. The keys are asked for again, one by
+    /// one.
     pub(crate) fn check_read(&self, request: &CheckRead) -> Result<ReadChecked, ClientError> {
         let rights = self.rights()?;
         if let Opened::Sealed(sealed) = &*self.table(request.handle)? {
-            let denied = (request.columns.iter()).filter(|column| !rights.reads(sealed.name(), column));
+            let denied =
+                (request.columns.iter()).filter(|column| !rights.reads(sealed.name(), column));
             self.refuse(sealed.name(), denied.cloned().collect())?;
         }
         Ok(ReadChecked {})

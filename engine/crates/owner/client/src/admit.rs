@@ -9,7 +9,10 @@ use coffer_audit::EngineUse;
 use coffer_custody::{AttestedEngine, Policy, ReleaseSender, attest, attest_again, attest_host};
 use coffer_protocol::{
     EnginePublicKey, Evidence,
-    wire::{AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release, ReleaseKeys},
+    wire::{
+        AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, Release,
+        ReleaseKeys,
+    },
 };
 use coffer_sealing::SessionId;
 use prost::Message;
@@ -19,7 +22,8 @@ use crate::{ClientError, Service, session::Session};
 /// Challenges that wait for their evidence.
 const DRAWN: usize = 4096;
 
-/// When challenges were handed out. How long one may wait for its evidence is the policy's word, at the client site's clock.
+/// When challenges were handed out. How long one may wait for its evidence is the policy's word, at
+/// the client site's clock.
 #[derive(Default)]
 pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
 
@@ -91,7 +95,9 @@ impl Engine {
     }
 
     fn release(&mut self, session: &Session) -> Result<Release, ClientError> {
-        let sealed = self.sender.release(&session.payload(self.admitted.elapsed()))?;
+        let sealed = self
+            .sender
+            .release(&session.payload(self.admitted.elapsed()))?;
         self.released.insert(session.id, session.generation());
         self.sessions.insert(session.id);
         Ok(Release {
@@ -109,7 +115,12 @@ fn evidence_life(policy: &Policy) -> Duration {
 
 impl Service {
     /// Whether a policy still takes what an engine proved.
-    pub(crate) fn still_takes(&self, policy: &Policy, attested: &AttestedEngine, evidence: &Evidence) -> bool {
+    pub(crate) fn still_takes(
+        &self,
+        policy: &Policy,
+        attested: &AttestedEngine,
+        evidence: &Evidence,
+    ) -> bool {
         let (application, hosts) = {
             let inner = self.inner.lock();
             (inner.application.clone().unwrap_or_default(), inner.hosts)
@@ -121,7 +132,9 @@ impl Service {
         let life = evidence_life(&*self.policy_now()?);
         let mut inner = self.inner.lock();
         let challenge = inner.challenges.draw()?;
-        inner.drawn.note(*challenge.as_bytes(), Instant::now(), life);
+        inner
+            .drawn
+            .note(*challenge.as_bytes(), Instant::now(), life);
         Ok(Challenge {
             challenge: challenge.as_bytes().to_vec().into(),
         })
@@ -129,7 +142,8 @@ impl Service {
 
     /// Verifies evidence. Keys go to the engine only after this.
     pub(crate) fn admit(&self, request: &AdmitEngine) -> Result<Admitted, ClientError> {
-        let wire = EngineEvidence::decode(request.evidence.clone()).map_err(|_| ClientError::Malformed("evidence"))?;
+        let wire = EngineEvidence::decode(request.evidence.clone())
+            .map_err(|_| ClientError::Malformed("evidence"))?;
         let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
             .map(EnginePublicKey)
             .map_err(|_| ClientError::Malformed("evidence"))?;
@@ -158,7 +172,14 @@ impl Service {
         let public = owner.public();
         let attested = match hosts {
             true => attest_host(&policy, &public, challenge, &application, &evidence)?,
-            false => attest(&policy, &public, challenge, &application, &evidence, &self.verifiers)?,
+            false => attest(
+                &policy,
+                &public,
+                challenge,
+                &application,
+                &evidence,
+                &self.verifiers,
+            )?,
         };
         let sender = ReleaseSender::new(&attested, owner, &application)?;
         let admitted = Admitted {
@@ -210,18 +231,28 @@ impl Service {
             session.unrecorded = false;
         }
         let mut inner = self.inner.lock();
-        let engine = inner.engines.get_mut(&request.engine_id).ok_or_else(unknown)?;
+        let engine = inner
+            .engines
+            .get_mut(&request.engine_id)
+            .ok_or_else(unknown)?;
         Ok(KeysReleased {
             release: Some(engine.release(&session)?),
         })
     }
 
-    /// Releases for the admitted engines that have not all keys of the session yet. What a stage uses without another key is
-    /// recorded too; before the first engine is there, nobody can do the work.
-    pub(crate) fn releases(&self, session: &mut Session) -> Result<Vec<EngineRelease>, ClientError> {
+    /// Releases for the admitted engines that have not all keys of the session yet. What a stage
+    /// uses without another key is recorded too; before the first engine is there, nobody can do
+    /// the work.
+    pub(crate) fn releases(
+        &self,
+        session: &mut Session,
+    ) -> Result<Vec<EngineRelease>, ClientError> {
         let (lacking, any): (Vec<EngineUse>, bool) = {
             let inner = self.inner.lock();
-            let engines = inner.engines.values().filter(|engine| !engine.has_all(session));
+            let engines = inner
+                .engines
+                .values()
+                .filter(|engine| !engine.has_all(session));
             let lacking = engines.map(|engine| engine.proof.clone()).collect();
             (lacking, !inner.engines.is_empty())
         };
@@ -262,8 +293,16 @@ mod tests {
         for number in 0..=DRAWN {
             let mut challenge = [4; 32];
             challenge[..8].copy_from_slice(&number.to_le_bytes());
-            drawn.note(challenge, start + Duration::from_micros(number as u64), life);
+            drawn.note(
+                challenge,
+                start + Duration::from_micros(number as u64),
+                life,
+            );
         }
-        assert_eq!(drawn.0.len(), DRAWN, "there are no more of them than can be answered");
+        assert_eq!(
+            drawn.0.len(),
+            DRAWN,
+            "there are no more of them than can be answered"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The part of a plan that runs here, at the client site, as one partition: over rows that engines sent to the client and, where it opens
-//! stored columns, with the tables' keys; and over tables that are read here.
+//! The part of a plan that runs here, at the client site, as one partition: over rows that engines
+//! sent to the client and, where it opens stored columns, with the tables' keys; and over tables
+//! that are read here.
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -9,7 +10,8 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::{
-    BuildContext, Decryptor, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill, with_task_io,
+    BuildContext, Decryptor, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill,
+    with_task_io,
 };
 use coffer_protocol::{
     plan::{Fragment, Input, Node, decrypt::Opened as Opening, node::Op},
@@ -44,7 +46,8 @@ const AT_CLIENT: u32 = 0;
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// The work on what came to the client may take so many times what one part may bring: a hash table of it is about as large again.
+/// The work on what came to the client may take so many times what one part may bring: a hash table
+/// of it is about as large again.
 const WORK: u64 = 2;
 
 /// Rows that are here: stream by stream, as they came.
@@ -57,7 +60,8 @@ pub(crate) struct Rows {
 
 impl Service {
     pub(crate) fn run_at_client(&self, request: &RunAtClient) -> Result<ResultRows, ClientError> {
-        let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+        let fragment = Fragment::decode(request.fragment.clone())
+            .map_err(|_| ClientError::Malformed("fragment"))?;
         self.may_decrypt(&fragment)?;
         let session = self.session(&request.session)?;
         let mut session = session.lock();
@@ -67,7 +71,10 @@ impl Service {
             false => Origins::default(),
         };
         for input in self::inputs(&fragment) {
-            let from = request.inputs.iter().find(|from| from.input_id == input.input_id);
+            let from = request
+                .inputs
+                .iter()
+                .find(|from| from.input_id == input.input_id);
             let kept = from.ok_or(ClientError::Malformed("fragment"))?.kept;
             let rows = match kept {
                 0 => Rows {
@@ -75,7 +82,10 @@ impl Service {
                     streams: Vec::new(),
                     origins: Origins::default(),
                 },
-                kept => session.kept.remove(&kept).ok_or(ClientError::KeptUnknown(kept))?,
+                kept => session
+                    .kept
+                    .remove(&kept)
+                    .ok_or(ClientError::KeptUnknown(kept))?,
             };
             origins.merge(AT_CLIENT, &rows.origins)?;
             if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
@@ -142,7 +152,8 @@ impl Service {
 
 /// What work at the client may take.
 pub(crate) struct Limits<'a> {
-    /// That each of its parts may bring to the client; the work on them may take twice as much of memory.
+    /// That each of its parts may bring to the client; the work on them may take twice as much of
+    /// memory.
     pub(crate) bytes: u64,
     /// For what needs more.
     pub(crate) spills: &'a Spills,
@@ -156,7 +167,10 @@ pub(crate) fn run(
     decryptor: Option<Arc<dyn Decryptor>>,
     limits: Option<Limits<'_>>,
 ) -> Result<ResultRows, ClientError> {
-    let output = fragment.output.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    let output = fragment
+        .output
+        .as_ref()
+        .ok_or(ClientError::Malformed("fragment"))?;
     let schema = boundary_schema(output)?;
     let plan = build(
         fragment,
@@ -171,12 +185,16 @@ pub(crate) fn run(
         inputs: Mutex::new(inputs),
         reads: Arc::clone(&reads),
     };
-    let memory = limits.as_ref().map(|limits| limits.bytes.saturating_mul(WORK));
+    let memory = limits
+        .as_ref()
+        .map(|limits| limits.bytes.saturating_mul(WORK));
     let mut config = coffer_plan::config(BATCH_ROWS);
     if let Some(memory) = memory {
         // What a sort keeps back for merging its spill files.
         let execution = &mut config.options_mut().execution;
-        execution.sort_spill_reservation_bytes = execution.sort_spill_reservation_bytes.min(bytes(memory) / 64);
+        execution.sort_spill_reservation_bytes = execution
+            .sort_spill_reservation_bytes
+            .min(bytes(memory) / 64);
     }
     let context = TaskContext::new(
         None,
@@ -197,13 +215,15 @@ pub(crate) fn run(
     })
 }
 
-/// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join ends with an error.
+/// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join
+/// ends with an error.
 fn runtime(limits: Option<(&Spills, u64)>) -> Result<Arc<RuntimeEnv>, ClientError> {
     let Some((spills, memory)) = limits else {
         return Ok(RuntimeEnvBuilder::new().build_arc()?);
     };
     let folder = spills.folder().map_err(DataFusionError::IoError)?;
-    let disk = DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
+    let disk =
+        DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
     Ok(RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(FairSpillPool::new(bytes(memory))))
         .with_disk_manager_builder(disk)
@@ -245,22 +265,33 @@ pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
 
 /// The stored columns that a fragment opens. (What has no handle is opened without a key.)
 pub(crate) fn decrypted(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
-    let opened = nodes(fragment).into_iter().filter_map(|node| match &node.op {
-        Some(Op::Decrypt(decrypt)) => Some(&decrypt.columns),
-        _ => None,
-    });
+    let opened = nodes(fragment)
+        .into_iter()
+        .filter_map(|node| match &node.op {
+            Some(Op::Decrypt(decrypt)) => Some(&decrypt.columns),
+            _ => None,
+        });
     opened.flatten().filter(|column| column.handle != 0)
 }
 
 fn schema_of(input: &Input) -> Result<SchemaRef, ClientError> {
-    let declared = input.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+    let declared = input
+        .schema
+        .as_ref()
+        .ok_or(ClientError::Malformed("fragment"))?;
     Ok(boundary_schema(declared)?)
 }
 
 /// Whether an input declares the types that its rows have.
 pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError> {
     let declared = schema_of(input)?;
-    let types = |schema: &SchemaRef| -> Vec<_> { schema.fields().iter().map(|f| f.data_type().clone()).collect() };
+    let types = |schema: &SchemaRef| -> Vec<_> {
+        schema
+            .fields()
+            .iter()
+            .map(|f| f.data_type().clone())
+            .collect()
+    };
     Ok(types(&declared) == types(rows))
 }
 
@@ -302,7 +333,9 @@ impl TaskIo for ClientSide {
     fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
         let rows = self.take(input_id)?;
         let streams = rows.streams.into_iter();
-        Ok(streams.map(|batches| stream_of(&rows.schema, batches)).collect())
+        Ok(streams
+            .map(|batches| stream_of(&rows.schema, batches))
+            .collect())
     }
 
     fn scan(&self, scan_id: u32) -> DataResult<ScanFiles> {
@@ -317,7 +350,9 @@ struct Keys {
 
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys").field("tables", &self.tables.len()).finish()
+        f.debug_struct("Keys")
+            .field("tables", &self.tables.len())
+            .finish()
     }
 }
 
@@ -341,13 +376,18 @@ impl Decryptor for Keys {
         position: Option<(&ArrayRef, &ArrayRef)>,
     ) -> DataResult<ArrayRef> {
         let (file, row) = position.unzip();
-        self.table(handle)?.decrypt(stored, column, file, row).map_err(refused)
+        self.table(handle)?
+            .decrypt(stored, column, file, row)
+            .map_err(refused)
     }
 
     fn open_sums(&self, handle: u32, stored: &str, states: &ArrayRef) -> DataResult<ArrayRef> {
         let states = states.as_binary_opt::<i32>();
-        let states = states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
-        self.table(handle)?.decrypt_sum(stored, states).map_err(refused)
+        let states =
+            states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
+        self.table(handle)?
+            .decrypt_sum(stored, states)
+            .map_err(refused)
     }
 
     fn counts(&self, states: &ArrayRef) -> DataResult<ArrayRef> {

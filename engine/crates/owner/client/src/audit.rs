@@ -18,7 +18,8 @@ const UNVERIFIED: &str = "unverified input";
 pub(crate) struct Uses(BTreeMap<(String, u64, bool), TableUse>);
 
 impl Uses {
-    /// Columns of a table's files that a stage reads, and the KEKs that it takes. Whether that is news.
+    /// Columns of a table's files that a stage reads, and the KEKs that it takes. Whether that is
+    /// news.
     pub(crate) fn read<'a>(
         &mut self,
         table: &Opened,
@@ -39,7 +40,9 @@ impl Uses {
                 ..TableUse::default()
             },
         };
-        let columns = file_columns.into_iter().filter_map(|name| table.column_of(name));
+        let columns = file_columns
+            .into_iter()
+            .filter_map(|name| table.column_of(name));
         self.add(empty, columns.map(str::to_owned), keks)
     }
 
@@ -58,13 +61,19 @@ impl Uses {
         self.0.is_empty()
     }
 
-    fn add(&mut self, empty: TableUse, columns: impl Iterator<Item = String>, keks: &KekSet) -> bool {
+    fn add(
+        &mut self,
+        empty: TableUse,
+        columns: impl Iterator<Item = String>,
+        keks: &KekSet,
+    ) -> bool {
         let position = (empty.id.clone(), empty.version, empty.write);
         let mut news = !self.0.contains_key(&position);
         let held = self.0.entry(position).or_insert(empty);
         let before = held.columns.len() + held.keys.len();
         held.columns.extend(columns);
-        held.keys.extend(keks.iter().map(Kek::id).map(|id| id.to_string()));
+        held.keys
+            .extend(keks.iter().map(Kek::id).map(|id| id.to_string()));
         for names in [&mut held.columns, &mut held.keys] {
             names.sort_unstable();
             names.dedup();
@@ -103,11 +112,20 @@ impl Service {
 
     /// A session's query, for the log.
     pub(crate) fn query(&self, session: SessionId, text: &str) -> Result<Query, ClientError> {
-        Ok(Query::seal(self.audit.key(), hex::encode(session.as_bytes()), text)?)
+        Ok(Query::seal(
+            self.audit.key(),
+            hex::encode(session.as_bytes()),
+            text,
+        )?)
     }
 
-    /// Before keys of a session go to engines, or work for engines that have all keys it takes. What fails here stops it.
-    pub(crate) fn audit_release(&self, session: &Session, engines: Vec<EngineUse>) -> Result<(), ClientError> {
+    /// Before keys of a session go to engines, or work for engines that have all keys it takes.
+    /// What fails here stops it.
+    pub(crate) fn audit_release(
+        &self,
+        session: &Session,
+        engines: Vec<EngineUse>,
+    ) -> Result<(), ClientError> {
         let event = Event {
             query: Some(session.query.clone()),
             tables: session.uses.0.values().cloned().collect(),
@@ -151,7 +169,12 @@ impl Service {
     }
 
     /// A refusal stays one if it cannot be logged.
-    pub(crate) fn audit_refusal(&self, kind: ClientMessage, message: &Message, error: &ClientError) {
+    pub(crate) fn audit_refusal(
+        &self,
+        kind: ClientMessage,
+        message: &Message,
+        error: &ClientError,
+    ) {
         let mut event = Event::refused(action(kind), error.code(), error.in_owners_log());
         let denied = match error {
             ClientError::Denied { table, columns, .. } => Some((table, columns.clone(), false)),

@@ -43,7 +43,12 @@ impl Service {
             batches.extend(stream.open(&arrow)?);
         }
         let partitions = usize::try_from(request.partitions).unwrap_or(usize::MAX);
-        let rows = pick_bounds(&batches, &request.keys, partitions, &CompileContext::default())?;
+        let rows = pick_bounds(
+            &batches,
+            &request.keys,
+            partitions,
+            &CompileContext::default(),
+        )?;
         let count = u32::try_from(rows.len()).map_err(|_| ClientError::Malformed("PICK_BOUNDS"))?;
         let mut keys = schema.fields;
         keys.pop(); // the weight

@@ -1,12 +1,18 @@
-//! Commit records of a shuffle or broadcast: which attempt of each map counts, and how many rows there really are.
+//! Commit records of a shuffle or broadcast: which attempt of each map counts, and how many rows
+//! there really are.
 
 use std::collections::HashSet;
 
 use coffer_protocol::{
     padded,
-    wire::{AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject, sealed_object::Kind},
+    wire::{
+        AcceptCommits, AttemptList, CommitRecord, CommitsAccepted, SealedObject,
+        sealed_object::Kind,
+    },
 };
-use coffer_sealing::{AttemptId, ObjectKind, Partition, StageId, identity, open_message, seal_object};
+use coffer_sealing::{
+    AttemptId, ObjectKind, Partition, StageId, identity, open_message, seal_object,
+};
 use prost::Message;
 
 use crate::{
@@ -32,19 +38,22 @@ impl Commit {
         sealed: &[u8],
     ) -> Result<Self, ClientError> {
         let identity = identity::commit(session.id, StageId(stage), Partition(partition));
-        let plain = open_message(&session.key, &identity, sealed).map_err(|source| ClientError::CommitOpening {
-            stage,
-            partition,
-            source,
+        let plain = open_message(&session.key, &identity, sealed).map_err(|source| {
+            ClientError::CommitOpening {
+                stage,
+                partition,
+                source,
+            }
         })?;
         let foreign = ClientError::CommitIdentity { stage, partition };
-        let record = CommitRecord::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("commit record"))?;
+        let record = CommitRecord::decode(plain.as_slice())
+            .map_err(|_| ClientError::Malformed("commit record"))?;
         let fits = record.session.as_ref() == session.id.as_bytes()
             && record.stage == stage
             && record.partition == partition
             && usize::try_from(streams) == Ok(record.streams.len());
-        let attempt =
-            AttemptId::from_slice(&record.attempt).map_err(|_| ClientError::CommitIdentity { stage, partition })?;
+        let attempt = AttemptId::from_slice(&record.attempt)
+            .map_err(|_| ClientError::CommitIdentity { stage, partition })?;
         if fits {
             Ok(Self { record, attempt })
         } else {
@@ -54,12 +63,18 @@ impl Commit {
 }
 
 impl Service {
-    /// Takes the commit records of all maps of a shuffle or broadcast, and seals the list of their attempts.
-    pub(crate) fn accept_commits(&self, request: &AcceptCommits) -> Result<CommitsAccepted, ClientError> {
+    /// Takes the commit records of all maps of a shuffle or broadcast, and seals the list of their
+    /// attempts.
+    pub(crate) fn accept_commits(
+        &self,
+        request: &AcceptCommits,
+    ) -> Result<CommitsAccepted, ClientError> {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let stage = request.stage;
-        let (held, reduces) = session.exchange(stage).ok_or(ClientError::StageUnknown(stage))?;
+        let (held, reduces) = session
+            .exchange(stage)
+            .ok_or(ClientError::StageUnknown(stage))?;
         let (maps, output) = (held.partitions, held.output);
         let (repeatable, objects) = (held.repeatable, held.objects.clone());
         if request.maps != maps || usize::try_from(maps) != Ok(request.commits.len()) {
@@ -99,7 +114,9 @@ impl Service {
         Ok(CommitsAccepted {
             epoch,
             sealed_attempts: sealed.into(),
-            rows: rows_by_reduce.iter().fold(0, |sum, rows| sum.saturating_add(*rows)),
+            rows: rows_by_reduce
+                .iter()
+                .fold(0, |sum, rows| sum.saturating_add(*rows)),
             rows_by_reduce,
             bytes_by_reduce,
             may_change,
@@ -107,8 +124,9 @@ impl Service {
     }
 }
 
-/// A list that is not the one held gets the next epoch. A broadcast has one list for ever: the driver holds the bytes, so nothing of
-/// it is ever lost and made again, and tasks of one stage must not join with two versions of it.
+/// A list that is not the one held gets the next epoch. A broadcast has one list for ever: the
+/// driver holds the bytes, so nothing of it is ever lost and made again, and tasks of one stage
+/// must not join with two versions of it.
 fn accept(
     session: &mut Session,
     stage: u32,
@@ -125,7 +143,10 @@ fn accept(
         kind: Some(Kind::Attempts(AttemptList {
             stage,
             epoch,
-            attempts: attempts.iter().map(|id| id.as_bytes().to_vec().into()).collect(),
+            attempts: attempts
+                .iter()
+                .map(|id| id.as_bytes().to_vec().into())
+                .collect(),
         })),
     });
     let sealed = seal_object(&session.key, session.id, ObjectKind::Attempts, &plain)?;

@@ -22,7 +22,8 @@ const MAX_REQUEST: usize = i32::MAX as usize;
 const MAX_GREETING: usize = 64 << 10;
 /// How long a key service waits for it.
 const GREETING: Duration = Duration::from_secs(10);
-/// Refused connections that are not closed yet: what their peers send goes nowhere, and they can read why.
+/// Refused connections that are not closed yet: what their peers send goes nowhere, and they can
+/// read why.
 const REFUSED: usize = 16;
 /// Connections that wait for the word on their account.
 const ENTERING: usize = 16;
@@ -43,10 +44,14 @@ enum Visitor {
 
 /// Accepts connections of one application for ever, each served by a thread of its own.
 pub async fn accept(service: Arc<Service>, listener: Listener) {
-    accept_at(&listener, move |_| Ok(Visitor::Driver(Arc::clone(&service)))).await;
+    accept_at(&listener, move |_| {
+        Ok(Visitor::Driver(Arc::clone(&service)))
+    })
+    .await;
 }
 
-/// The same for a key service: connections of many applications, each of an account that the kernel names.
+/// The same for a key service: connections of many applications, each of an account that the kernel
+/// names.
 pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
     let tidied = Arc::clone(&keys);
     let tidying = async {
@@ -61,7 +66,8 @@ pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
     }
 }
 
-/// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are let in at the same time.
+/// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are let in
+/// at the same time.
 async fn accept_at<E>(listener: &Listener, enter: E)
 where
     E: Fn(&ReadHalf) -> Result<Visitor, ClientError> + Send + Sync + 'static,
@@ -69,7 +75,8 @@ where
     let (enter, mut entering, mut refused) = (Arc::new(enter), JoinSet::new(), VecDeque::new());
     loop {
         let started = tokio::select! {
-            accepted = listener.accept(), if entering.len() < ENTERING => accepted.map(|(read, write)| {
+            accepted = listener.accept(),
+                if entering.len() < ENTERING => accepted.map(|(read, write)| {
                 let enter = Arc::clone(&enter);
                 entering.spawn_blocking(move || (enter(&read), read, write));
             }),
@@ -96,8 +103,12 @@ where
 }
 
 fn on_own_thread(visitor: Visitor, read: ReadHalf, write: WriteHalf) {
-    // The sockets belong to the accepting runtime; this one only waits for them, and runs the finish of results.
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+    // The sockets belong to the accepting runtime; this one only waits for them, and runs the
+    // finish of results.
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+    else {
         tracing::error!("a connection has no runtime");
         return;
     };
@@ -106,7 +117,11 @@ fn on_own_thread(visitor: Visitor, read: ReadHalf, write: WriteHalf) {
     }
 }
 
-async fn serve(visitor: Visitor, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), WireError> {
+async fn serve(
+    visitor: Visitor,
+    mut read: ReadHalf,
+    mut write: WriteHalf,
+) -> Result<(), WireError> {
     match visitor {
         Visitor::Driver(service) => talk(&service, None, read, write).await,
         Visitor::Guest(guest) => {
@@ -148,7 +163,9 @@ async fn talk(
         match guarded(service, &message, &mut greeted) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
-            Ok(Reply::Keep(rows, session, most)) => keep(service, rows, &session, most, &mut write).await?,
+            Ok(Reply::Keep(rows, session, most)) => {
+                keep(service, rows, &session, most, &mut write).await?
+            }
             Err(error) => {
                 problem(&error, &mut write).await?;
                 // Whose account is no user's any more knocks again, and is counted as a stranger.
@@ -169,7 +186,11 @@ fn guarded(service: &Service, message: &Message, greeted: &mut bool) -> Result<R
 async fn problem(error: &ClientError, write: &mut WriteHalf) -> Result<(), WireError> {
     tracing::info!(code = error.code(), "a request was refused");
     let mut out = Vec::new();
-    put_message(&mut out, kind_byte(ClientMessage::Problem), &error.problem())?;
+    put_message(
+        &mut out,
+        kind_byte(ClientMessage::Problem),
+        &error.problem(),
+    )?;
     write.write_all(&out).await?;
     Ok(())
 }
@@ -192,7 +213,8 @@ async fn keep(
     }
 }
 
-/// Sends the rows as RESULT_ARROW messages, then RESULT_END; or PROBLEM, after which what was sent counts for nothing.
+/// Sends the rows as RESULT_ARROW messages, then RESULT_END; or PROBLEM, after which what was sent
+/// counts for nothing.
 async fn send_rows(mut rows: ResultRows, write: &mut WriteHalf) -> Result<(), WireError> {
     let mut ipc = match rows.ipc() {
         Ok(ipc) => ipc,
@@ -246,7 +268,9 @@ mod tests {
         // The beginning of a message that does not go on.
         write.write_all(&[0, 0]).await.unwrap();
         let ended = greeting(&mut read, Duration::from_millis(1)).await;
-        assert!(matches!(ended, Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut));
+        assert!(
+            matches!(ended, Err(WireError::Io(error)) if error.kind() == io::ErrorKind::TimedOut)
+        );
     }
 
     #[tokio::test]
@@ -270,14 +294,23 @@ mod tests {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             let (mut other, _write) = connect(&address).await.unwrap();
-            let known = |message: Option<Message>| message.unwrap().kind == kind_byte(ClientMessage::Problem);
-            assert!(known(read_message_up_to(&mut other, MAX_GREETING).await.unwrap()));
-            tokio::task::spawn_blocking(move || turn.wait()).await.unwrap();
-            assert!(known(read_message_up_to(&mut first, MAX_GREETING).await.unwrap()));
+            let known = |message: Option<Message>| {
+                message.unwrap().kind == kind_byte(ClientMessage::Problem)
+            };
+            assert!(known(
+                read_message_up_to(&mut other, MAX_GREETING).await.unwrap()
+            ));
+            tokio::task::spawn_blocking(move || turn.wait())
+                .await
+                .unwrap();
+            assert!(known(
+                read_message_up_to(&mut first, MAX_GREETING).await.unwrap()
+            ));
         };
         tokio::select! {
             () = accepting => unreachable!(),
-            ended = tokio::time::timeout(Duration::from_secs(60), visitors) => ended.expect("the second was told"),
+            ended = tokio::time::timeout(Duration::from_secs(60),
+                visitors) => ended.expect("the second was told"),
         }
     }
 }

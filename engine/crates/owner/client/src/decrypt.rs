@@ -1,7 +1,8 @@
-//! Opening stored values at the client: ciphertexts that engines carried along, and sums that they took unopened.
+//! Opening stored values at the client: ciphertexts that engines carried along, and sums that they
+//! took unopened.
 //!
-//! What comes here from a host that proved nothing is as it says: `det` and `std` values are authentic, wherever the host put them;
-//! `ope`, `ore` and `ashe` values are not even that.
+//! What comes here from a host that proved nothing is as it says: `det` and `std` values are
+//! authentic, wherever the host put them; `ope`, `ore` and `ashe` values are not even that.
 
 use arrow::array::{ArrayRef, BinaryArray};
 use coffer_catalog::Codec;
@@ -10,8 +11,9 @@ use coffer_format::Error as FormatError;
 use crate::{ClientError, tables::Opened};
 
 impl Opened {
-    /// Opens values of a stored column (`c7`), in the type of the column it holds. `file` and `row` are the values of the
-    /// table's `file` and `row` columns in the same rows: `std` and `ashe` need them.
+    /// Opens values of a stored column (`c7`), in the type of the column it holds. `file` and `row`
+    /// are the values of the table's `file` and `row` columns in the same rows: `std` and `ashe`
+    /// need them.
     pub(crate) fn decrypt(
         &self,
         stored: &str,
@@ -23,9 +25,13 @@ impl Opened {
         Ok(codec.open_scattered(at, ciphertext, file, row)?)
     }
 
-    /// Opens sums over an `ashe` column: states of `coffer_schemes::AsheSum`, one for each row; in the type that Spark gives to a sum of
-    /// the column. NULL, and a sum of no value, is NULL.
-    pub(crate) fn decrypt_sum(&self, stored: &str, states: &BinaryArray) -> Result<ArrayRef, ClientError> {
+    /// Opens sums over an `ashe` column: states of `coffer_schemes::AsheSum`, one for each row; in
+    /// the type that Spark gives to a sum of the column. NULL, and a sum of no value, is NULL.
+    pub(crate) fn decrypt_sum(
+        &self,
+        stored: &str,
+        states: &BinaryArray,
+    ) -> Result<ArrayRef, ClientError> {
         let (codec, at) = self.codec_of(stored)?;
         Ok(codec.open_sums(at, states)?)
     }
@@ -46,7 +52,9 @@ impl Opened {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array};
+    use arrow::array::{
+        Array, AsArray, Decimal128Array, Int32Array, Int64Array, RecordBatch, UInt32Array,
+    };
     use coffer_catalog::{Error, NewColumns, TableWrite};
     use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault};
     use coffer_format::{StoredColumn, StoredEncoding, WriteOptions, parse_ddl};
@@ -65,14 +73,20 @@ mod tests {
         let root = std::fs::canonicalize(folder.path()).unwrap();
         let config_dir = ConfigDir::at(root.join("home"));
         config_dir.create().unwrap();
-        let vault =
-            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let vault = Vault::from(
+            Keyring::create(
+                &config_dir.keyring(),
+                &Passphrase::new("correct horse").unwrap(),
+            )
+            .unwrap(),
+        );
         let policy = coffer_catalog::policy::replace(&config_dir, vault.keyring(), POLICY).unwrap();
         let new = NewColumns {
             columns: parse_ddl("a INT, d DECIMAL(9,2)").unwrap(),
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
+        let write =
+            TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
         let writer = write.writer(WriteOptions::default()).unwrap();
         let mut pins = Vec::new();
         let mut batches = Vec::new();
@@ -112,10 +126,19 @@ mod tests {
         // Every third row, from the last to the first: of both files.
         let picked = UInt32Array::from_iter_values((0..100).rev().step_by(3));
         let taken = arrow::compute::take_record_batch(&rows, &picked).unwrap();
-        let column =
-            |column, encoding| Arc::clone(taken.column_by_name(&stored(&table, column, encoding).name()).unwrap());
-        let (file, row) = (column(0, StoredEncoding::File), column(0, StoredEncoding::Row));
-        let wanted = Int32Array::from_iter((0..100).rev().step_by(3).map(|i| (i % 5 != 2).then_some(i)));
+        let column = |column, encoding| {
+            Arc::clone(
+                taken
+                    .column_by_name(&stored(&table, column, encoding).name())
+                    .unwrap(),
+            )
+        };
+        let (file, row) = (
+            column(0, StoredEncoding::File),
+            column(0, StoredEncoding::Row),
+        );
+        let wanted =
+            Int32Array::from_iter((0..100).rev().step_by(3).map(|i| (i % 5 != 2).then_some(i)));
         for encoding in [
             StoredEncoding::Of(Protection::Std),
             StoredEncoding::Of(Protection::Ashe),
@@ -129,10 +152,23 @@ mod tests {
         }
         let ope = stored(&table, 2, StoredEncoding::Of(Protection::Ope)).name();
         let opened = table
-            .decrypt(&ope, &column(2, StoredEncoding::Of(Protection::Ope)), None, None)
+            .decrypt(
+                &ope,
+                &column(2, StoredEncoding::Of(Protection::Ope)),
+                None,
+                None,
+            )
             .unwrap();
-        assert_eq!(opened.data_type(), &arrow::datatypes::DataType::Decimal128(9, 2));
-        assert_eq!(opened.as_primitive::<arrow::datatypes::Decimal128Type>().value(0), 79);
+        assert_eq!(
+            opened.data_type(),
+            &arrow::datatypes::DataType::Decimal128(9, 2)
+        );
+        assert_eq!(
+            opened
+                .as_primitive::<arrow::datatypes::Decimal128Type>()
+                .value(0),
+            79
+        );
 
         // Of another row, or without a place.
         let std = stored(&table, 1, StoredEncoding::Of(Protection::Std)).name();
@@ -145,11 +181,18 @@ mod tests {
         );
         assert!(matches!(
             moved,
-            Err(ClientError::Table(Error::Format(FormatError::Scheme { .. })))
+            Err(ClientError::Table(Error::Format(
+                FormatError::Scheme { .. }
+            )))
         ));
         assert!(
             table
-                .decrypt(&std, &column(1, StoredEncoding::Of(Protection::Std)), None, None)
+                .decrypt(
+                    &std,
+                    &column(1, StoredEncoding::Of(Protection::Std)),
+                    None,
+                    None
+                )
                 .is_err()
         );
         assert!(table.decrypt("c99", &file, None, None).is_err());
@@ -158,12 +201,16 @@ mod tests {
     #[test]
     fn sums_open_in_sparks_type_of_a_sum() {
         let (_folder, table, rows) = table();
-        let column = |column, encoding| rows.column_by_name(&stored(&table, column, encoding).name()).unwrap();
+        let column = |column, encoding| {
+            rows.column_by_name(&stored(&table, column, encoding).name())
+                .unwrap()
+        };
         let files = FileIds::resolve(column(0, StoredEncoding::File)).unwrap();
         let numbers = column(0, StoredEncoding::Row).as_primitive::<arrow::datatypes::Int64Type>();
         let state = |of| {
             let mut sum = AsheSum::default();
-            let values = column(of, StoredEncoding::Of(Protection::Ashe)).as_primitive::<arrow::datatypes::Int64Type>();
+            let values = column(of, StoredEncoding::Of(Protection::Ashe))
+                .as_primitive::<arrow::datatypes::Int64Type>();
             sum.add_batch(values, &files, numbers).unwrap();
             sum.encode()
         };
@@ -172,7 +219,10 @@ mod tests {
         let empty = AsheSum::default().encode();
         let states = BinaryArray::from(vec![Some(a.as_slice()), None, Some(empty.as_slice())]);
         let sums = table
-            .decrypt_sum(&stored(&table, 1, StoredEncoding::Of(Protection::Ashe)).name(), &states)
+            .decrypt_sum(
+                &stored(&table, 1, StoredEncoding::Of(Protection::Ashe)).name(),
+                &states,
+            )
             .unwrap();
         assert_eq!(
             sums.as_ref(),
@@ -180,7 +230,10 @@ mod tests {
         );
         let states = BinaryArray::from(vec![Some(d.as_slice())]);
         let sums = table
-            .decrypt_sum(&stored(&table, 2, StoredEncoding::Of(Protection::Ashe)).name(), &states)
+            .decrypt_sum(
+                &stored(&table, 2, StoredEncoding::Of(Protection::Ashe)).name(),
+                &states,
+            )
             .unwrap();
         let want = Decimal128Array::from(vec![Some(i128::from(wanted) - 80 * 20)]);
         assert_eq!(
@@ -190,7 +243,10 @@ mod tests {
         // Another column's key, and bytes that are no state.
         assert!(
             table
-                .decrypt_sum(&stored(&table, 2, StoredEncoding::Of(Protection::Ope)).name(), &states)
+                .decrypt_sum(
+                    &stored(&table, 2, StoredEncoding::Of(Protection::Ope)).name(),
+                    &states
+                )
                 .is_err()
         );
         let nonsense = BinaryArray::from(vec![Some(&b"nonsense"[..])]);

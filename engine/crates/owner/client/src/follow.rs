@@ -1,7 +1,9 @@
-//! A running application follows the policy: what it no longer allows ends, and so does what engines proved too long ago.
+//! A running application follows the policy: what it no longer allows ends, and so does what
+//! engines proved too long ago.
 //!
-//! Looked at with every request. A policy that cannot be used, since somebody changed it and its owner did not sign that, is not replaced
-//! by the one before: then nothing is admitted, released or opened. What engines have the keys of already comes to its end.
+//! Looked at with every request. A policy that cannot be used, since somebody changed it and its
+//! owner did not sign that, is not replaced by the one before: then nothing is admitted, released
+//! or opened. What engines have the keys of already comes to its end.
 
 use std::{
     collections::HashSet,
@@ -47,7 +49,9 @@ impl Followed {
             version: policy.head().version,
             digest: policy.digest(),
             attestation: policy.attestation().clone(),
-            masters: masters.map(|(name, uri)| (name.to_owned(), uri.clone())).collect(),
+            masters: masters
+                .map(|(name, uri)| (name.to_owned(), uri.clone()))
+                .collect(),
         }
     }
 
@@ -78,7 +82,9 @@ impl Service {
     /// Before a request is answered.
     pub(crate) fn follow_for(&self, kind: ClientMessage) -> Result<(), ClientError> {
         match self.follow() {
-            Err(_) if matches!(kind, ClientMessage::AbortWrite | ClientMessage::EndSession) => Ok(()),
+            Err(_) if matches!(kind, ClientMessage::AbortWrite | ClientMessage::EndSession) => {
+                Ok(())
+            }
             Err(error) if error.is_of_policy() && goes_on(kind) => Ok(()),
             followed => followed,
         }
@@ -103,7 +109,13 @@ impl Service {
                 *followed = now;
             }
         }
-        let life = Duration::from_secs(policy.attestation().renew_evidence_after_seconds.get().into());
+        let life = Duration::from_secs(
+            policy
+                .attestation()
+                .renew_evidence_after_seconds
+                .get()
+                .into(),
+        );
         self.end_old_engines(life, Instant::now());
         let (cluster, hosts) = {
             let inner = self.inner.lock();
@@ -122,7 +134,9 @@ impl Service {
         let engines: Vec<_> = {
             let inner = self.inner.lock();
             let engines = inner.engines.iter();
-            engines.map(|(id, engine)| (id.clone(), engine.proof())).collect()
+            engines
+                .map(|(id, engine)| (id.clone(), engine.proof()))
+                .collect()
         };
         for (id, (attested, evidence)) in engines {
             if !self.still_takes(policy, &attested, &evidence) {
@@ -144,14 +158,19 @@ impl Service {
         }
     }
 
-    /// Whether an engine that was just entered is one by the policy of now: this may have changed, and been followed, while its evidence
-    /// was verified.
+    /// Whether an engine that was just entered is one by the policy of now: this may have changed,
+    /// and been followed, while its evidence was verified.
     pub(crate) fn entered(&self, before: &Policy, id: &str) -> Result<(), ClientError> {
         let policy = self.policy_now()?;
         if policy.digest() == before.digest() {
             return Ok(());
         }
-        let entered = self.inner.lock().engines.get(id).map(crate::admit::Engine::proof);
+        let entered = self
+            .inner
+            .lock()
+            .engines
+            .get(id)
+            .map(crate::admit::Engine::proof);
         if let Some((attested, evidence)) = entered
             && !self.still_takes(&policy, &attested, &evidence)
         {
@@ -170,7 +189,8 @@ impl Service {
             Some(engine) => engine.sessions,
             None => return,
         };
-        tracing::warn!(engine = id, sessions = sessions.len(), reason = %why, "an engine is no longer trusted");
+        tracing::warn!(engine = id, sessions = sessions.len(), reason = %why, "an engine is no \
+            longer trusted");
         for session in sessions {
             inner.revoke(session, why);
         }
@@ -184,7 +204,11 @@ impl Service {
         let rights = self.rights().ok();
         let sessions = self.inner.lock().sessions();
         for (id, session) in sessions {
-            let allowed = |uses: &Uses| rights.as_ref().is_some_and(|rights| uses.are_within(rights));
+            let allowed = |uses: &Uses| {
+                rights
+                    .as_ref()
+                    .is_some_and(|rights| uses.are_within(rights))
+            };
             let refused = !allowed(&session.lock().uses);
             if refused {
                 self.inner.lock().revoke(id, Revoked::User);
@@ -197,7 +221,10 @@ impl Uses {
     /// Whether these rights still allow all of them.
     fn are_within(&self, rights: &Rights) -> bool {
         self.tables().all(|used| {
-            let reads = used.columns.iter().all(|column| rights.reads(&used.name, column));
+            let reads = used
+                .columns
+                .iter()
+                .all(|column| rights.reads(&used.name, column));
             reads && (!used.write || rights.writes(&used.name))
         })
     }

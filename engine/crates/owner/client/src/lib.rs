@@ -1,17 +1,24 @@
 //! The client engine: the half of Coffer that runs at the client site, beside the Spark driver.
 //!
-//! It alone holds keyring, policy and register. For the driver's JVM, which holds no key, it verifies engines and releases
-//! keys to them, opens tables, checks and seals whole stages, accepts commit records, opens results, and publishes what was written. It parses what
-//! executors send (sealed streams, commit records, errors) so that the JVM need not.
+//! It alone holds keyring, policy and register. For the driver's JVM, which holds no key, it
+//! verifies engines and releases keys to them, opens tables, checks and seals whole stages, accepts
+//! commit records, opens results, and publishes what was written. It parses what executors send
+//! (sealed streams, commit records, errors) so that the JVM need not.
 //!
-//! It also runs what no engine may (`config_dir`): the finish of a result, and the part of a plan above the last operator that engines can do on
-//! columns as they are stored.
+//! It also runs what no engine may (`config_dir`): the finish of a result, and the part of a plan
+//! above the last operator that engines can do on columns as they are stored.
 //!
-//! What it is not: it reads no table file, and believes nothing that was not sealed by an engine it admitted.
+//! What it is not: it reads no table file, and believes nothing that was not sealed by an engine it
+//! admitted.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
-    deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing
+    )
 )]
 
 mod access;

@@ -29,8 +29,9 @@ use crate::{
 /// After so long a user's literals are counted from the beginning.
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// What a user has had encrypted. A ciphertext under the key of a column is a guess at its values that needs no engine: whoever holds the
-/// files compares. So each is counted, once, however often it is asked for, by the key: columns of one link have one.
+/// What a user has had encrypted. A ciphertext under the key of a column is a guess at its values
+/// that needs no engine: whoever holds the files compares. So each is counted, once, however often
+/// it is asked for, by the key: columns of one link have one.
 #[derive(Default)]
 pub(crate) struct Guesses {
     since: Option<Instant>,
@@ -40,7 +41,10 @@ pub(crate) struct Guesses {
 impl Guesses {
     /// Those of these literals that were not encrypted before.
     fn news(&mut self, key: &str, literals: &HashSet<[u8; 32]>, now: Instant) -> HashSet<[u8; 32]> {
-        if self.since.is_none_or(|since| now.duration_since(since) >= DAY) {
+        if self
+            .since
+            .is_none_or(|since| now.duration_since(since) >= DAY)
+        {
             self.since = Some(now);
             self.by_key.clear();
         }
@@ -60,7 +64,8 @@ impl Guesses {
 }
 
 impl Service {
-    /// Writes down what is encrypted for whom, before it is; errors when it is more than the policy lets a user have in a day.
+    /// Writes down what is encrypted for whom, before it is; errors when it is more than the policy
+    /// lets a user have in a day.
     fn grant_literals(
         &self,
         table: &Opened,
@@ -74,7 +79,10 @@ impl Service {
         if !stored.encoding.is_linked() {
             return Ok(());
         }
-        let column = table.column_of(&stored.name()).unwrap_or_default().to_owned();
+        let column = table
+            .column_of(&stored.name())
+            .unwrap_or_default()
+            .to_owned();
         let link = stored.link.map(|link| link.to_string());
         let key = match &link {
             Some(link) => link.clone(),
@@ -116,7 +124,10 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) fn encrypt_literals(&self, request: &EncryptLiterals) -> Result<LiteralsEncrypted, ClientError> {
+    pub(crate) fn encrypt_literals(
+        &self,
+        request: &EncryptLiterals,
+    ) -> Result<LiteralsEncrypted, ClientError> {
         let table = self.table(request.handle)?;
         self.may_read(&table, [request.stored.as_str()])?;
         let (codec, at) = table.codec_of(&request.stored)?;
@@ -144,7 +155,9 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
         stored: name.clone(),
         reason: reason.to_owned(),
     };
-    let column = codec.column_of(stored).ok_or_else(|| refused("it holds no column"))?;
+    let column = codec
+        .column_of(stored)
+        .ok_or_else(|| refused("it holds no column"))?;
     if scalar.data_type() != column.kind.to_arrow() {
         return Err(refused("the literal has another type than the column"));
     }
@@ -158,7 +171,9 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
         return Err(refused("its values depend on where they are"));
     }
     // A stored value may have the same leading bytes and then more.
-    let prefix = stored.prefix.and_then(|prefix| usize::try_from(prefix).ok());
+    let prefix = stored
+        .prefix
+        .and_then(|prefix| usize::try_from(prefix).ok());
     let cut = prefix.is_some_and(|prefix| length(&scalar) >= prefix);
     let array = scalar.to_array().map_err(ClientError::Finish)?;
     let encrypted = match codec.encrypt(at, &array) {
@@ -188,7 +203,10 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
 }
 
 fn of(kind: Kind, cut: bool) -> Ciphertext {
-    Ciphertext { kind: Some(kind), cut }
+    Ciphertext {
+        kind: Some(kind),
+        cut,
+    }
 }
 
 /// Bytes of a text.

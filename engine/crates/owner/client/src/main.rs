@@ -15,7 +15,8 @@ struct Arguments {
     /// Where to listen: unix:PATH, or tcp:HOST:PORT on loopback
     #[arg(long, required_unless_present = "serve", conflicts_with = "serve")]
     listen: Option<Address>,
-    /// Serve drivers of other accounts at this Unix socket, each with the rights of its user in the policy
+    /// Serve drivers of other accounts at this Unix socket, each with the rights of its user in the
+    /// policy
     #[arg(long, value_name = "PATH", conflicts_with = "user")]
     serve: Option<PathBuf>,
     /// Folder with keyring and policy (else COFFER_HOME, else ~/.coffer)
@@ -24,7 +25,8 @@ struct Arguments {
     /// File with the keyring's passphrase (else the environment variable COFFER_PASSPHRASE)
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
-    /// Act for this user of the policy, with that user's rights only [default: the owner, who has all]
+    /// Act for this user of the policy, with that user's rights only [default: the owner, who has
+    /// all]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// End when this ends
@@ -50,7 +52,10 @@ fn main() -> ExitCode {
         eprintln!("warning: {warning}");
     }
     tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG").unwrap_or_else(|_| "info".into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG")
+                .unwrap_or_else(|_| "info".into()),
+        )
         .with_writer(std::io::stderr)
         .init();
     hardening::silence_panic_messages();

@@ -4,7 +4,9 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
 use coffer_plan::codec::decode_batch;
 use coffer_protocol::wire::{StreamCount, TaskResult};
-use coffer_sealing::{ExecutionId, OpenedStream, Partition, SessionKey, StageId, StreamIdentity, StreamTarget};
+use coffer_sealing::{
+    ExecutionId, OpenedStream, Partition, SessionKey, StageId, StreamIdentity, StreamTarget,
+};
 
 use crate::{
     ClientError,
@@ -34,14 +36,18 @@ pub(crate) fn take(
     let target = match stage.output {
         Output::Result => StreamTarget::Result,
         Output::Sample => StreamTarget::Sample,
-        Output::Shuffle(_) | Output::Broadcast | Output::Write(_) => return Err(ClientError::StageUnknown(number)),
+        Output::Shuffle(_) | Output::Broadcast | Output::Write(_) => {
+            return Err(ClientError::StageUnknown(number));
+        }
     };
     let mut order: Vec<&TaskResult> = results.iter().collect();
     order.sort_by_key(|result| result.partition);
     if !partial {
         // Whatever is missing or foreign, the first place where it shows is named.
         for partition in 0..stage.partitions {
-            let at = usize::try_from(partition).ok().and_then(|refused| order.get(refused));
+            let at = usize::try_from(partition)
+                .ok()
+                .and_then(|refused| order.get(refused));
             if at.map(|result| result.partition) != Some(partition) {
                 return Err(ClientError::ResultPartition {
                     stage: number,
@@ -50,7 +56,10 @@ pub(crate) fn take(
             }
         }
     }
-    if let Some(foreign) = order.iter().find(|result| result.partition >= stage.partitions) {
+    if let Some(foreign) = order
+        .iter()
+        .find(|result| result.partition >= stage.partitions)
+    {
         return Err(ClientError::ResultPartition {
             stage: number,
             partition: foreign.partition,
@@ -92,8 +101,8 @@ pub(crate) fn take(
 }
 
 impl Sealed {
-    /// All batches of the stream. Nothing of it is given out before its last frame has opened and its counts are those of
-    /// the commit record.
+    /// All batches of the stream. Nothing of it is given out before its last frame has opened and
+    /// its counts are those of the commit record.
     pub(crate) fn open(self, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ClientError> {
         let (stage, partition) = (self.stage, self.partition);
         let refused = |source| ClientError::Stream {
@@ -101,15 +110,18 @@ impl Sealed {
             partition,
             source,
         };
-        let mut frames = OpenedStream::new(&self.key, self.identity, BytesMut::from(self.bytes)).map_err(refused)?;
+        let mut frames = OpenedStream::new(&self.key, self.identity, BytesMut::from(self.bytes))
+            .map_err(refused)?;
         let mut batches = Vec::new();
         let mut rows = 0u64;
         while let Some(frame) = frames.next_frame().map_err(refused)? {
             let (frame, plain) = frame.into_parts();
-            let batch = decode_batch(schema, frame.freeze().slice(plain)).map_err(|source| ClientError::Payload {
-                stage,
-                partition,
-                source,
+            let batch = decode_batch(schema, frame.freeze().slice(plain)).map_err(|source| {
+                ClientError::Payload {
+                    stage,
+                    partition,
+                    source,
+                }
             })?;
             let Some(batch) = batch else {
                 continue;

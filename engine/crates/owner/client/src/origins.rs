@@ -33,7 +33,9 @@ impl Origins {
     ) -> Result<(), ClientError> {
         for read in &record.reads {
             let (producer, epoch) = (read.stage, read.epoch);
-            let (held, _) = session.exchange(producer).ok_or(ClientError::StageUnknown(producer))?;
+            let (held, _) = session
+                .exchange(producer)
+                .ok_or(ClientError::StageUnknown(producer))?;
             let before = session
                 .origins
                 .get(&(producer, epoch))
@@ -47,7 +49,10 @@ impl Origins {
             let object = session
                 .objects
                 .get(object)
-                .ok_or(ClientError::ObjectUnknown { stage, object: *object })?;
+                .ok_or(ClientError::ObjectUnknown {
+                    stage,
+                    object: *object,
+                })?;
             self.merge(stage, &object.origins)?;
         }
         Ok(())

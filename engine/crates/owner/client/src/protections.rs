@@ -1,4 +1,5 @@
-//! What protections show and allow, as the driver's planner is told: the table of `coffer-schemes` in the words of `wire.proto`.
+//! What protections show and allow, as the driver's planner is told: the table of `coffer-schemes`
+//! in the words of `wire.proto`.
 
 use coffer_catalog::Manifest;
 use coffer_format::{StoredColumn, StoredEncoding};
@@ -34,7 +35,10 @@ pub(crate) fn table() -> Vec<wire::Protection> {
 
 /// What one stored column shows and allows.
 pub(crate) fn stored(manifest: &Manifest, stored: &StoredColumn) -> Treatment {
-    let column = manifest.columns.iter().find(|column| column.id == stored.column);
+    let column = manifest
+        .columns
+        .iter()
+        .find(|column| column.id == stored.column);
     let texts = column.is_some_and(|column| column.kind.is_bytes());
     let Some(found) = stored.treatment(texts) else {
         return Treatment::default();
@@ -57,12 +61,17 @@ fn treatment(of: table::Treatment, shows: &[Leakage]) -> Treatment {
     };
     Treatment {
         shows: shows.iter().map(shown).collect(),
-        allows: of.allows.iter().map(|allowed| capability(*allowed).into()).collect(),
+        allows: of
+            .allows
+            .iter()
+            .map(|allowed| capability(*allowed).into())
+            .collect(),
         opened_by: opener(of.opened_by).into(),
     }
 }
 
-/// As which a column is stored. A protection's value is named after it, so that a new one needs no word here.
+/// As which a column is stored. A protection's value is named after it, so that a new one needs no
+/// word here.
 pub(crate) fn encoding(encoding: StoredEncoding) -> Encoding {
     let name = format!("ENCODING_{}", encoding.name().to_ascii_uppercase());
     Encoding::from_str_name(&name).unwrap_or_default()
@@ -110,7 +119,8 @@ mod tests {
     use super::*;
     use coffer_schemes::Protection;
 
-    /// The JVM finds the values of these enums by the codes that `coffer reference --protections --json` has of them.
+    /// The JVM finds the values of these enums by the codes that
+    /// `coffer reference --protections --json` has of them.
     #[test]
     fn every_code_is_a_value_of_its_enum() {
         for protection in Protection::ALL {
@@ -130,7 +140,12 @@ mod tests {
         for of in Capability::ALL {
             assert_eq!(capability(of).as_str_name(), named("CAPABILITY", of.code()));
         }
-        for of in [Opener::Anyone, Opener::Enclaves, Opener::Client, Opener::Nobody] {
+        for of in [
+            Opener::Anyone,
+            Opener::Enclaves,
+            Opener::Client,
+            Opener::Nobody,
+        ] {
             assert_eq!(opener(of).as_str_name(), named("OPENER", of.code()));
         }
     }

@@ -1,7 +1,8 @@
-//! Tables that the client engine reads itself, for the part of a plan that runs here: where no engine may open what a query needs.
+//! Tables that the client engine reads itself, for the part of a plan that runs here: where no
+//! engine may open what a query needs.
 //!
-//! Files, row groups and footers are pinned by the manifest as they are for enclaves, so what is read is authentic and whole; the
-//! keys stay in this process.
+//! Files, row groups and footers are pinned by the manifest as they are for enclaves, so what is
+//! read is authentic and whole; the keys stay in this process.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -10,7 +11,9 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use coffer_catalog::{ChunkPins, VerifiedManifest};
-use coffer_plan::{BytesSeen, FilesOnly, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest};
+use coffer_plan::{
+    BytesSeen, FilesOnly, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest,
+};
 use coffer_protocol::{
     plan::{Fragment, Scan, node::Op},
     wire::{FileSlice, RunAtClient},
@@ -40,18 +43,24 @@ struct Read {
 }
 
 impl Service {
-    /// What the scans of a fragment read: each of a sealed table that was opened here, whole. Unverified inputs are for engines: this
-    /// process can read what the account that asks cannot.
+    /// What the scans of a fragment read: each of a sealed table that was opened here, whole.
+    /// Unverified inputs are for engines: this process can read what the account that asks cannot.
     pub(crate) fn reads(
         &self,
         request: &RunAtClient,
         fragment: &Fragment,
         uses: &mut Uses,
     ) -> Result<Reads, ClientError> {
-        let whole = fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
+        let whole = fragment
+            .hiding
+            .as_ref()
+            .is_some_and(|hiding| hiding.read_all);
         let mut reads = HashMap::new();
         for scan in scans(fragment) {
-            let asked = request.scans.iter().find(|asked| asked.scan_id == scan.scan_id);
+            let asked = request
+                .scans
+                .iter()
+                .find(|asked| asked.scan_id == scan.scan_id);
             let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
             let table = self.table(asked.handle)?;
             let Opened::Sealed(sealed) = table.as_ref() else {
@@ -79,7 +88,10 @@ impl Read {
         most: u64,
         whole: bool,
     ) -> Result<Self, ClientError> {
-        let declared = scan.schema.as_ref().ok_or(ClientError::Malformed("fragment"))?;
+        let declared = scan
+            .schema
+            .as_ref()
+            .ok_or(ClientError::Malformed("fragment"))?;
         for field in &declared.fields {
             if table.column(&field.name).map(data_type) != field.r#type {
                 return Err(ClientError::ClientColumn(field.name.clone()));
@@ -107,7 +119,8 @@ impl Read {
     }
 }
 
-/// What the owner calls one of the files' columns; a number that says where a row is has no other name.
+/// What the owner calls one of the files' columns; a number that says where a row is has no other
+/// name.
 fn shown(table: &Opened, name: &str) -> String {
     table.column_of(name).unwrap_or(name).to_owned()
 }
@@ -129,7 +142,8 @@ fn slices(table: &Opened, columns: &[String]) -> Result<Vec<FileSlice>, ClientEr
 impl Reads {
     pub(crate) fn files(&self, scan: u32) -> DataResult<ScanFiles> {
         let read = self.0.get(&scan);
-        let read = read.ok_or_else(|| internal_datafusion_err!("scan {scan} is not of this fragment"))?;
+        let read =
+            read.ok_or_else(|| internal_datafusion_err!("scan {scan} is not of this fragment"))?;
         Ok(read.files.clone())
     }
 

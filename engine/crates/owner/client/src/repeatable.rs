@@ -33,7 +33,10 @@ impl Repeatable {
     /// Of the fragment's rows, and of the streams that they leave in; `producers` by input. What is
     /// read of an output that is not repeatable is one version of it (`origins.rs`).
     pub(crate) fn of(fragment: &Fragment, producers: &HashMap<u32, Self>) -> Self {
-        let rows = fragment.root.as_ref().map_or(Self::Not, |root| node(root, producers));
+        let rows = fragment
+            .root
+            .as_ref()
+            .map_or(Self::Not, |root| node(root, producers));
         match sink_is_listed(fragment) {
             true => rows,
             false => Self::Not,
@@ -76,8 +79,15 @@ fn is_listed(op: &Op) -> bool {
         Op::Filter(filter) => all(&filter.condition),
         Op::Project(project) => all(project.exprs.iter().flat_map(|named| &named.expr)),
         Op::Sort(sort) => keys(&sort.keys),
-        Op::Expand(expand) => all(expand.projections.iter().flat_map(|projection| &projection.exprs)),
-        Op::Join(join) => all(join.left_keys.iter().chain(&join.right_keys).chain(&join.condition)),
+        Op::Expand(expand) => all(expand
+            .projections
+            .iter()
+            .flat_map(|projection| &projection.exprs)),
+        Op::Join(join) => all(join
+            .left_keys
+            .iter()
+            .chain(&join.right_keys)
+            .chain(&join.condition)),
         Op::Aggregate(aggregate) => {
             let calls = || aggregate.calls.iter();
             all(aggregate.grouping.iter().flat_map(|named| &named.expr))
@@ -103,7 +113,12 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
     };
     match op {
         // Row by row; a union has one child's rows after the other's.
-        Op::Scan(_) | Op::Values(_) | Op::Filter(_) | Op::Project(_) | Op::Decrypt(_) | Op::Union(_) => below,
+        Op::Scan(_)
+        | Op::Values(_)
+        | Op::Filter(_)
+        | Op::Project(_)
+        | Op::Decrypt(_)
+        | Op::Union(_) => below,
         // Batch by batch: all of a batch's rows for one projection, then for the next. Where
         // batches end follows from frames.
         Op::Expand(_) => below.max(Unordered),
@@ -140,8 +155,9 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
 #[cfg(test)]
 mod tests {
     use coffer_protocol::plan::{
-        AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr, Partitioning, Project, Scan,
-        Sink, Sort, SortKey, TypeId, Union, Values, expand::Projection, expr::Kind, join::Strategy,
+        AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr,
+        Partitioning, Project, Scan, Sink, Sort, SortKey, TypeId, Union, Values,
+        expand::Projection, expr::Kind, join::Strategy,
     };
 
     use super::{
@@ -154,7 +170,10 @@ mod tests {
     }
 
     fn op(op: Op) -> Node {
-        Node { id: 0, op: Some(op) }
+        Node {
+            id: 0,
+            op: Some(op),
+        }
     }
 
     fn input(id: u32) -> Node {
@@ -240,10 +259,26 @@ mod tests {
             ("the first of it", limit(input(1)), Not),
             ("one version of rows made anew", input(2), Unordered),
             ("groups", aggregate(input(0), "sum", true), Unordered),
-            ("the first groups", limit(aggregate(input(0), "sum", true)), Not),
-            ("one sum of doubles", limit(aggregate(input(1), "sum", false)), Ordered),
-            ("groups' averages", aggregate(input(1), "avg", true), Unordered),
-            ("deviations", aggregate(input(1), "stddev_samp", true), Unordered),
+            (
+                "the first groups",
+                limit(aggregate(input(0), "sum", true)),
+                Not,
+            ),
+            (
+                "one sum of doubles",
+                limit(aggregate(input(1), "sum", false)),
+                Ordered,
+            ),
+            (
+                "groups' averages",
+                aggregate(input(1), "avg", true),
+                Unordered,
+            ),
+            (
+                "deviations",
+                aggregate(input(1), "stddev_samp", true),
+                Unordered,
+            ),
             ("largest", aggregate(input(1), "max", true), Unordered),
             (
                 "an aggregate that nobody has classed",
@@ -261,9 +296,21 @@ mod tests {
             ("the first of what is sorted", limit(sort(input(0), 0)), Not),
             ("the top of rows in order", sort(input(0), 3), Ordered),
             ("the top of rows in any order", sort(input(1), 3), Not),
-            ("a hash join", join(input(0), values(), Strategy::Hash), Unordered),
-            ("the first of it", limit(join(input(0), values(), Strategy::Hash)), Not),
-            ("the first of rows that are multiplied", limit(expand(input(0))), Not),
+            (
+                "a hash join",
+                join(input(0), values(), Strategy::Hash),
+                Unordered,
+            ),
+            (
+                "the first of it",
+                limit(join(input(0), values(), Strategy::Hash)),
+                Not,
+            ),
+            (
+                "the first of rows that are multiplied",
+                limit(expand(input(0))),
+                Not,
+            ),
             ("rows that are multiplied", expand(input(0)), Unordered),
             (
                 "a hash join of rows in any order",
@@ -275,7 +322,11 @@ mod tests {
                 join(input(0), values(), Strategy::NestedLoop),
                 Unordered,
             ),
-            ("a merge join", join(input(0), input(0), Strategy::SortMerge), Unordered),
+            (
+                "a merge join",
+                join(input(0), input(0), Strategy::SortMerge),
+                Unordered,
+            ),
             ("all together", union(vec![values(), limit(input(1))]), Not),
             (
                 "groups of what is made anew",
@@ -284,7 +335,11 @@ mod tests {
             ),
         ];
         for (what, root, expected) in cases {
-            assert_eq!(Repeatable::of(&fragment(root), &producers), expected, "{what}");
+            assert_eq!(
+                Repeatable::of(&fragment(root), &producers),
+                expected,
+                "{what}"
+            );
         }
     }
 
@@ -361,7 +416,9 @@ mod tests {
             })),
             Op::Expand(Box::new(Expand {
                 child: values(),
-                projections: vec![Projection { exprs: vec![drawn()] }],
+                projections: vec![Projection {
+                    exprs: vec![drawn()],
+                }],
                 schema: None,
             })),
             Op::Aggregate(Box::new(Aggregate {
@@ -393,7 +450,11 @@ mod tests {
         let none = HashMap::new();
         for root in ops {
             let text = format!("{root:?}");
-            assert_eq!(Repeatable::of(&fragment(op(root.clone())), &none), Not, "{text}");
+            assert_eq!(
+                Repeatable::of(&fragment(op(root.clone())), &none),
+                Not,
+                "{text}"
+            );
             let above = aggregate(limit(op(root)), "count", false);
             assert_eq!(Repeatable::of(&fragment(above), &none), Not, "above {text}");
         }

@@ -1,4 +1,5 @@
-//! Opening a result: every partition once, then the finish of the plan over the opened rows, as one Arrow IPC stream.
+//! Opening a result: every partition once, then the finish of the plan over the opened rows, as one
+//! Arrow IPC stream.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -130,8 +131,12 @@ pub(crate) struct Ipc {
 impl ResultRows {
     /// Begins the stream; the schema is in it.
     pub(crate) fn ipc(&self) -> Result<Ipc, ClientError> {
-        let writer =
-            StreamWriter::try_new_with_options(Vec::new(), &self.schema, IpcWriteOptions::default()).map_err(arrow)?;
+        let writer = StreamWriter::try_new_with_options(
+            Vec::new(),
+            &self.schema,
+            IpcWriteOptions::default(),
+        )
+        .map_err(arrow)?;
         Ok(Ipc {
             writer,
             schema: Arc::clone(&self.schema),
@@ -159,7 +164,9 @@ impl ResultRows {
             };
         }
         match (error.find_root(), self.memory) {
-            (DataFusionError::ResourcesExhausted(_), Some(memory)) => ClientError::ClientMemory(memory),
+            (DataFusionError::ResourcesExhausted(_), Some(memory)) => {
+                ClientError::ClientMemory(memory)
+            }
             _ => ClientError::Finish(error),
         }
     }
@@ -169,9 +176,14 @@ impl Ipc {
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), ClientError> {
         self.rows += batch.num_rows() as u64;
         // Names and nullability are the declared ones, whatever the operators called them.
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
-            .map_err(arrow)?;
+        let options =
+            arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let batch = RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            batch.columns().to_vec(),
+            &options,
+        )
+        .map_err(arrow)?;
         self.writer.write(&batch).map_err(arrow)
     }
 

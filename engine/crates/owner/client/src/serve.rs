@@ -1,9 +1,11 @@
-//! A key service: one process of the owner, with the keyring open, to which drivers of other accounts connect.
+//! A key service: one process of the owner, with the keyring open, to which drivers of other
+//! accounts connect.
 //!
-//! Who connects the kernel says, by the credentials of the Unix socket's other end; `[users]` of the policy maps the account to roles, and an
-//! account that is no user's is refused before a byte that it sends is read and before it costs a thread. Each application of each user has a
-//! state of its own ([`Service`]): sessions, tables, engines and writes of one are nothing to another. Neither passphrase nor keyring reaches a
-//! user's account.
+//! Who connects the kernel says, by the credentials of the Unix socket's other end; `[users]` of
+//! the policy maps the account to roles, and an account that is no user's is refused before a byte
+//! that it sends is read and before it costs a thread. Each application of each user has a state of
+//! its own ([`Service`]): sessions, tables, engines and writes of one are nothing to another.
+//! Neither passphrase nor keyring reaches a user's account.
 //!
 //! What it does not do: bound the memory and time that a listed user takes.
 
@@ -23,7 +25,8 @@ use parking_lot::Mutex;
 
 use crate::{ClientError, Service, access::Peer, literals::Guesses};
 
-/// How long an application's state outlives its last connection: a driver keeps some as long as it runs.
+/// How long an application's state outlives its last connection: a driver keeps some as long as it
+/// runs.
 const IDLE: Duration = Duration::from_secs(60);
 /// Applications of one user at a time.
 const APPLICATIONS: usize = 64;
@@ -87,7 +90,13 @@ pub(crate) struct Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if let Some(held) = self.guest.keys.applications.lock().get_mut(&self.application) {
+        if let Some(held) = self
+            .guest
+            .keys
+            .applications
+            .lock()
+            .get_mut(&self.application)
+        {
             held.connections = held.connections.saturating_sub(1);
             held.idle = Instant::now();
         }
@@ -118,14 +127,21 @@ impl KeyService {
     /// Lets the account of a connection in, if it is a user's. Nothing that it sent plays a part.
     pub(crate) fn enter(self: &Arc<Self>, uid: Option<u32>) -> Result<Guest, ClientError> {
         let uid = uid.ok_or(ClientError::NoCredentials)?;
-        self.guest(uid).inspect_err(|error| self.refused(uid, error))
+        self.guest(uid)
+            .inspect_err(|error| self.refused(uid, error))
     }
 
     fn guest(self: &Arc<Self>, uid: u32) -> Result<Guest, ClientError> {
         let peer = Peer::of(uid);
         // What is wrong with the policy is the owner's to know.
-        let policy = self.front.policy_now().map_err(ClientError::without_policy)?;
-        let user = peer.user(&policy).map_err(ClientError::without_policy)?.to_owned();
+        let policy = self
+            .front
+            .policy_now()
+            .map_err(ClientError::without_policy)?;
+        let user = peer
+            .user(&policy)
+            .map_err(ClientError::without_policy)?
+            .to_owned();
         let mut guests = self.guests.lock();
         let count = guests.entry(uid).or_default();
         if *count >= CONNECTIONS {
@@ -144,7 +160,9 @@ impl KeyService {
         if i32::from(first.kind) != i32::from(ClientMessage::Hello) {
             return Err(ClientError::NotGreeted);
         }
-        let hello: Hello = first.decode("HELLO").map_err(|_| ClientError::Malformed("HELLO"))?;
+        let hello: Hello = first
+            .decode("HELLO")
+            .map_err(|_| ClientError::Malformed("HELLO"))?;
         if hello.application.len() > MAX_NAME {
             return Err(ClientError::Malformed("HELLO"));
         }
@@ -157,12 +175,21 @@ impl KeyService {
         keys.forget_idle();
         let mut applications = keys.applications.lock();
         if !applications.contains_key(&application) {
-            let others = applications.keys().filter(|held| held.user == application.user);
+            let others = applications
+                .keys()
+                .filter(|held| held.user == application.user);
             if others.count() >= APPLICATIONS {
                 return Err(ClientError::TooManyApplications(APPLICATIONS));
             }
-            let guesses = Arc::clone(keys.guesses.lock().entry(application.user.clone()).or_default());
-            let service = keys.front.fork(&application.user, guest.peer.clone(), guesses);
+            let guesses = Arc::clone(
+                keys.guesses
+                    .lock()
+                    .entry(application.user.clone())
+                    .or_default(),
+            );
+            let service = keys
+                .front
+                .fork(&application.user, guest.peer.clone(), guesses);
             let held = Served {
                 service: Arc::new(service.map_err(ClientError::without_policy)?),
                 connections: 0,
@@ -170,7 +197,9 @@ impl KeyService {
             };
             applications.insert(application.clone(), held);
         }
-        let held = applications.get_mut(&application).ok_or(ClientError::NotGreeted)?;
+        let held = applications
+            .get_mut(&application)
+            .ok_or(ClientError::NotGreeted)?;
         held.connections = held.connections.saturating_add(1);
         let service = Arc::clone(&held.service);
         drop(applications);
@@ -215,7 +244,8 @@ mod tests {
     const ANN: u32 = 4_000_000_001;
     const BOB: u32 = 4_000_000_002;
     const EVE: u32 = 4_000_000_003;
-    const POLICY: &str = "[roles.some]\ntables.t = [\"a\"]\n[users.ann]\nroles = [\"some\"]\naccount = 4000000001\n\
+    const POLICY: &str = "[roles.some]\ntables.t = [\"a\"]\n[users.ann]\nroles = \
+        [\"some\"]\naccount = 4000000001\n\
         [users.bob]\naccount = 4000000002\n";
 
     fn keys(policy: &str) -> (tempfile::TempDir, Arc<KeyService>) {
@@ -243,17 +273,26 @@ mod tests {
     }
 
     fn records(keys: &KeyService) -> Vec<Record> {
-        keys.front.audit.records().unwrap().map(Result::unwrap).collect()
+        keys.front
+            .audit
+            .records()
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
     }
 
     fn code<T>(answer: Result<T, ClientError>) -> String {
-        answer.err().map_or(String::new(), |error| error.code().to_owned())
+        answer
+            .err()
+            .map_or(String::new(), |error| error.code().to_owned())
     }
 
     #[test]
     fn an_account_has_so_many_connections_and_no_more() {
         let (_folder, keys) = keys(POLICY);
-        let mut guests: Vec<Guest> = (1..CONNECTIONS).map(|_| keys.enter(Some(ANN)).unwrap()).collect();
+        let mut guests: Vec<Guest> = (1..CONNECTIONS)
+            .map(|_| keys.enter(Some(ANN)).unwrap())
+            .collect();
         // It counts as long as its application is served.
         let attached = attached(&keys, ANN);
         assert_eq!(code(keys.enter(Some(ANN))), "too_many_connections");
@@ -275,7 +314,10 @@ mod tests {
         let [record] = records.as_slice() else {
             panic!("{records:#?}");
         };
-        assert_eq!((record.who.user.as_str(), record.who.uid), (Who::NOBODY, EVE));
+        assert_eq!(
+            (record.who.user.as_str(), record.who.uid),
+            (Who::NOBODY, EVE)
+        );
         assert_eq!(record.event.code.as_deref(), Some("unknown_account"));
     }
 
@@ -302,7 +344,14 @@ mod tests {
         }
         let records = records(&keys);
         assert_eq!(records.len(), 2, "one for each account");
-        assert!(records[0].event.reason.as_deref().unwrap().contains("nonsense"));
+        assert!(
+            records[0]
+                .event
+                .reason
+                .as_deref()
+                .unwrap()
+                .contains("nonsense")
+        );
     }
 
     #[test]
@@ -319,7 +368,12 @@ mod tests {
             ("account = 4000000001", ""),
         ] {
             let policy = POLICY.replacen("account = 4000000001", account, 1);
-            coffer_catalog::policy::replace(&keys.front.config_dir, keys.front.vault.keyring(), &policy).unwrap();
+            coffer_catalog::policy::replace(
+                &keys.front.config_dir,
+                keys.front.vault.keyring(),
+                &policy,
+            )
+            .unwrap();
             assert_eq!(code(attached.service.rights()), want, "{account}");
         }
     }
@@ -327,11 +381,16 @@ mod tests {
     #[test]
     fn an_account_that_is_two_users_is_let_in_as_neither() {
         let Some(name) = Peer::of(0).name else { return };
-        let (_folder, keys) = keys(&format!("[users.a]\naccount = \"{name}\"\n[users.b]\naccount = 0\n"));
+        let (_folder, keys) = keys(&format!(
+            "[users.a]\naccount = \"{name}\"\n[users.b]\naccount = 0\n"
+        ));
         let error = keys.enter(Some(0)).err().unwrap();
         assert_eq!(error.code(), "policy");
         assert!(!error.to_string().contains("\"a\""));
         let reason = records(&keys)[0].event.reason.clone().unwrap();
-        assert!(reason.contains("\"a\"") && reason.contains("\"b\""), "{reason}");
+        assert!(
+            reason.contains("\"a\"") && reason.contains("\"b\""),
+            "{reason}"
+        );
     }
 }

@@ -16,13 +16,15 @@ use coffer_protocol::{
     padded,
     plan::Fragment,
     wire::{
-        ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed, Hello, MetricsOpened,
-        NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult, RunAtClient, SealValue, SealedObject,
-        SessionEnded, TaskMetrics, Value, ValueSealed, Welcome, sealed_object::Kind,
+        ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed,
+        Hello, MetricsOpened, NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult,
+        RunAtClient, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed,
+        Welcome, sealed_object::Kind,
     },
 };
 use coffer_sealing::{
-    ObjectKind, Partition, SessionId, SessionIssuer, StageId, TableId, identity, open_message, seal_object, sha256,
+    ObjectKind, Partition, SessionId, SessionIssuer, StageId, TableId, identity, open_message,
+    seal_object, sha256,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -92,7 +94,8 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// The id of a session that begins now. From here on it lives, for whatever descriptor is sealed.
+    /// The id of a session that begins now. From here on it lives, for whatever descriptor is
+    /// sealed.
     fn number_session(&mut self) -> Result<SessionId, ClientError> {
         let issuer = match self.issuer {
             Some(issuer) => issuer,
@@ -106,7 +109,9 @@ impl Inner {
 
     pub(crate) fn sessions(&self) -> Vec<(SessionId, Shared)> {
         let sessions = self.sessions.iter();
-        sessions.map(|(id, session)| (*id, Arc::clone(session))).collect()
+        sessions
+            .map(|(id, session)| (*id, Arc::clone(session)))
+            .collect()
     }
 
     /// Ends a session; whether there was one.
@@ -211,15 +216,20 @@ impl Service {
         Self { lease, ..self }
     }
 
-    /// Removes what the work of this process left on the disk: it ends now, maybe in the middle of a query.
+    /// Removes what the work of this process left on the disk: it ends now, maybe in the middle of
+    /// a query.
     pub fn end(&self) {
         self.spills.end();
     }
 
     /// Answers one request. `greeted` is the connection's.
-    pub(crate) fn handle(&self, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
-        let kind =
-            ClientMessage::try_from(i32::from(message.kind)).map_err(|_| ClientError::UnknownMessage(message.kind))?;
+    pub(crate) fn handle(
+        &self,
+        message: &Message,
+        greeted: &mut bool,
+    ) -> Result<Reply, ClientError> {
+        let kind = ClientMessage::try_from(i32::from(message.kind))
+            .map_err(|_| ClientError::UnknownMessage(message.kind))?;
         let answer = self.answer(kind, message, greeted);
         if let Err(error) = &answer
             && error.is_refusal()
@@ -229,7 +239,12 @@ impl Service {
         answer
     }
 
-    fn answer(&self, kind: ClientMessage, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
+    fn answer(
+        &self,
+        kind: ClientMessage,
+        message: &Message,
+        greeted: &mut bool,
+    ) -> Result<Reply, ClientError> {
         if *greeted || kind == ClientMessage::Hello {
             self.follow_for(kind)?;
         }
@@ -251,9 +266,10 @@ impl Service {
                 reply(ClientMessage::Session, &self.new_session(&request.query)?)
             }
             ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
-            ClientMessage::AdmitEngine => {
-                reply(ClientMessage::Admitted, &self.admit(&decode(message, "ADMIT_ENGINE")?)?)
-            }
+            ClientMessage::AdmitEngine => reply(
+                ClientMessage::Admitted,
+                &self.admit(&decode(message, "ADMIT_ENGINE")?)?,
+            ),
             ClientMessage::SealStage => reply(
                 ClientMessage::SealedStage,
                 &self.seal_stage(&decode(message, "SEAL_STAGE")?)?,
@@ -363,13 +379,25 @@ impl Service {
             inner.hosts = hello.host_engines;
         }
         inner.cluster |= hello.cluster_deploy_mode;
-        if inner.application.as_ref() != Some(&hello.application) || inner.hosts != hello.host_engines {
+        if inner.application.as_ref() != Some(&hello.application)
+            || inner.hosts != hello.host_engines
+        {
             return Err(ClientError::OtherApplication);
         }
         Ok(Welcome {
-            owner_key: self.vault.keyring().owner_public().as_bytes().to_vec().into(),
+            owner_key: self
+                .vault
+                .keyring()
+                .owner_public()
+                .as_bytes()
+                .to_vec()
+                .into(),
             engine_version: coffer_protocol::evidence::VERSION.to_owned(),
-            evidence_kinds: policy.accepted_evidence().iter().map(ToString::to_string).collect(),
+            evidence_kinds: policy
+                .accepted_evidence()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             renew_evidence_after_seconds: policy.attestation().renew_evidence_after_seconds.get(),
         })
     }
@@ -392,7 +420,8 @@ impl Service {
         })
     }
 
-    /// What descriptors say of the sessions of this client engine: the number of the next one, and which of those before it live.
+    /// What descriptors say of the sessions of this client engine: the number of the next one, and
+    /// which of those before it live.
     pub(crate) fn horizon(&self) -> (u64, Vec<u64>) {
         let inner = self.inner.lock();
         (inner.next_session, inner.live.iter().copied().collect())
@@ -409,7 +438,8 @@ impl Service {
     }
 
     fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
-        let id = SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
+        let id =
+            SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
         let mut inner = self.inner.lock();
         // One that was ended from here is ended.
         if !inner.end(id) && inner.reasons.of(id).is_none() {
@@ -448,10 +478,18 @@ impl Service {
     fn open_error(&self, request: &OpenError) -> Result<ErrorOpened, ClientError> {
         let session = self.session(&request.session)?;
         let session = session.lock();
-        let identity = identity::error(session.id, StageId(request.stage), Partition(request.partition));
-        let plain = open_message(&session.key, &identity, &request.sealed_error).map_err(ClientError::Opening)?;
-        let detail = ErrorDetail::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("error"))?;
-        Ok(ErrorOpened { detail: Some(detail) })
+        let identity = identity::error(
+            session.id,
+            StageId(request.stage),
+            Partition(request.partition),
+        );
+        let plain = open_message(&session.key, &identity, &request.sealed_error)
+            .map_err(ClientError::Opening)?;
+        let detail =
+            ErrorDetail::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("error"))?;
+        Ok(ErrorOpened {
+            detail: Some(detail),
+        })
     }
 
     fn open_metrics(&self, request: &OpenMetrics) -> Result<MetricsOpened, ClientError> {
@@ -459,9 +497,15 @@ impl Service {
         let session = session.lock();
         let mut sums: Vec<NodeMetrics> = Vec::new();
         for task in &request.tasks {
-            let identity = identity::metrics(session.id, StageId(request.stage), Partition(task.partition));
-            let plain = open_message(&session.key, &identity, &task.sealed).map_err(ClientError::Opening)?;
-            let metrics = TaskMetrics::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("metrics"))?;
+            let identity = identity::metrics(
+                session.id,
+                StageId(request.stage),
+                Partition(task.partition),
+            );
+            let plain = open_message(&session.key, &identity, &task.sealed)
+                .map_err(ClientError::Opening)?;
+            let metrics = TaskMetrics::decode(plain.as_slice())
+                .map_err(|_| ClientError::Malformed("metrics"))?;
             for node in metrics.nodes {
                 match sums.iter_mut().find(|sum| sum.node == node.node) {
                     Some(sum) => {
@@ -477,16 +521,23 @@ impl Service {
     }
 }
 
-/// For EXPLAIN: the text holds the query's literals and goes to the driver alone, which has them anyway.
+/// For EXPLAIN: the text holds the query's literals and goes to the driver alone, which has them
+/// anyway.
 fn describe(request: &DescribeFragment) -> Result<FragmentDescribed, ClientError> {
-    let fragment = Fragment::decode(request.fragment.clone()).map_err(|_| ClientError::Malformed("fragment"))?;
+    let fragment = Fragment::decode(request.fragment.clone())
+        .map_err(|_| ClientError::Malformed("fragment"))?;
     Ok(FragmentDescribed {
         text: coffer_plan::readable(&fragment),
     })
 }
 
-fn decode<M: prost::Message + Default>(message: &Message, name: &'static str) -> Result<M, ClientError> {
-    message.decode(name).map_err(|_| ClientError::Malformed(name))
+fn decode<M: prost::Message + Default>(
+    message: &Message,
+    name: &'static str,
+) -> Result<M, ClientError> {
+    message
+        .decode(name)
+        .map_err(|_| ClientError::Malformed(name))
 }
 
 fn reply<M: prost::Message>(kind: ClientMessage, message: &M) -> Result<Reply, ClientError> {

@@ -47,7 +47,8 @@ pub(crate) struct Stage {
     pub(crate) repeatable: Repeatable,
     /// Bounds and values that its tasks are given.
     pub(crate) objects: Vec<u32>,
-    /// Whether bytes reach it that the host may have chosen: from an unverified input, over whatever stages.
+    /// Whether bytes reach it that the host may have chosen: from an unverified input, over
+    /// whatever stages.
     pub(crate) host_chosen: bool,
 }
 
@@ -92,8 +93,8 @@ pub(crate) struct Session {
     last_kept: u32,
     /// What of unverified inputs the query has read, as it was then.
     pub(crate) chunks: ChunkPins,
-    /// Whether something was opened that the host may have chosen. From then on the driver may put it into any stage: as the value of a
-    /// subquery, as a bound, as a literal.
+    /// Whether something was opened that the host may have chosen. From then on the driver may put
+    /// it into any stage: as the value of a subquery, as a bound, as a literal.
     pub(crate) opened_host_chosen: bool,
     begun: Instant,
     lease: Duration,
@@ -154,8 +155,14 @@ impl Session {
         }
     }
 
-    /// Enters a stage. The same again is fine; another one in its place is not, or descriptors of both could be mixed.
-    pub(crate) fn enter(&mut self, stage: u32, execution: u64, entry: Stage) -> Result<(), ClientError> {
+    /// Enters a stage. The same again is fine; another one in its place is not, or descriptors of
+    /// both could be mixed.
+    pub(crate) fn enter(
+        &mut self,
+        stage: u32,
+        execution: u64,
+        entry: Stage,
+    ) -> Result<(), ClientError> {
         let exchange = entry.output.is_exchange();
         let other_kind = self
             .stages
@@ -184,7 +191,12 @@ impl Session {
     }
 
     /// A stage whose streams, or whose word on what it wrote, come here.
-    pub(crate) fn collected(&self, stage: u32, execution: u64, output: Output) -> Result<Stage, ClientError> {
+    pub(crate) fn collected(
+        &self,
+        stage: u32,
+        execution: u64,
+        output: Output,
+    ) -> Result<Stage, ClientError> {
         self.stages
             .get(&(stage, execution))
             .filter(|held| held.output == output)
@@ -194,11 +206,15 @@ impl Session {
 
     /// What the partitions taken so far were made from.
     pub(crate) fn origins_taken(&self, stage: u32, execution: u64) -> Origins {
-        self.taken_origins.get(&(stage, execution)).cloned().unwrap_or_default()
+        self.taken_origins
+            .get(&(stage, execution))
+            .cloned()
+            .unwrap_or_default()
     }
 
-    /// What the rows of all results that came here were made from. The driver computes values from such rows; which ones it took is not
-    /// asked, so a value has the origins of all that it may have been computed from.
+    /// What the rows of all results that came here were made from. The driver computes values from
+    /// such rows; which ones it took is not asked, so a value has the origins of all that it may
+    /// have been computed from.
     pub(crate) fn origins_here(&self) -> Result<Origins, ClientError> {
         let mut all = Origins::default();
         for ((stage, execution), origins) in &self.taken_origins {
@@ -210,7 +226,8 @@ impl Session {
         Ok(all)
     }
 
-    /// Marks partitions as taken; each is once. `origins` are those of all taken so far, these included.
+    /// Marks partitions as taken; each is once. `origins` are those of all taken so far, these
+    /// included.
     pub(crate) fn take(
         &mut self,
         stage: u32,

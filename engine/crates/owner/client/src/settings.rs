@@ -1,12 +1,14 @@
 //! Settings that Spark hands to its executors hold no secret of Coffer's, under whatever name.
 //!
-//! The driver's JVM sends what it is about to hand out, and is told the name of the setting that must go: the comparison is made here, so
-//! that no secret has to be in the JVM for it. Here too a secret is kept as a keyed hash and a length: each stretch of a value that is so
-//! long is hashed and compared. Values are looked at as they are and as what they decode to, twice over: percent-encoding, base64 in any
-//! alignment, hexadecimal, and backslashes.
+//! The driver's JVM sends what it is about to hand out, and is told the name of the setting that
+//! must go: the comparison is made here, so that no secret has to be in the JVM for it. Here too a
+//! secret is kept as a keyed hash and a length: each stretch of a value that is so long is hashed
+//! and compared. Values are looked at as they are and as what they decode to, twice over:
+//! percent-encoding, base64 in any alignment, hexadecimal, and backslashes.
 //!
-//! What it does not find: a secret that was cut in pieces, compressed or encrypted. Drivers of other accounts (a key service) are not
-//! answered: their owner's secrets are not in them, and the question would be a way to try passphrases.
+//! What it does not find: a secret that was cut in pieces, compressed or encrypted. Drivers of
+//! other accounts (a key service) are not answered: their owner's secrets are not in them, and the
+//! question would be a way to try passphrases.
 
 use std::collections::HashSet;
 
@@ -18,7 +20,8 @@ use zeroize::Zeroizing;
 
 use crate::{ClientError, Service};
 
-/// A secret that is shorter is found as a word of its own, not inside of another: a PIN of four digits is in many numbers.
+/// A secret that is shorter is found as a word of its own, not inside of another: a PIN of four
+/// digits is in many numbers.
 const LONG: usize = 8;
 /// How often what a value decodes to is decoded again.
 const DEPTH: usize = 2;
@@ -69,7 +72,10 @@ impl Known {
         for depth in 0..=DEPTH {
             let to = views.len();
             for at in from..to {
-                let view = views.get(at).map(|view| view.to_vec()).map(Zeroizing::new)?;
+                let view = views
+                    .get(at)
+                    .map(|view| view.to_vec())
+                    .map(Zeroizing::new)?;
                 if let Some(print) = self
                     .prints
                     .iter()
@@ -78,7 +84,9 @@ impl Known {
                     return Some(&print.what);
                 }
                 if depth < DEPTH && view.len() <= DECODED {
-                    let new = decoded(&view).into_iter().filter(|new| seen.insert(rolled(new)));
+                    let new = decoded(&view)
+                        .into_iter()
+                        .filter(|new| seen.insert(rolled(new)));
                     views.extend(new);
                 }
             }
@@ -97,7 +105,10 @@ impl Known {
         for at in 0..=view.len().saturating_sub(length) {
             if at > 0 {
                 let (gone, new) = (view.get(at - 1), view.get(at + length - 1));
-                let (gone, new) = (u64::from(*gone.unwrap_or(&0)), u64::from(*new.unwrap_or(&0)));
+                let (gone, new) = (
+                    u64::from(*gone.unwrap_or(&0)),
+                    u64::from(*new.unwrap_or(&0)),
+                );
                 hash = hash
                     .wrapping_sub(gone.wrapping_mul(out))
                     .wrapping_add(new)
@@ -125,11 +136,15 @@ fn rolled(bytes: &[u8]) -> u64 {
     })
 }
 
-/// Whether a short secret stands by itself. A setting that is a number and nothing else may be that number by chance, unless its name
-/// says that it is none; one that somebody encoded is none by chance.
+/// Whether a short secret stands by itself. A setting that is a number and nothing else may be that
+/// number by chance, unless its name says that it is none; one that somebody encoded is none by
+/// chance.
 fn is_word(key: &str, view: &[u8], at: usize, length: usize, decoded: bool) -> bool {
-    let is_part = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii());
-    let alone = !is_part(at.checked_sub(1).and_then(|before| view.get(before))) && !is_part(view.get(at + length));
+    let is_part = |byte: Option<&u8>| {
+        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+    };
+    let alone = !is_part(at.checked_sub(1).and_then(|before| view.get(before)))
+        && !is_part(view.get(at + length));
     let number = !decoded && view.iter().all(u8::is_ascii_digit);
     let key = key.to_lowercase();
     let secret = ["pin", "pass", "pwd", "secret", "token", "credential", "key"];
@@ -241,7 +256,8 @@ fn backslashes(view: &[u8]) -> Zeroizing<Vec<u8>> {
 }
 
 impl Service {
-    /// Remembers the secrets of the masters that a policy names; those that cannot be had now cannot be used either.
+    /// Remembers the secrets of the masters that a policy names; those that cannot be had now
+    /// cannot be used either.
     pub(crate) fn note_masters(&self, policy: &Policy) {
         let mut known = self.known.lock();
         for (what, secret) in coffer_kms::secrets(policy) {
@@ -250,7 +266,10 @@ impl Service {
     }
 
     /// Errors when one of the settings holds a secret of Coffer's.
-    pub(crate) fn check_settings(&self, request: &CheckSettings) -> Result<SettingsChecked, ClientError> {
+    pub(crate) fn check_settings(
+        &self,
+        request: &CheckSettings,
+    ) -> Result<SettingsChecked, ClientError> {
         if self.peer.is_some() {
             return Ok(SettingsChecked {});
         }
@@ -297,7 +316,10 @@ mod tests {
             ("as it is", SECRET.to_owned()),
             ("inside", format!("-Dx={SECRET} -Dy=1")),
             // By another program: printf '%s' … | base64
-            ("base64", "Y29ycmVjdCBob3JzZStiYXR0ZXJ5L3MidMOkcGxl".to_owned()),
+            (
+                "base64",
+                "Y29ycmVjdCBob3JzZStiYXR0ZXJ5L3MidMOkcGxl".to_owned(),
+            ),
             (
                 "base64 of u:…",
                 "dTpjb3JyZWN0IGhvcnNlK2JhdHRlcnkvcyJ0w6RwbGU=".to_owned(),
@@ -319,7 +341,10 @@ mod tests {
             ("percent", percent_encoded(SECRET)),
             ("form", SECRET.replace('+', "%2B").replace(' ', "+")),
             ("JSON", json),
-            ("hex of base64", hex::encode("Y29ycmVjdCBob3JzZStiYXR0ZXJ5L3MidMOkcGxl")),
+            (
+                "hex of base64",
+                hex::encode("Y29ycmVjdCBob3JzZStiYXR0ZXJ5L3MidMOkcGxl"),
+            ),
             (
                 "percent of base64",
                 percent_encoded("Y29ycmVjdCBob3JzZStiYXR0ZXJ5L3MidMOkcGxl"),

@@ -1,5 +1,5 @@
-//! Where the work at the client spills: one folder of this process, made when something does and removed when the process ends, which may be
-//! in the middle of a query.
+//! Where the work at the client spills: one folder of this process, made when something does and
+//! removed when the process ends, which may be in the middle of a query.
 
 use std::{io, mem, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! Sealing a stage: the plugin's request is completed from manifests, checked as a whole, and sealed in one go.
+//! Sealing a stage: the plugin's request is completed from manifests, checked as a whole, and
+//! sealed in one go.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,11 +11,13 @@ use coffer_protocol::{
     plan::{Fragment, Input, Node, Scan, node::Op, partitioning, sink},
     tree::children,
     wire::{
-        FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput, TaskDescriptor, TaskSpec,
-        WriteTask,
+        FileSlice, InputTask, ObjectPin, ScanTask, SealStage, SealedStage, StageInput,
+        TaskDescriptor, TaskSpec, WriteTask,
     },
 };
-use coffer_sealing::{ExecutionId, KekId, KekSet, Partition, StageId, identity, seal_message, sha256, with_execution};
+use coffer_sealing::{
+    ExecutionId, KekId, KekSet, Partition, StageId, identity, seal_message, sha256, with_execution,
+};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::expressions::Literal;
 use prost::Message;
@@ -46,17 +49,22 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let stage = request.stage;
-        let fragment = Fragment::decode(request.fragment.as_ref()).map_err(|_| ClientError::Malformed("fragment"))?;
+        let fragment = Fragment::decode(request.fragment.as_ref())
+            .map_err(|_| ClientError::Malformed("fragment"))?;
         let output = output_of(stage, &fragment, request.write)?;
         let write = match output {
             Output::Write(number) => {
                 let write = self.write_of(number)?;
-                self.may_write(write.name(), write.columns().iter().map(|column| column.name.as_str()))?;
+                self.may_write(
+                    write.name(),
+                    write.columns().iter().map(|column| column.name.as_str()),
+                )?;
                 Some(write)
             }
             _ => None,
         };
-        let partitions = u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
+        let partitions =
+            u32::try_from(request.tasks.len()).map_err(|_| wrong(stage, "too many tasks"))?;
         supported(&fragment, request.tasks.len())?;
 
         let mut leaves = Leaves::default();
@@ -128,9 +136,22 @@ impl Service {
             .iter()
             .zip(0u32..)
             .map(|(task, partition)| {
-                let descriptor = descriptor(request, &sources, &session.chunks, task, partition, &epochs, &template)?;
+                let descriptor = descriptor(
+                    request,
+                    &sources,
+                    &session.chunks,
+                    task,
+                    partition,
+                    &epochs,
+                    &template,
+                )?;
                 let execution = ExecutionId(request.execution);
-                let identity = identity::descriptor(session.id, execution, StageId(stage), Partition(partition));
+                let identity = identity::descriptor(
+                    session.id,
+                    execution,
+                    StageId(stage),
+                    Partition(partition),
+                );
                 let sealed = seal_message(&session.key, &identity, &padded(&descriptor))?;
                 Ok(with_execution(execution, &sealed).into())
             })
@@ -145,8 +166,9 @@ impl Service {
         })
     }
 
-    /// Pins what the query reads of unverified inputs, before a task of it can have run over any of them: with the first stage that reads one,
-    /// also what the plugin says that later stages will read. What was pinned stays so.
+    /// Pins what the query reads of unverified inputs, before a task of it can have run over any of
+    /// them: with the first stage that reads one, also what the plugin says that later stages will
+    /// read. What was pinned stays so.
     fn pin_unverified(
         &self,
         session: &mut Session,
@@ -177,7 +199,11 @@ impl Service {
         Ok(())
     }
 
-    fn sources(&self, request: &SealStage, leaves: &Leaves) -> Result<HashMap<u32, Source>, ClientError> {
+    fn sources(
+        &self,
+        request: &SealStage,
+        leaves: &Leaves,
+    ) -> Result<HashMap<u32, Source>, ClientError> {
         let stage = request.stage;
         let mut sources = HashMap::new();
         for asked in &request.scans {
@@ -221,8 +247,13 @@ impl Service {
     }
 }
 
-/// Host engines get no key of a column, and no rows of the query's own: what goes to them is as good as in clear.
-fn for_hosts(leaves: &Leaves, sources: &HashMap<u32, Source>, writes: bool) -> Result<(), ClientError> {
+/// Host engines get no key of a column, and no rows of the query's own: what goes to them is as
+/// good as in clear.
+fn for_hosts(
+    leaves: &Leaves,
+    sources: &HashMap<u32, Source>,
+    writes: bool,
+) -> Result<(), ClientError> {
     let mut ids = sources.values().flat_map(|source| &source.ids);
     if ids.any(|id| id.column_id().is_some()) {
         return Err(ClientError::ForHosts("the key of a column"));
@@ -266,9 +297,16 @@ fn output_of(stage: u32, fragment: &Fragment, write: u32) -> Result<Output, Clie
 }
 
 /// What is written must be the table's columns, position by position.
-fn write_task(stage: u32, fragment: &Fragment, write: &TableWrite) -> Result<WriteTask, ClientError> {
+fn write_task(
+    stage: u32,
+    fragment: &Fragment,
+    write: &TableWrite,
+) -> Result<WriteTask, ClientError> {
     let declared = fragment.output.iter().flat_map(|output| &output.fields);
-    let columns = write.columns().iter().map(|column| Some(data_type(column.kind)));
+    let columns = write
+        .columns()
+        .iter()
+        .map(|column| Some(data_type(column.kind)));
     if !columns.eq(declared.map(|field| field.r#type)) {
         return Err(wrong(stage, "it writes other columns than the table's"));
     }
@@ -278,13 +316,16 @@ fn write_task(stage: u32, fragment: &Fragment, write: &TableWrite) -> Result<Wri
         _ => false,
     };
     if !partitioned {
-        return Err(wrong(stage, "it writes by other partition columns than the table's"));
+        return Err(wrong(
+            stage,
+            "it writes by other partition columns than the table's",
+        ));
     }
     writes::task(write)
 }
 
-/// Builds the plan once on this side, so that what engines would refuse is refused before a task starts. Subquery values
-/// play no part in what is supported; NULL stands in for them.
+/// Builds the plan once on this side, so that what engines would refuse is refused before a task
+/// starts. Subquery values play no part in what is supported; NULL stands in for them.
 fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> {
     let expressions = CompileContext::with_subqueries(|_, data_type| {
         let null = ScalarValue::try_from(data_type).ok()?;
@@ -302,8 +343,8 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
     Ok(())
 }
 
-/// The streams of an exchange outlive its execution, so the execution is no part of what makes such a stage the same. Nor is what other stages
-/// of the query read.
+/// The streams of an exchange outlive its execution, so the execution is no part of what makes such
+/// a stage the same. Nor is what other stages of the query read.
 fn digest_of(request: &SealStage, output: Output) -> [u8; 32] {
     let mut request = request.clone();
     request.unverified.clear();
@@ -323,7 +364,11 @@ fn check_coverage(request: &SealStage, sources: &HashMap<u32, Source>) -> Result
     check_inputs(&shapes, &products, &request.tasks).map_err(coverage)
 }
 
-fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>, products: &Products) -> Result<(), ClientError> {
+fn check_scans(
+    request: &SealStage,
+    sources: &HashMap<u32, Source>,
+    products: &Products,
+) -> Result<(), ClientError> {
     let stage = request.stage;
     let coverage = |source| ClientError::Coverage { stage, source };
     for slice in request.tasks.iter().flat_map(|task| &task.slices) {
@@ -340,7 +385,10 @@ fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>, products: &P
             own.map(|slice| (slice.file, slice.first_row_group..slice.end_row_group))
                 .collect()
         };
-        let Some(readers) = products.readers(*scan_id, source.side, of).map_err(coverage)? else {
+        let Some(readers) = products
+            .readers(*scan_id, source.side, of)
+            .map_err(coverage)?
+        else {
             continue;
         };
         let mut slices: BTreeMap<u32, Vec<std::ops::Range<u32>>> = BTreeMap::new();
@@ -357,8 +405,13 @@ fn check_scans(request: &SealStage, sources: &HashMap<u32, Source>, products: &P
     Ok(())
 }
 
-/// The stage's inputs are those of its fragment, and the outputs of stages that were sealed and accepted.
-fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> Result<(), ClientError> {
+/// The stage's inputs are those of its fragment, and the outputs of stages that were sealed and
+/// accepted.
+fn check_producers(
+    session: &Session,
+    request: &SealStage,
+    leaves: &Leaves,
+) -> Result<(), ClientError> {
     let stage = request.stage;
     let mut seen = BTreeSet::new();
     for input in &request.inputs {
@@ -367,7 +420,9 @@ fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> R
             .get(&input.input_id)
             .ok_or(wrong(stage, "an input that the fragment does not have"))?;
         let producer = input.producer_stage;
-        let (held, reduces) = session.exchange(producer).ok_or(ClientError::StageUnknown(producer))?;
+        let (held, reduces) = session
+            .exchange(producer)
+            .ok_or(ClientError::StageUnknown(producer))?;
         if held.partitions != input.maps || reduces != input.reduces {
             return Err(wrong(stage, "an input of another size than its producer"));
         }
@@ -382,14 +437,17 @@ fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> R
             return Err(ClientError::AttemptsMissing { stage, producer });
         }
         let same = leaf.schema.as_ref().is_some_and(|schema| {
-            schema
+            schema.fields.iter().map(|field| &field.r#type).eq(held
+                .schema
                 .fields
                 .iter()
-                .map(|field| &field.r#type)
-                .eq(held.schema.fields.iter().map(|field| &field.r#type))
+                .map(|field| &field.r#type))
         });
         if !same {
-            return Err(wrong(stage, "an input of other columns than its producer writes"));
+            return Err(wrong(
+                stage,
+                "an input of other columns than its producer writes",
+            ));
         }
         if !seen.insert(input.input_id) {
             return Err(wrong(stage, "an input that is named twice"));
@@ -401,13 +459,18 @@ fn check_producers(session: &Session, request: &SealStage, leaves: &Leaves) -> R
     Ok(())
 }
 
-/// Whether bytes that the host may have chosen reach the stage: from its scans, from the stages that it reads, or by way of the driver.
-/// That the rows themselves are sealed ones is no matter: which of them meet in a frame may have been chosen too.
+/// Whether bytes that the host may have chosen reach the stage: from its scans, from the stages
+/// that it reads, or by way of the driver. That the rows themselves are sealed ones is no matter:
+/// which of them meet in a frame may have been chosen too.
 fn host_chosen(session: &Session, request: &SealStage, sources: &HashMap<u32, Source>) -> bool {
     let mut producers = request.inputs.iter().map(|input| input.producer_stage);
     session.opened_host_chosen
         || sources.values().any(|source| source.table.is_unverified())
-        || producers.any(|stage| session.exchange(stage).is_some_and(|(held, _)| held.host_chosen))
+        || producers.any(|stage| {
+            session
+                .exchange(stage)
+                .is_some_and(|(held, _)| held.host_chosen)
+        })
 }
 
 fn repeatable(session: &Session, request: &SealStage, fragment: &Fragment) -> Repeatable {
@@ -425,7 +488,12 @@ fn repeatable(session: &Session, request: &SealStage, fragment: &Fragment) -> Re
 /// By producer: the epoch of the list that counts now.
 fn epochs(session: &Session, request: &SealStage) -> BTreeMap<u32, u32> {
     let producers = request.inputs.iter().map(|input| input.producer_stage);
-    let epoch = |stage: u32| session.accepted.get(&stage).map(|accepted| (stage, accepted.epoch));
+    let epoch = |stage: u32| {
+        session
+            .accepted
+            .get(&stage)
+            .map(|accepted| (stage, accepted.epoch))
+    };
     producers.filter_map(epoch).collect()
 }
 
@@ -447,13 +515,20 @@ fn pins(session: &Session, request: &SealStage) -> Result<Vec<ObjectPin>, Client
 
 /// The sealed objects of the stage: lists of attempts of all producers, then bounds and values.
 fn objects(session: &Session, request: &SealStage) -> Result<Vec<bytes::Bytes>, ClientError> {
-    let producers: BTreeSet<u32> = request.inputs.iter().map(|input| input.producer_stage).collect();
+    let producers: BTreeSet<u32> = request
+        .inputs
+        .iter()
+        .map(|input| input.producer_stage)
+        .collect();
     let mut sealed = Vec::new();
     for producer in producers {
-        let accepted = session.accepted.get(&producer).ok_or(ClientError::AttemptsMissing {
-            stage: request.stage,
-            producer,
-        })?;
+        let accepted = session
+            .accepted
+            .get(&producer)
+            .ok_or(ClientError::AttemptsMissing {
+                stage: request.stage,
+                producer,
+            })?;
         sealed.push(accepted.sealed.clone().into());
     }
     let ids: BTreeSet<u32> = request.objects.iter().copied().collect();
@@ -476,7 +551,8 @@ fn descriptor(
     epochs: &BTreeMap<u32, u32>,
     template: &TaskDescriptor,
 ) -> Result<TaskDescriptor, ClientError> {
-    let mut scans: BTreeMap<u32, Vec<FileSlice>> = sources.keys().map(|id| (*id, Vec::new())).collect();
+    let mut scans: BTreeMap<u32, Vec<FileSlice>> =
+        sources.keys().map(|id| (*id, Vec::new())).collect();
     for slice in task
         .slices
         .iter()
@@ -503,7 +579,10 @@ fn descriptor(
                 .inputs
                 .iter()
                 .find(|input| input.input_id == rectangle.input_id)
-                .ok_or(wrong(request.stage, "an input that the stage does not have"))?;
+                .ok_or(wrong(
+                    request.stage,
+                    "an input that the stage does not have",
+                ))?;
             Ok(InputTask {
                 input_id: rectangle.input_id,
                 producer_stage: input.producer_stage,
@@ -512,7 +591,10 @@ fn descriptor(
                 reduce_begin: rectangle.reduce_begin,
                 reduce_end: rectangle.reduce_end,
                 producer_maps: input.maps,
-                epoch: epochs.get(&input.producer_stage).copied().unwrap_or_default(),
+                epoch: epochs
+                    .get(&input.producer_stage)
+                    .copied()
+                    .unwrap_or_default(),
             })
         })
         .collect::<Result<_, ClientError>>()?;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use coffer_catalog::{
-    ChunkPins, Error as TableError, Lease, Manifest, PlainFile, PlainTable, Register, Target, Use, VerifiedManifest,
-    is_absent, is_unknown, open_table,
+    ChunkPins, Error as TableError, Lease, Manifest, PlainFile, PlainTable, Register, Target, Use,
+    VerifiedManifest, is_absent, is_unknown, open_table,
 };
 use coffer_custody::{Policy, location::local};
 use coffer_format::Error as FormatError;
@@ -37,9 +37,10 @@ impl Opened {
     /// The type of one of the files' columns: of a table with stored columns, of a stored one.
     pub(crate) fn column(&self, name: &str) -> Option<SparkType> {
         match self {
-            Self::Sealed(table) if !table.manifest().stored.is_empty() => {
-                table.manifest().stored_column(name).map(|stored| stored.kind)
-            }
+            Self::Sealed(table) if !table.manifest().stored.is_empty() => table
+                .manifest()
+                .stored_column(name)
+                .map(|stored| stored.kind),
             Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind),
             Self::Plain(table) => table
                 .columns
@@ -49,7 +50,8 @@ impl Opened {
         }
     }
 
-    /// The column whose values one of the files' columns holds; none of those that say where a row is, and of plain files.
+    /// The column whose values one of the files' columns holds; none of those that say where a row
+    /// is, and of plain files.
     pub(crate) fn column_of(&self, name: &str) -> Option<&str> {
         let Self::Sealed(table) = self else {
             return None;
@@ -66,7 +68,10 @@ impl Opened {
     }
 
     /// The KEKs that reading these of the files' columns takes.
-    pub(crate) fn keks<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> Result<KekSet, ClientError> {
+    pub(crate) fn keks<'a>(
+        &self,
+        columns: impl IntoIterator<Item = &'a str>,
+    ) -> Result<KekSet, ClientError> {
         match self {
             Self::Sealed(table) => Ok(table.stored_keks(columns)?),
             Self::Plain(_) => Ok(KekSet::new()),
@@ -91,13 +96,17 @@ impl Opened {
     pub(crate) fn row_groups(&self, file: u32) -> Option<usize> {
         let file = usize::try_from(file).ok()?;
         match self {
-            Self::Sealed(table) => table.manifest().files.get(file).map(|file| file.row_groups.len()),
+            Self::Sealed(table) => table
+                .manifest()
+                .files
+                .get(file)
+                .map(|file| file.row_groups.len()),
             Self::Plain(table) => table.files.get(file).map(|file| file.row_groups.len()),
         }
     }
 
-    /// Row groups of a file, as engines are told of them to read these columns; none if there is no such file, or its path is no
-    /// text, or a column of an unverified input is not pinned.
+    /// Row groups of a file, as engines are told of them to read these columns; none if there is no
+    /// such file, or its path is no text, or a column of an unverified input is not pinned.
     pub(crate) fn slice(
         &self,
         file: u32,
@@ -157,7 +166,10 @@ impl Opened {
 /// Of a file that was adopted: the keys that reading these columns takes.
 fn adopted(manifest: &Manifest, file: &FilePin, columns: &[String]) -> Option<AdoptedFile> {
     let adopted = file.adopted.as_ref()?;
-    let read = manifest.columns.iter().filter(|column| columns.contains(&column.name));
+    let read = manifest
+        .columns
+        .iter()
+        .filter(|column| columns.contains(&column.name));
     let ids: Vec<u32> = read.map(|column| column.id).collect();
     let key = |key: &AdoptedKey| DataKey {
         column: key.column,
@@ -182,7 +194,10 @@ fn clear_columns(
         true => return Some(Vec::new()),
         false => file.chunks.get(groups)?,
     };
-    let clear = manifest.stored.iter().filter(|stored| stored.encoding.is_clear());
+    let clear = manifest
+        .stored
+        .iter()
+        .filter(|stored| stored.encoding.is_clear());
     clear
         .enumerate()
         .filter(|(_, stored)| columns.contains(&stored.name()))
@@ -209,7 +224,10 @@ fn plain_columns(
         let chunks = pins.of(table, file, groups.clone(), name)?;
         Some(ClearColumn {
             name: name.clone(),
-            chunks: chunks.iter().map(|chunk| chunk.as_bytes().to_vec().into()).collect(),
+            chunks: chunks
+                .iter()
+                .map(|chunk| chunk.as_bytes().to_vec().into())
+                .collect(),
         })
     };
     columns.iter().map(pinned).collect()
@@ -242,16 +260,27 @@ impl Service {
         Ok(info)
     }
 
-    /// Whether there is no table at a folder. This process may look where the account that asks may not, so a user is told of this
-    /// home's own tables only.
+    /// Whether there is no table at a folder. This process may look where the account that asks may
+    /// not, so a user is told of this home's own tables only.
     pub(crate) fn is_absent(&self, policy: &Policy, folder: &Path) -> Result<bool, ClientError> {
         match &self.user {
-            None => Ok(is_absent(&self.config_dir, self.vault.keyring(), policy, folder)?),
-            Some(_) => Ok(is_unknown(&self.config_dir, self.vault.keyring(), policy, folder)?),
+            None => Ok(is_absent(
+                &self.config_dir,
+                self.vault.keyring(),
+                policy,
+                folder,
+            )?),
+            Some(_) => Ok(is_unknown(
+                &self.config_dir,
+                self.vault.keyring(),
+                policy,
+                folder,
+            )?),
         }
     }
 
-    /// Why a table does not open. What lies at a path that is none of this config directory's tables, and whether anything does, a user is not told.
+    /// Why a table does not open. What lies at a path that is none of this config directory's
+    /// tables, and whether anything does, a user is not told.
     fn of_stranger(&self, error: TableError, target: &Target) -> ClientError {
         let of_path = matches!(
             error,
@@ -266,7 +295,9 @@ impl Service {
         tracing::info!(%error, "a user's table was not opened");
         match target {
             Target::Path(path) => TableError::NotATable(path.clone()).into(),
-            Target::Name(name) | Target::Typed(name) => TableError::UnknownTable(name.clone()).into(),
+            Target::Name(name) | Target::Typed(name) => {
+                TableError::UnknownTable(name.clone()).into()
+            }
         }
     }
 
@@ -289,7 +320,10 @@ impl Service {
     /// A catalog's name for a path may be any but another table's.
     pub(crate) fn called(&self, name: &str, path: &str, id: TableId) -> Result<(), ClientError> {
         let tables = Register::of(&self.config_dir, self.vault.keyring()).tables()?;
-        match tables.iter().find(|other| other.id != id && other.is_called(name)) {
+        match tables
+            .iter()
+            .find(|other| other.id != id && other.is_called(name))
+        {
             Some(_) => Err(ClientError::OtherTable {
                 path: path.to_owned(),
                 want: format!("`{name}`"),
@@ -308,7 +342,8 @@ impl Service {
         Ok(())
     }
 
-    /// Each file must lie where the policy says, by its canonical path: a link out of a listed folder leads nowhere.
+    /// Each file must lie where the policy says, by its canonical path: a link out of a listed
+    /// folder leads nowhere.
     fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
         let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
         for file in files {
@@ -376,7 +411,11 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
             })
         })
         .collect::<Result<_, ClientError>>()?;
-    let files = manifest.files.iter().map(|file| file_info(&file.row_groups)).collect();
+    let files = manifest
+        .files
+        .iter()
+        .map(|file| file_info(&file.row_groups))
+        .collect();
     Ok(TableInfo {
         handle: 0,
         table_id: manifest.table.to_string(),
@@ -390,7 +429,10 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
         files,
         name: table.name().to_owned(),
         path: table.folder().display().to_string(),
-        partition_columns: manifest.partitioned_by().map(|column| column.name.clone()).collect(),
+        partition_columns: manifest
+            .partitioned_by()
+            .map(|column| column.name.clone())
+            .collect(),
         unverified: false,
         stored: stored(manifest)?,
         denied: Vec::new(),
@@ -401,11 +443,15 @@ fn describe(table: &VerifiedManifest) -> Result<TableInfo, ClientError> {
 fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
     let bytes = manifest.file_column_bytes();
     let describe = |(stored, bytes): (&coffer_format::StoredColumn, u64)| {
-        let column = manifest.columns.iter().position(|column| column.id == stored.column);
+        let column = manifest
+            .columns
+            .iter()
+            .position(|column| column.id == stored.column);
         let described = protections::stored(manifest, stored);
         Ok(StoredColumn {
             name: stored.name(),
-            column: u32::try_from(column.unwrap_or_default()).map_err(|_| ClientError::AnswerTooLong)?,
+            column: u32::try_from(column.unwrap_or_default())
+                .map_err(|_| ClientError::AnswerTooLong)?,
             protection: stored.encoding.name().to_owned(),
             r#type: Some(data_type(stored.kind)),
             nullable: stored.nullable,
@@ -442,7 +488,11 @@ fn describe_plain(table: &PlainTable) -> TableInfo {
         columns: table.column_bytes.iter().map(column).collect(),
         rows: table.rows(),
         bytes: table.column_bytes.iter().sum(),
-        files: table.files.iter().map(|file| file_info(&file.row_groups)).collect(),
+        files: table
+            .files
+            .iter()
+            .map(|file| file_info(&file.row_groups))
+            .collect(),
         unverified: true,
         ..TableInfo::default()
     }
@@ -496,7 +546,9 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         SparkType::Float => (TypeId::Float, 0, 0),
         SparkType::Double => (TypeId::Double, 0, 0),
         SparkType::Decimal { precision, scale } => (TypeId::Decimal, precision, scale),
-        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => (TypeId::String, 0, 0),
+        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => {
+            (TypeId::String, 0, 0)
+        }
         SparkType::Binary => (TypeId::Binary, 0, 0),
         SparkType::Date => (TypeId::Date, 0, 0),
         SparkType::Timestamp => (TypeId::Timestamp, 0, 0),
@@ -511,7 +563,10 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
 
 /// The other way round; none for a type that no column has.
 pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
-    let (precision, scale) = (u8::try_from(found.precision).ok()?, u8::try_from(found.scale).ok()?);
+    let (precision, scale) = (
+        u8::try_from(found.precision).ok()?,
+        u8::try_from(found.scale).ok()?,
+    );
     let kind = match found.id() {
         TypeId::Boolean => SparkType::Boolean,
         TypeId::Byte => SparkType::Byte,

@@ -1,8 +1,9 @@
-//! Writes of sealed tables: begun here, carried out by engines under their KEKs alone, published here.
+//! Writes of sealed tables: begun here, carried out by engines under their KEKs alone, published
+//! here.
 //!
-//! A write pins the policy's word on every column when it begins. Of what engines report, only files named in the sealed
-//! commit records of its own stage enter a manifest, one attempt of each task; whatever else lies in the folder counts for
-//! nothing.
+//! A write pins the policy's word on every column when it begins. Of what engines report, only
+//! files named in the sealed commit records of its own stage enter a manifest, one attempt of each
+//! task; whatever else lies in the folder counts for nothing.
 
 use std::{
     collections::HashSet,
@@ -12,16 +13,17 @@ use std::{
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
-    Change, Error as TableError, NewColumns, Register, TableRecord, TableWrite, Target, VerifiedManifest, clean,
-    open_table, policy, spelling,
+    Change, Error as TableError, NewColumns, Register, TableRecord, TableWrite, Target,
+    VerifiedManifest, clean, open_table, policy, spelling,
 };
 use coffer_custody::{Policy, location::local};
 use coffer_format::{Digest, FilePin, RowGroupPin};
 use coffer_protocol::{
     plan::Schema,
     wire::{
-        AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, RenameTable, TableDropped,
-        TableRenamed, WriteAborted, WriteBegun, WriteColumn, WritePublished, WriteTask, WrittenFile, begin_write::Mode,
+        AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, RenameTable,
+        TableDropped, TableRenamed, WriteAborted, WriteBegun, WriteColumn, WritePublished,
+        WriteTask, WrittenFile, begin_write::Mode,
     },
 };
 use coffer_sealing::{KekId, TableId};
@@ -41,11 +43,12 @@ const ROW_GROUP_BYTES: u64 = 128 << 20;
 /// A file is ended when it has grown so far.
 const FILE_BYTES: u64 = 512 << 20;
 
-/// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not here: what shows other file systems under names
-/// of its own (`viewfs`, `har`, `alluxio`), and what has local mounts as a rule (`dbfs`, `maprfs`).
+/// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not
+/// here: what shows other file systems under names of its own (`viewfs`, `har`, `alluxio`), and
+/// what has local mounts as a rule (`dbfs`, `maprfs`).
 const REMOTE: [&str; 20] = [
-    "hdfs", "webhdfs", "swebhdfs", "s3", "s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl", "gs", "gcs", "oci",
-    "oss", "cos", "cosn", "obs", "o3fs", "ofs",
+    "hdfs", "webhdfs", "swebhdfs", "s3", "s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl",
+    "gs", "gcs", "oci", "oss", "cos", "cosn", "obs", "o3fs", "ofs",
 ];
 
 impl Service {
@@ -54,7 +57,9 @@ impl Service {
         let policy = self.policy_now()?;
         let write = match request.mode() {
             Mode::Create => self.create(&policy, request)?,
-            Mode::Replace if self.is_absent(&policy, &folder(request)?)? => self.create(&policy, request)?,
+            Mode::Replace if self.is_absent(&policy, &folder(request)?)? => {
+                self.create(&policy, request)?
+            }
             Mode::Replace => {
                 let target = Target::Path(folder(request)?);
                 let parent = open_table(&self.config_dir, &self.vault, &policy, &target)?;
@@ -72,7 +77,10 @@ impl Service {
                     return Err(ClientError::HandleUnknown(request.handle));
                 };
                 let columns = &parent.manifest().columns;
-                self.may_write(parent.name(), columns.iter().map(|column| column.name.as_str()))?;
+                self.may_write(
+                    parent.name(),
+                    columns.iter().map(|column| column.name.as_str()),
+                )?;
                 let only = || {
                     let pair = |only: &coffer_protocol::wire::begin_write::Only| {
                         let value = only.value.clone().unwrap_or_default().value;
@@ -114,7 +122,10 @@ impl Service {
     fn create(&self, policy: &Policy, request: &BeginWrite) -> Result<TableWrite, ClientError> {
         let folder = folder(request)?;
         let name = match request.name.as_str() {
-            "" => folder.file_name().and_then(|name| name.to_str()).unwrap_or_default(),
+            "" => folder
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default(),
             name => name,
         };
         let new = new_columns(request)?;
@@ -136,8 +147,8 @@ impl Service {
         Ok(write)
     }
 
-    /// Errors unless the user may have a table made at a folder: what is made there, this process makes, and it may make folders where
-    /// the user's account may not.
+    /// Errors unless the user may have a table made at a folder: what is made there, this process
+    /// makes, and it may make folders where the user's account may not.
     fn may_make(&self, policy: &Policy, name: &str, folder: &Path) -> Result<(), ClientError> {
         // Where a path leads that cannot be followed, a user is not told.
         match policy.may_make(&self.rights()?, name, folder) {
@@ -176,15 +187,21 @@ impl Service {
     fn take_write(&self, number: u32) -> Result<TableWrite, ClientError> {
         let write = self.inner.lock().writes.remove(&number);
         // A stage that is being sealed at this moment holds it too; nobody else does.
-        write.and_then(Arc::into_inner).ok_or(ClientError::WriteUnknown(number))
+        write
+            .and_then(Arc::into_inner)
+            .ok_or(ClientError::WriteUnknown(number))
     }
 
-    pub(crate) fn publish_write(&self, request: &PublishWrite) -> Result<WritePublished, ClientError> {
+    pub(crate) fn publish_write(
+        &self,
+        request: &PublishWrite,
+    ) -> Result<WritePublished, ClientError> {
         let write = self.take_write(request.write)?;
         let (files, pins) = match self.to_publish(request, &write) {
             Ok(found) => found,
             Err(error) => {
-                // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+                // The first failure is what counts; what cannot be removed now, `verify --clean`
+                // removes.
                 let _ = write.abandon();
                 return Err(error);
             }
@@ -221,7 +238,10 @@ impl Service {
         write: &TableWrite,
     ) -> Result<(Vec<WrittenFile>, Vec<FilePin>), ClientError> {
         // A version without files had no stage, and so nobody has asked since it was begun.
-        self.may_write(write.name(), write.columns().iter().map(|column| column.name.as_str()))?;
+        self.may_write(
+            write.name(),
+            write.columns().iter().map(|column| column.name.as_str()),
+        )?;
         let files = self.written(request, write)?;
         let pins = files.iter().map(pin).collect::<Result<_, _>>()?;
         self.audit_publish(write)?;
@@ -229,7 +249,11 @@ impl Service {
     }
 
     /// The files of the write's stage: of each of its tasks exactly one commit record, taken once.
-    fn written(&self, request: &PublishWrite, write: &TableWrite) -> Result<Vec<WrittenFile>, ClientError> {
+    fn written(
+        &self,
+        request: &PublishWrite,
+        write: &TableWrite,
+    ) -> Result<Vec<WrittenFile>, ClientError> {
         if request.session.is_empty() && request.commits.is_empty() {
             return Ok(Vec::new());
         }
@@ -239,7 +263,9 @@ impl Service {
         let mut paths = HashSet::new();
         for file in &files {
             if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
-                return Err(ClientError::WrittenFile("its name is not one of this write"));
+                return Err(ClientError::WrittenFile(
+                    "its name is not one of this write",
+                ));
             }
             // An engine whose storage is its own would have written it elsewhere.
             write.has_file(&file.path, file.size)?;
@@ -270,8 +296,9 @@ impl Service {
         Ok(WriteAborted {})
     }
 
-    /// Plain files are Spark's own doing; but not in a zone. Zones are folders of the local file system: what is neither a path of that nor
-    /// a URL of a storage that is known to be another may lead into one, and is refused.
+    /// Plain files are Spark's own doing; but not in a zone. Zones are folders of the local file
+    /// system: what is neither a path of that nor a URL of a storage that is known to be another
+    /// may lead into one, and is refused.
     pub(crate) fn check_plain(&self, request: &CheckPlain) -> Result<PlainChecked, ClientError> {
         let policy = self.policy_now()?;
         if policy.zones().is_empty() {
@@ -280,7 +307,10 @@ impl Service {
         let (local, urls): (Vec<&str>, Vec<&str>) = (request.paths.iter())
             .map(String::as_str)
             .partition(|path| path.starts_with('/'));
-        let is_remote = |url: &&str| url.split_once(":/").is_some_and(|(scheme, _)| REMOTE.contains(&scheme));
+        let is_remote = |url: &&str| {
+            url.split_once(":/")
+                .is_some_and(|(scheme, _)| REMOTE.contains(&scheme))
+        };
         if let Some(unknown) = urls.into_iter().find(|url| !is_remote(url)) {
             return Err(ClientError::PlainElsewhere(unknown.to_owned()));
         }
@@ -290,7 +320,9 @@ impl Service {
 
     pub(crate) fn drop_table(&self, request: &DropTable) -> Result<TableDropped, ClientError> {
         let register = Register::of(&self.config_dir, self.vault.keyring());
-        let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
+        let Some(known) =
+            self.managed(&register, &request.path, &request.table_id, &request.name)?
+        else {
             return Ok(TableDropped {});
         };
         let id = known.id;
@@ -306,14 +338,17 @@ impl Service {
         });
         self.audit_granted(event)?;
         let dropped = clean::forget_dropped(&register, id)?;
-        let forgotten = policy::forget_table(&self.config_dir, self.vault.keyring(), &dropped.name, id);
+        let forgotten =
+            policy::forget_table(&self.config_dir, self.vault.keyring(), &dropped.name, id);
         signed(forgotten).map_err(|error| self.as_user_sees(error))?;
         Ok(TableDropped {})
     }
 
     pub(crate) fn rename_table(&self, request: &RenameTable) -> Result<TableRenamed, ClientError> {
         let register = Register::of(&self.config_dir, self.vault.keyring());
-        let Some(known) = self.managed(&register, &request.path, &request.table_id, &request.name)? else {
+        let Some(known) =
+            self.managed(&register, &request.path, &request.table_id, &request.name)?
+        else {
             register.check_free(&request.to)?;
             return Ok(TableRenamed {});
         };
@@ -324,9 +359,10 @@ impl Service {
         Ok(TableRenamed {})
     }
 
-    /// The record of a table that a catalog manages, and that is to be dropped or renamed; none of one that does not open and that this
-    /// register does not know. What the catalog says of a name is the host's word, so the name must be this table's own, and no
-    /// other's: of two that differ in case alone a catalog could mean either.
+    /// The record of a table that a catalog manages, and that is to be dropped or renamed; none of
+    /// one that does not open and that this register does not know. What the catalog says of a name
+    /// is the host's word, so the name must be this table's own, and no other's: of two that differ
+    /// in case alone a catalog could mean either.
     fn managed(
         &self,
         register: &Register,
@@ -338,7 +374,9 @@ impl Service {
         let known = match table_id {
             "" => register.by_path(&normal)?,
             _ => {
-                let id: TableId = table_id.parse().map_err(|_| ClientError::Malformed("a table's id"))?;
+                let id: TableId = table_id
+                    .parse()
+                    .map_err(|_| ClientError::Malformed("a table's id"))?;
                 let known = register.by_id(id)?.filter(|known| known.is_at(&normal));
                 Some(known.ok_or_else(|| TableError::UnknownTable(path.to_owned()))?)
             }
@@ -386,7 +424,10 @@ pub(crate) fn task(write: &TableWrite) -> Result<WriteTask, ClientError> {
 
 pub(crate) fn partition_columns(write: &TableWrite) -> Vec<u32> {
     let columns = write.partition_columns();
-    columns.iter().filter_map(|at| u32::try_from(*at).ok()).collect()
+    columns
+        .iter()
+        .filter_map(|at| u32::try_from(*at).ok())
+        .collect()
 }
 
 /// The ids of the KEKs that the write's engines need.
@@ -448,7 +489,12 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
         origins.trace(session, number, &stage.objects, &commit.record)?;
         files.extend(commit.record.files);
     }
-    session.take(number, execution, &(0..stage.partitions).collect::<Vec<_>>(), origins)?;
+    session.take(
+        number,
+        execution,
+        &(0..stage.partitions).collect::<Vec<_>>(),
+        origins,
+    )?;
     Ok(files)
 }
 
@@ -474,14 +520,20 @@ fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
         column_bytes: file.column_bytes.clone(),
         chunks: Vec::new(),
         adopted: None,
-        partition: file.partition.iter().map(|value| value.value.clone()).collect(),
+        partition: file
+            .partition
+            .iter()
+            .map(|value| value.value.clone())
+            .collect(),
     })
 }
 
 /// Columns in whose order every file lies, the same way. A partition column is in order by itself.
 fn ordered(write: &TableWrite, files: &[WrittenFile]) -> Vec<String> {
     let order_of = |at: usize| {
-        let mut orders = files.iter().map(|file| file.order.get(at).copied().unwrap_or(0));
+        let mut orders = files
+            .iter()
+            .map(|file| file.order.get(at).copied().unwrap_or(0));
         let first = orders.next().filter(|order| *order != 0)?;
         orders.all(|order| order == first).then_some(first)
     };

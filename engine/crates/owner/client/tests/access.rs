@@ -1,4 +1,5 @@
-//! Users who hold the keys of some columns only: what the client engine refuses, whatever the driver's JVM asks.
+//! Users who hold the keys of some columns only: what the client engine refuses, whatever the
+//! driver's JVM asks.
 
 mod harness;
 
@@ -9,9 +10,9 @@ use coffer_custody::Keyring;
 use coffer_protocol::{
     plan::{Field, Schema},
     wire::{
-        BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
-        PublishWrite, ReadChecked, RunAtClient, StoredColumn, TableDropped, TableInfo, TableScan, WriteBegun,
-        WritePublished, begin_write::Mode,
+        BeginWrite, CheckRead, ClientMessage, DropTable, EncryptLiterals, LiteralsEncrypted,
+        OpenTable, Problem, PublishWrite, ReadChecked, RunAtClient, StoredColumn, TableDropped,
+        TableInfo, TableScan, WriteBegun, WritePublished, begin_write::Mode,
     },
 };
 use harness::{
@@ -57,7 +58,9 @@ struct Tables {
 
 fn make(site: &Site, table: &str) -> PathBuf {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|n| format!("person {n}"))));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..50).map(|n| format!("person {n}")),
+    ));
     let columns = vec![names, Arc::clone(&numbers), numbers];
     site.table(table, "name STRING, n BIGINT, born BIGINT", vec![columns])
 }
@@ -87,12 +90,19 @@ impl Tables {
     }
 
     fn stored(&self, column: u32, protection: &str) -> StoredColumn {
-        let found = |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
+        let found =
+            |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
         self.people.stored.iter().find(found).unwrap().clone()
     }
 
-    /// Asks for a stage that scans these columns of the files, and for the keys of `more`; runs it if it is sealed.
-    async fn scan(&mut self, handle: u32, fields: Vec<Field>, more: &[&str]) -> Result<usize, Problem> {
+    /// Asks for a stage that scans these columns of the files, and for the keys of `more`; runs it
+    /// if it is sealed.
+    async fn scan(
+        &mut self,
+        handle: u32,
+        fields: Vec<Field>,
+        more: &[&str],
+    ) -> Result<usize, Problem> {
         let schema = Schema { fields };
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
         let mut request = scan_stage(1, &fragment, handle, vec![row_groups(0..1)]);
@@ -102,7 +112,9 @@ impl Tables {
         }];
         let query = Query::begin(&mut self.client).await;
         let stage = query.seal(&mut self.client, request).await?;
-        let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
+        let outputs = query
+            .run(&mut self.client, &mut self.engine, &stage, &[])
+            .await;
         let batches = self.client.rows(&query.result(1, &outputs, None)).await?;
         Ok(batches.iter().map(RecordBatch::num_rows).sum())
     }
@@ -125,14 +137,20 @@ impl Tables {
         self.scan(self.people.handle, fields.collect(), &[]).await
     }
 
-    async fn encrypt(&mut self, stored: &StoredColumn, literal: coffer_protocol::plan::Literal) -> Result<(), Problem> {
+    async fn encrypt(
+        &mut self,
+        stored: &StoredColumn,
+        literal: coffer_protocol::plan::Literal,
+    ) -> Result<(), Problem> {
         let request = EncryptLiterals {
             handle: self.people.handle,
             stored: stored.name.clone(),
             literals: vec![literal],
         };
-        let answer: Result<LiteralsEncrypted, Problem> =
-            self.client.ask(ClientMessage::EncryptLiterals, &request).await;
+        let answer: Result<LiteralsEncrypted, Problem> = self
+            .client
+            .ask(ClientMessage::EncryptLiterals, &request)
+            .await;
         answer.map(|_| ())
     }
 
@@ -152,7 +170,9 @@ impl Tables {
     async fn read_at_client(&mut self, columns: &[&str]) -> Result<(), Problem> {
         let query = Query::begin(&mut self.client).await;
         let mut schema = self.other.schema.clone().unwrap();
-        schema.fields.retain(|field| columns.contains(&field.name.as_str()));
+        schema
+            .fields
+            .retain(|field| columns.contains(&field.name.as_str()));
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
         let scan = TableScan {
             scan_id: 0,
@@ -180,9 +200,13 @@ impl Tables {
     }
 
     fn events(&self) -> Vec<coffer_audit::Event> {
-        let keyring = Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
+        let keyring =
+            Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
         let log = coffer_audit::AuditLog::of(&self.site.config_dir, &keyring);
-        log.records().unwrap().map(|record| record.unwrap().event).collect()
+        log.records()
+            .unwrap()
+            .map(|record| record.unwrap().event)
+            .collect()
     }
 
     fn change_policy(&self, from: &str, to: &str) {
@@ -243,7 +267,13 @@ fn denied_write<T: std::fmt::Debug>(answer: Result<T, Problem>) {
 async fn the_owner_has_all_of_it() {
     let mut tables = Tables::of(None).await;
     assert!(tables.people.denied.is_empty() && tables.other.denied.is_empty());
-    assert_eq!(tables.scan_other(&["name", "n", "born"], &[]).await.unwrap(), 50);
+    assert_eq!(
+        tables
+            .scan_other(&["name", "n", "born"], &[])
+            .await
+            .unwrap(),
+        50
+    );
     let det = tables.stored(0, "det");
     tables.encrypt(&det, ir::text("x")).await.unwrap();
     assert_eq!(tables.scan_stored(&[det]).await.unwrap(), 50);
@@ -299,11 +329,21 @@ async fn no_stored_encoding_of_a_denied_column_is_of_use() {
         .filter(|stored| ["file", "row"].contains(&stored.protection.as_str()));
     let allowed: Vec<StoredColumn> = [ope.clone(), std].into_iter().chain(positions).collect();
     assert_eq!(tables.scan_stored(&allowed).await.unwrap(), 50);
-    for (stored, column) in [(&tee, "people.name"), (&det, "people.name"), (&plain, "people.born")] {
-        denied(tables.scan_stored(&[ope.clone(), stored.clone()]).await, column);
+    for (stored, column) in [
+        (&tee, "people.name"),
+        (&det, "people.name"),
+        (&plain, "people.born"),
+    ] {
+        denied(
+            tables.scan_stored(&[ope.clone(), stored.clone()]).await,
+            column,
+        );
     }
     tables.encrypt(&ope, ir::int(7)).await.unwrap();
-    denied(tables.encrypt(&det, ir::text("person 7")).await, "people.name");
+    denied(
+        tables.encrypt(&det, ir::text("person 7")).await,
+        "people.name",
+    );
     tables.decrypt(&ope).await.unwrap();
     denied(tables.decrypt(&det).await, "people.name");
 }
@@ -328,7 +368,11 @@ async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
         shown,
         [
             ("open at the client", None, "born n".to_owned()),
-            ("open at the client", Some("denied_column"), "name".to_owned()),
+            (
+                "open at the client",
+                Some("denied_column"),
+                "name".to_owned()
+            ),
         ]
     );
     let mut nobody = Tables::of(Some("nobody")).await;
@@ -338,7 +382,12 @@ async fn the_client_engine_reads_no_denied_column_for_the_user_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_who_may_write_a_table_and_has_its_keys_writes_it() {
     let mut ann = Tables::of(Some("ann")).await;
-    for mode in [Mode::Append, Mode::Overwrite, Mode::OverwritePartitions, Mode::Replace] {
+    for mode in [
+        Mode::Append,
+        Mode::Overwrite,
+        Mode::OverwritePartitions,
+        Mode::Replace,
+    ] {
         denied_write(ann.begin(mode, "other").await);
     }
     denied_write(ann.begin(Mode::Create, "new").await);
@@ -351,9 +400,15 @@ async fn only_who_may_write_a_table_and_has_its_keys_writes_it() {
     denied_write(walt.begin(Mode::Create, "made").await);
     let mut lou = Tables::of(Some("lou")).await;
     // Where a role may have tables made, the policy says.
-    assert_eq!(lou.begin(Mode::Create, "made").await.unwrap_err().code, "denied_folder");
+    assert_eq!(
+        lou.begin(Mode::Create, "made").await.unwrap_err().code,
+        "denied_folder"
+    );
     assert!(!lou.site.folder.path().join("made").exists());
-    let root = format!("[roles.loader]\nwrite_roots = [{:?}]", lou.site.folder.path());
+    let root = format!(
+        "[roles.loader]\nwrite_roots = [{:?}]",
+        lou.site.folder.path()
+    );
     lou.change_policy("[roles.loader]", &root);
     lou.begin(Mode::Create, "made").await.unwrap();
     // As Spark drops a table: its files first.
@@ -378,12 +433,16 @@ async fn a_right_that_is_taken_away_is_gone_at_once() {
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
     let policy = tables.site.config_dir.policy();
     let text = std::fs::read_to_string(&policy).unwrap();
-    tables.site.sign(&text.replace("roles = [\"some\"]", "roles = []"));
+    tables
+        .site
+        .sign(&text.replace("roles = [\"some\"]", "roles = []"));
     denied(tables.scan_other(&["n"], &[]).await, "other.n");
     // And a policy that cannot be read allows nothing.
     std::fs::write(&policy, "nonsense").unwrap();
     assert_eq!(tables.encrypt_number(7).await.unwrap_err().code, "policy");
-    tables.site.sign(&text.replace("[users.ann]", "[users.anne]"));
+    tables
+        .site
+        .sign(&text.replace("[users.ann]", "[users.anne]"));
     assert_eq!(tables.encrypt_number(7).await.unwrap_err().code, "policy");
     tables.site.sign(&text);
     assert_eq!(tables.scan_other(&["n"], &[]).await.unwrap(), 50);
@@ -397,10 +456,15 @@ async fn what_the_planner_asks_is_answered_by_todays_rights_and_a_refusal_is_rec
             handle,
             columns: columns.iter().map(ToString::to_string).collect(),
         };
-        let read: Result<ReadChecked, Problem> = tables.client.ask(ClientMessage::CheckRead, &ask(&["n"])).await;
+        let read: Result<ReadChecked, Problem> = tables
+            .client
+            .ask(ClientMessage::CheckRead, &ask(&["n"]))
+            .await;
         read.unwrap();
-        let read: Result<ReadChecked, Problem> =
-            tables.client.ask(ClientMessage::CheckRead, &ask(&["n", "name"])).await;
+        let read: Result<ReadChecked, Problem> = tables
+            .client
+            .ask(ClientMessage::CheckRead, &ask(&["n", "name"]))
+            .await;
         denied(read, ".name");
     }
     let events = tables.events();
@@ -414,13 +478,17 @@ async fn what_the_planner_asks_is_answered_by_todays_rights_and_a_refusal_is_rec
             )
         })
         .collect();
-    assert_eq!(shown, [("read", "denied_column", &["name".to_owned()][..]); 2]);
+    assert_eq!(
+        shown,
+        [("read", "denied_column", &["name".to_owned()][..]); 2]
+    );
     tables.change_policy("tables.other = [\"n\", \"born\"]", "tables.other = \"*\"");
     let request = CheckRead {
         handle: tables.other.handle,
         columns: vec!["name".to_owned()],
     };
-    let read: Result<ReadChecked, Problem> = tables.client.ask(ClientMessage::CheckRead, &request).await;
+    let read: Result<ReadChecked, Problem> =
+        tables.client.ask(ClientMessage::CheckRead, &request).await;
     read.unwrap();
 }
 
@@ -435,7 +503,10 @@ async fn a_version_without_files_takes_the_right_to_write_too() {
         "tables.other = [\"name\", \"n\"]\nwrite = [\"other\"]",
     );
     // It is over, whatever the policy says by now.
-    assert_eq!(walt.publish(begun.write).await.unwrap_err().code, "write_unknown");
+    assert_eq!(
+        walt.publish(begun.write).await.unwrap_err().code,
+        "write_unknown"
+    );
     let begun = walt.begin(Mode::Overwrite, "other").await.unwrap();
     assert_eq!(walt.publish(begun.write).await.unwrap().version, 2);
     let events = walt.events();
@@ -443,7 +514,12 @@ async fn a_version_without_files_takes_the_right_to_write_too() {
         .iter()
         .map(|event| {
             let table = &event.tables[0];
-            let of = (table.name.as_str(), table.version, table.columns.len(), table.write);
+            let of = (
+                table.name.as_str(),
+                table.version,
+                table.columns.len(),
+                table.write,
+            );
             (event.action.as_str(), event.code.as_deref(), of)
         })
         .collect();
@@ -485,7 +561,16 @@ async fn the_client_engine_reads_no_unverified_input_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
     let mut tables = Tables::of(Some("ann")).await;
-    let at = |path: &str| tables.site.folder.path().join(path).to_str().unwrap().to_owned();
+    let at = |path: &str| {
+        tables
+            .site
+            .folder
+            .path()
+            .join(path)
+            .to_str()
+            .unwrap()
+            .to_owned()
+    };
     let (none, folder, link) = (at("none"), at("home"), at("link"));
     std::os::unix::fs::symlink(at("home"), &link).unwrap();
     let loose = at("loose.parquet");
@@ -503,7 +588,11 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
         };
         for request in [as_table, as_file] {
             let problem = tables.open(request).await.unwrap_err();
-            assert!(problem.message.contains(path.as_str()), "{}", problem.message);
+            assert!(
+                problem.message.contains(path.as_str()),
+                "{}",
+                problem.message
+            );
             known.push((
                 problem.code,
                 problem.message.replace(path.as_str(), "PATH"),
@@ -529,16 +618,33 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
     // The owner is told what is the matter.
     let mut owner = Tables::of(None).await;
     let missing = OpenTable {
-        path: owner.site.folder.path().join("none").to_str().unwrap().to_owned(),
+        path: owner
+            .site
+            .folder
+            .path()
+            .join("none")
+            .to_str()
+            .unwrap()
+            .to_owned(),
         ..OpenTable::default()
     };
-    assert!(owner.open(missing).await.unwrap_err().message.contains("No such file"));
+    assert!(
+        owner
+            .open(missing)
+            .await
+            .unwrap_err()
+            .message
+            .contains("No such file")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn literals_are_recorded_and_counted_once_each() {
     let mut ann = Tables::of(Some("ann")).await;
-    ann.change_policy("[roles.some]", "[limits]\nliterals_per_day = 3\n[roles.some]");
+    ann.change_policy(
+        "[roles.some]",
+        "[limits]\nliterals_per_day = 3\n[roles.some]",
+    );
     let n = ann.stored(1, "ope");
     for value in [1, 2, 1, 2, 3, 3] {
         ann.encrypt(&n, ir::int(value)).await.unwrap();
@@ -570,7 +676,10 @@ async fn literals_are_recorded_and_counted_once_each() {
     );
     // The owner has the keys anyway; that it encrypts is recorded, and not bounded.
     let mut owner = Tables::of(None).await;
-    owner.change_policy("[roles.some]", "[limits]\nliterals_per_day = 0\n[roles.some]");
+    owner.change_policy(
+        "[roles.some]",
+        "[limits]\nliterals_per_day = 0\n[roles.some]",
+    );
     let n = owner.stored(1, "ope");
     owner.encrypt(&n, ir::int(1)).await.unwrap();
 }
@@ -593,11 +702,19 @@ async fn a_session_that_uses_what_is_taken_away_ends() {
     let query = Query::begin(&mut ann.client).await;
     let stage = scan_stage(1, &fragment, ann.other.handle, vec![row_groups(0..1)]);
     let stage = query.seal(&mut ann.client, stage).await.unwrap();
-    let outputs = query.run(&mut ann.client, &mut ann.engine, &stage, &[]).await;
+    let outputs = query
+        .run(&mut ann.client, &mut ann.engine, &stage, &[])
+        .await;
     // A right to something else changes nothing.
     ann.change_policy("tables.people = [\"n\"]", "tables.people = []");
-    ann.client.rows(&query.result(1, &outputs, None)).await.unwrap();
-    ann.change_policy("tables.other = [\"n\", \"born\"]", "tables.other = [\"born\"]");
+    ann.client
+        .rows(&query.result(1, &outputs, None))
+        .await
+        .unwrap();
+    ann.change_policy(
+        "tables.other = [\"n\", \"born\"]",
+        "tables.other = [\"born\"]",
+    );
     let opened = ann.client.rows(&query.result(1, &outputs, None)).await;
     assert_eq!(opened.unwrap_err().code, "session_revoked");
 }

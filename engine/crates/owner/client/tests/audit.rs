@@ -9,7 +9,9 @@ use coffer_audit::{AuditLog, Outcome, Record};
 use coffer_custody::Keyring;
 use coffer_protocol::{
     plan::{Field, Schema},
-    wire::{ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo},
+    wire::{
+        ClientMessage, NewSession, OpenTable, Problem, SealStage, SealedStage, Session, TableInfo,
+    },
 };
 use harness::{
     Client, Engine, Site, ir,
@@ -38,12 +40,20 @@ struct Asked {
 /// A table of stored columns, which engines read without a key.
 fn make_stored(site: &Site) -> PathBuf {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
-    site.table("s", "x BIGINT, y BIGINT", vec![vec![Arc::clone(&numbers), numbers]])
+    site.table(
+        "s",
+        "x BIGINT, y BIGINT",
+        vec![vec![Arc::clone(&numbers), numbers]],
+    )
 }
 
 fn make(site: &Site) -> PathBuf {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
-    site.table("t", "a BIGINT, b BIGINT", vec![vec![Arc::clone(&numbers), numbers]])
+    site.table(
+        "t",
+        "a BIGINT, b BIGINT",
+        vec![vec![Arc::clone(&numbers), numbers]],
+    )
 }
 
 impl Asked {
@@ -65,8 +75,14 @@ impl Asked {
     }
 
     async fn query(&mut self, text: &str) -> Query {
-        let request = NewSession { query: text.to_owned() };
-        let session: Session = self.client.ask(ClientMessage::NewSession, &request).await.unwrap();
+        let request = NewSession {
+            query: text.to_owned(),
+        };
+        let session: Session = self
+            .client
+            .ask(ClientMessage::NewSession, &request)
+            .await
+            .unwrap();
         Query {
             session: session.session,
             execution: 1,
@@ -75,18 +91,26 @@ impl Asked {
 
     fn stage(&self, number: u32, columns: &[&str]) -> SealStage {
         let mut schema = self.info.schema.clone().unwrap();
-        schema.fields.retain(|field| columns.contains(&field.name.as_str()));
+        schema
+            .fields
+            .retain(|field| columns.contains(&field.name.as_str()));
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
         scan_stage(number, &fragment, self.info.handle, vec![row_groups(0..1)])
     }
 
-    async fn seal(&mut self, query: &Query, number: u32, columns: &[&str]) -> Result<Stage, Problem> {
+    async fn seal(
+        &mut self,
+        query: &Query,
+        number: u32,
+        columns: &[&str],
+    ) -> Result<Stage, Problem> {
         let request = self.stage(number, columns);
         query.seal(&mut self.client, request).await
     }
 
     fn log(&self) -> AuditLog {
-        let keyring = Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
+        let keyring =
+            Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap();
         AuditLog::of(&self.site.config_dir, &keyring)
     }
 
@@ -98,12 +122,19 @@ impl Asked {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_says_who_what_and_to_whom() {
     let mut asked = Asked::begin().await;
-    let engine = asked.engine.admit(&mut asked.client).await.unwrap().engine_id;
+    let engine = asked
+        .engine
+        .admit(&mut asked.client)
+        .await
+        .unwrap()
+        .engine_id;
     let text = "select a from t where a = 7";
     let query = asked.query(text).await;
     for number in 1..=2 {
         let stage = asked.seal(&query, number, &["a"]).await.unwrap();
-        query.run(&mut asked.client, &mut asked.engine, &stage, &[]).await;
+        query
+            .run(&mut asked.client, &mut asked.engine, &stage, &[])
+            .await;
     }
     let records = asked.records();
     let [record] = records.as_slice() else {
@@ -114,13 +145,22 @@ async fn a_release_says_who_what_and_to_whom() {
         ("ann", harness::APPLICATION)
     );
     let event = &record.event;
-    assert_eq!((event.action.as_str(), event.outcome), ("release", Outcome::Granted));
+    assert_eq!(
+        (event.action.as_str(), event.outcome),
+        ("release", Outcome::Granted)
+    );
     let log = asked.log();
     let asked_for = event.query.as_ref().unwrap();
     assert_eq!(asked_for.session, hex::encode(&query.session));
     assert_eq!(asked_for.text(log.key()).unwrap().as_deref(), Some(text));
-    assert!(!std::fs::read_to_string(log.path()).unwrap().contains("select"));
-    let [table] = event.tables.as_slice() else { panic!() };
+    assert!(
+        !std::fs::read_to_string(log.path())
+            .unwrap()
+            .contains("select")
+    );
+    let [table] = event.tables.as_slice() else {
+        panic!()
+    };
     assert_eq!(
         (table.name.as_str(), table.id.as_str(), table.version),
         ("t", asked.info.table_id.as_str(), 1)
@@ -129,8 +169,15 @@ async fn a_release_says_who_what_and_to_whom() {
         (table.columns.as_slice(), table.master.as_str()),
         (&["a".to_owned()][..], "main")
     );
-    assert_eq!(table.keys.len(), 2, "the column's and the footer's: {:?}", table.keys);
-    let [to] = event.engines.as_slice() else { panic!() };
+    assert_eq!(
+        table.keys.len(),
+        2,
+        "the column's and the footer's: {:?}",
+        table.keys
+    );
+    let [to] = event.engines.as_slice() else {
+        panic!()
+    };
     assert_eq!(
         (to.id.as_str(), to.kind.as_str(), to.evidence.len()),
         (engine.as_str(), "simulated", 64)
@@ -142,9 +189,14 @@ async fn an_engine_that_comes_later_has_a_record_of_its_own() {
     let mut asked = Asked::begin().await;
     let query = asked.query("late").await;
     let stage = asked.seal(&query, 1, &["a"]).await.unwrap();
-    assert!(asked.records().is_empty(), "there is nobody to release keys to");
+    assert!(
+        asked.records().is_empty(),
+        "there is nobody to release keys to"
+    );
     asked.engine.admit(&mut asked.client).await.unwrap();
-    query.run(&mut asked.client, &mut asked.engine, &stage, &[]).await;
+    query
+        .run(&mut asked.client, &mut asked.engine, &stage, &[])
+        .await;
     assert_eq!(asked.records().len(), 1);
 }
 
@@ -158,7 +210,8 @@ async fn refusals_are_recorded() {
         name: "no_such_table".to_owned(),
         ..OpenTable::default()
     };
-    let unknown: Result<TableInfo, Problem> = asked.client.ask(ClientMessage::OpenTable, &open).await;
+    let unknown: Result<TableInfo, Problem> =
+        asked.client.ask(ClientMessage::OpenTable, &open).await;
     assert!(unknown.is_err());
     // Evidence for a challenge that was never drawn.
     let evidence = coffer_protocol::wire::AdmitEngine {
@@ -169,14 +222,22 @@ async fn refusals_are_recorded() {
         .into(),
         challenge: vec![2; 32].into(),
     };
-    let refused: Result<coffer_protocol::wire::Admitted, Problem> =
-        asked.client.ask(ClientMessage::AdmitEngine, &evidence).await;
+    let refused: Result<coffer_protocol::wire::Admitted, Problem> = asked
+        .client
+        .ask(ClientMessage::AdmitEngine, &evidence)
+        .await;
     assert!(refused.is_err());
     let records = asked.records();
     let message: Vec<(&str, Outcome, &str)> = records
         .iter()
         .map(|record| &record.event)
-        .map(|event| (event.action.as_str(), event.outcome, event.code.as_deref().unwrap()))
+        .map(|event| {
+            (
+                event.action.as_str(),
+                event.outcome,
+                event.code.as_deref().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(
         message,
@@ -189,7 +250,13 @@ async fn refusals_are_recorded() {
     let denied = &records[0].event;
     assert_eq!(denied.tables[0].columns, ["b"]);
     assert_eq!(
-        denied.query.as_ref().unwrap().text(asked.log().key()).unwrap().unwrap(),
+        denied
+            .query
+            .as_ref()
+            .unwrap()
+            .text(asked.log().key())
+            .unwrap()
+            .unwrap(),
         "select b from t"
     );
 }
@@ -202,7 +269,8 @@ async fn nothing_leaves_when_the_log_cannot_be_written() {
     let path = asked.log().path().to_path_buf();
     std::fs::create_dir_all(&path).unwrap();
     let query = asked.query("select a from t").await;
-    let refused: Result<SealedStage, Problem> = asked.seal(&query, 1, &["a"]).await.map(|s| s.sealed);
+    let refused: Result<SealedStage, Problem> =
+        asked.seal(&query, 1, &["a"]).await.map(|s| s.sealed);
     let problem = refused.unwrap_err();
     assert_eq!(problem.code, "audit", "{}", problem.message);
     assert!(problem.hint.contains("nothing was released"));
@@ -228,9 +296,16 @@ async fn what_takes_no_new_key_is_recorded_too() {
         path: make_stored(&asked.site).to_str().unwrap().to_owned(),
         ..OpenTable::default()
     };
-    let table: TableInfo = asked.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    let table: TableInfo = asked
+        .client
+        .ask(ClientMessage::OpenTable, &open)
+        .await
+        .unwrap();
     let stored = |protection: &str| {
-        let found = table.stored.iter().find(|stored| stored.protection == protection);
+        let found = table
+            .stored
+            .iter()
+            .find(|stored| stored.protection == protection);
         found.unwrap().clone()
     };
     let (x, y) = (stored("det"), stored("ope"));
@@ -260,10 +335,20 @@ async fn what_takes_no_new_key_is_recorded_too() {
         .map(|record| {
             let table = &record.event.tables[0];
             let session = &record.event.query.as_ref().unwrap().session;
-            assert_eq!((session, table.name.as_str()), (&hex::encode(&query.session), "s"));
-            assert_eq!((record.event.outcome, table.keys.len()), (Outcome::Granted, 0));
+            assert_eq!(
+                (session, table.name.as_str()),
+                (&hex::encode(&query.session), "s")
+            );
+            assert_eq!(
+                (record.event.outcome, table.keys.len()),
+                (Outcome::Granted, 0)
+            );
             let engines = record.event.engines.len();
-            (record.event.action.as_str(), table.columns.join(" "), engines)
+            (
+                record.event.action.as_str(),
+                table.columns.join(" "),
+                engines,
+            )
         })
         .collect();
     assert_eq!(
@@ -279,12 +364,20 @@ async fn what_takes_no_new_key_is_recorded_too() {
     let kept = path.with_extension("kept");
     std::fs::rename(&path, &kept).unwrap();
     std::fs::create_dir(&path).unwrap();
-    let refused = asked.client.rows_of(ClientMessage::RunAtClient, &config_dir).await;
+    let refused = asked
+        .client
+        .rows_of(ClientMessage::RunAtClient, &config_dir)
+        .await;
     assert_eq!(refused.unwrap_err().code, "audit");
     let again = asked.query("again").await;
     let request = asked.stage(1, &["a"]);
     assert_eq!(
-        again.seal(&mut asked.client, request).await.err().unwrap().code,
+        again
+            .seal(&mut asked.client, request)
+            .await
+            .err()
+            .unwrap()
+            .code,
         "audit"
     );
 }

@@ -5,8 +5,8 @@ mod harness;
 use std::time::Duration;
 
 use coffer_protocol::wire::{
-    Challenge, CheckSettings, ClientMessage, EndSession, KeysReleased, NewChallenge, NewSession, OpenTable, Problem,
-    ReleaseKeys, Session, SessionEnded, Setting, SettingsChecked, TableInfo,
+    Challenge, CheckSettings, ClientMessage, EndSession, KeysReleased, NewChallenge, NewSession,
+    OpenTable, Problem, ReleaseKeys, Session, SessionEnded, Setting, SettingsChecked, TableInfo,
 };
 use harness::{
     Client, Engine, POLICY, Site, ir,
@@ -23,7 +23,11 @@ async fn site_and_engine(policy: &str) -> (Site, Client, Engine) {
     (site, client, engine)
 }
 
-async fn release(client: &mut Client, query: &Query, engine: &Engine) -> Result<KeysReleased, Problem> {
+async fn release(
+    client: &mut Client,
+    query: &Query,
+    engine: &Engine,
+) -> Result<KeysReleased, Problem> {
     let request = ReleaseKeys {
         session: query.session.clone(),
         engine_id: engine.id.clone(),
@@ -36,7 +40,9 @@ fn code<T>(answer: Result<T, Problem>) -> String {
 }
 
 async fn new_session(client: &mut Client) -> Result<Session, Problem> {
-    client.ask(ClientMessage::NewSession, &NewSession::default()).await
+    client
+        .ask(ClientMessage::NewSession, &NewSession::default())
+        .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +59,10 @@ async fn an_engine_that_the_policy_names_no_more_loses_its_sessions() {
     let revoked = release(&mut client, &query, &engine).await.unwrap_err();
     assert_eq!(revoked.code, "session_revoked");
     assert!(!revoked.hint.is_empty());
-    assert_eq!(code(release(&mut client, &untouched, &engine).await), "engine_unknown");
+    assert_eq!(
+        code(release(&mut client, &untouched, &engine).await),
+        "engine_unknown"
+    );
     // It can be ended, as always.
     let end = EndSession {
         session: query.session.clone(),
@@ -67,7 +76,10 @@ async fn an_engine_that_the_policy_names_no_more_loses_its_sessions() {
     // A policy that takes it again brings no session back.
     site.sign(POLICY);
     engine.admit(&mut client).await.unwrap();
-    assert_eq!(code(release(&mut client, &query, &engine).await), "session_revoked");
+    assert_eq!(
+        code(release(&mut client, &query, &engine).await),
+        "session_revoked"
+    );
     release(&mut client, &untouched, &engine).await.unwrap();
 }
 
@@ -77,7 +89,10 @@ async fn rows_of_a_revoked_engine_are_not_opened() {
     let schema = ir::schema(&[("a", ir::long())]);
     let query = Query::begin(&mut client).await;
     let fragment = ir::to_result(ir::values(schema.clone(), vec![]), schema);
-    let stage = query.seal(&mut client, leaf_stage(1, &fragment, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &fragment, 1))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     site.sign(OTHERS);
     let opened = client.rows(&query.result(1, &outputs, None)).await;
@@ -88,7 +103,10 @@ async fn rows_of_a_revoked_engine_are_not_opened() {
 async fn an_engine_proves_itself_again_or_is_forgotten() {
     let brief = POLICY.replace("accept", "renew_evidence_after_seconds = 4\naccept");
     let (_site, mut client, mut engine) = site_and_engine(&brief).await;
-    let (kept, lost) = (Query::begin(&mut client).await, Query::begin(&mut client).await);
+    let (kept, lost) = (
+        Query::begin(&mut client).await,
+        Query::begin(&mut client).await,
+    );
     tokio::time::sleep(Duration::from_millis(2500)).await;
     release(&mut client, &kept, &engine).await.unwrap();
     // In time: its sessions go on, with keys by the new admission.
@@ -98,10 +116,16 @@ async fn an_engine_proves_itself_again_or_is_forgotten() {
     release(&mut client, &lost, &engine).await.unwrap();
     tokio::time::sleep(Duration::from_millis(4200)).await;
     for query in [&kept, &lost] {
-        assert_eq!(code(release(&mut client, query, &engine).await), "session_revoked");
+        assert_eq!(
+            code(release(&mut client, query, &engine).await),
+            "session_revoked"
+        );
     }
     let query = Query::begin(&mut client).await;
-    assert_eq!(code(release(&mut client, &query, &engine).await), "engine_unknown");
+    assert_eq!(
+        code(release(&mut client, &query, &engine).await),
+        "engine_unknown"
+    );
     engine.admit(&mut client).await.unwrap();
     release(&mut client, &query, &engine).await.unwrap();
 }
@@ -112,19 +136,34 @@ async fn an_unsigned_change_stops_what_would_begin_and_the_policy_before_does_no
     let schema = ir::schema(&[("a", ir::long())]);
     let query = Query::begin(&mut client).await;
     let fragment = ir::to_result(ir::values(schema.clone(), vec![]), schema);
-    let stage = query.seal(&mut client, leaf_stage(1, &fragment, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &fragment, 1))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     let file = site.config_dir.policy();
     std::fs::write(&file, format!("{POLICY}[users.eve]\n")).unwrap();
     let refused = release(&mut client, &query, &engine).await.unwrap_err();
     assert_eq!(refused.code, "policy");
-    assert!(refused.message.contains("+ [users.eve]"), "{}", refused.message);
-    assert!(refused.hint.contains("coffer policy sign"), "{}", refused.hint);
+    assert!(
+        refused.message.contains("+ [users.eve]"),
+        "{}",
+        refused.message
+    );
+    assert!(
+        refused.hint.contains("coffer policy sign"),
+        "{}",
+        refused.hint
+    );
     assert_eq!(code(new_session(&mut client).await), "policy");
     assert_eq!(code(engine.admit(&mut client).await), "policy");
-    let challenge: Result<Challenge, Problem> = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await;
+    let challenge: Result<Challenge, Problem> = client
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await;
     assert_eq!(code(challenge), "policy");
-    let open: Result<TableInfo, Problem> = client.ask(ClientMessage::OpenTable, &OpenTable::default()).await;
+    let open: Result<TableInfo, Problem> = client
+        .ask(ClientMessage::OpenTable, &OpenTable::default())
+        .await;
     assert_eq!(code(open), "policy");
     // What engines had the keys of comes to its end.
     client.rows(&query.result(1, &outputs, None)).await.unwrap();
@@ -170,12 +209,20 @@ async fn settings_that_hold_a_secret_are_named() {
     };
     let secret = "correct horse battery staple";
     let _: SettingsChecked = client
-        .ask(ClientMessage::CheckSettings, &ask("spark.a", "correct horse"))
+        .ask(
+            ClientMessage::CheckSettings,
+            &ask("spark.a", "correct horse"),
+        )
         .await
         .unwrap();
-    for value in [secret.to_owned(), format!("-Dx={secret}"), hex::encode(secret)] {
-        let answer: Result<SettingsChecked, Problem> =
-            client.ask(ClientMessage::CheckSettings, &ask("spark.x", &value)).await;
+    for value in [
+        secret.to_owned(),
+        format!("-Dx={secret}"),
+        hex::encode(secret),
+    ] {
+        let answer: Result<SettingsChecked, Problem> = client
+            .ask(ClientMessage::CheckSettings, &ask("spark.x", &value))
+            .await;
         let problem = answer.unwrap_err();
         assert_eq!(problem.code, "COFFER_SECRET_IN_CONF");
         assert!(
@@ -194,7 +241,8 @@ async fn records_name_the_policy_that_they_were_made_under() {
         let query = Query::begin(&mut client).await;
         let _ = release(&mut client, &query, &engine).await;
     }
-    let keyring = coffer_custody::Keyring::open(&site.config_dir.keyring(), &harness::passphrase()).unwrap();
+    let keyring =
+        coffer_custody::Keyring::open(&site.config_dir.keyring(), &harness::passphrase()).unwrap();
     let log = coffer_audit::AuditLog::of(&site.config_dir, &keyring);
     let digests: Vec<String> = log
         .records()

@@ -1,5 +1,5 @@
-//! What the host may have chosen: plain files beside sealed rows. They stay as they were when the query first read them, and nothing that
-//! they reach is packed.
+//! What the host may have chosen: plain files beside sealed rows. They stay as they were when the
+//! query first read them, and nothing that they reach is packed.
 
 mod harness;
 
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use coffer_protocol::{
     plan::{Expr, Fragment, NamedExpr, Node, Project, Schema, SubqueryValue, expr, node::Op},
     wire::{
-        BeginWrite, ClientMessage, OpenTable, Problem, SealStage, SealValue, TableInfo, TableScan, ValueSealed,
-        WriteBegun, begin_write::Mode,
+        BeginWrite, ClientMessage, OpenTable, Problem, SealStage, SealValue, TableInfo, TableScan,
+        ValueSealed, WriteBegun, begin_write::Mode,
     },
 };
 use harness::{
@@ -45,7 +45,9 @@ fn row(k: i64, s: &str) -> Vec<coffer_protocol::plan::Literal> {
 /// Text that does not pack by itself.
 fn noise(seed: u64, length: usize) -> String {
     let mut rng = fastrand::Rng::with_seed(seed);
-    (0..length).map(|_| char::from(rng.u8(b'!'..=b'z'))).collect()
+    (0..length)
+        .map(|_| char::from(rng.u8(b'!'..=b'z')))
+        .collect()
 }
 
 struct Beside {
@@ -61,14 +63,19 @@ impl Beside {
         let mut client = site.client().await;
         let mut engine = site.engine("engine", 64 << 20).await;
         engine.admit(&mut client).await.unwrap();
-        Self { site, client, engine }
+        Self {
+            site,
+            client,
+            engine,
+        }
     }
 
     fn path(&self) -> PathBuf {
         self.site.folder.path().join("open").join("guesses.parquet")
     }
 
-    /// Puts a plain file there, of two rows in a row group: its footer tells of lengths, and of no value.
+    /// Puts a plain file there, of two rows in a row group: its footer tells of lengths, and of no
+    /// value.
     fn plant(&self, rows: &[(i64, &str)]) {
         let schema = Arc::new(ArrowSchema::new(vec![
             Field::new("k", DataType::Int64, true),
@@ -76,7 +83,11 @@ impl Beside {
         ]));
         let numbers: Int64Array = rows.iter().map(|(k, _)| Some(*k)).collect();
         let texts: StringArray = rows.iter().map(|(_, s)| Some(*s)).collect();
-        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(numbers), Arc::new(texts)]).unwrap();
+        let batch = RecordBatch::try_new(
+            Arc::clone(&schema),
+            vec![Arc::new(numbers), Arc::new(texts)],
+        )
+        .unwrap();
         let properties = WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_statistics_enabled(EnabledStatistics::None)
@@ -99,7 +110,11 @@ impl Beside {
             plain_files: vec![self.path().display().to_string()],
             ..OpenTable::default()
         };
-        let info: TableInfo = self.client.ask(ClientMessage::OpenTable, &request).await.unwrap();
+        let info: TableInfo = self
+            .client
+            .ask(ClientMessage::OpenTable, &request)
+            .await
+            .unwrap();
         assert!(info.unverified);
         info.handle
     }
@@ -107,7 +122,12 @@ impl Beside {
     /// Seals a scan of both row groups, a task each.
     fn scan(number: u32, schema: &Schema, handle: u32) -> SealStage {
         let fragment = ir::to_result(ir::scan(schema.clone()), schema.clone());
-        scan_stage(number, &fragment, handle, vec![row_groups(0..1), row_groups(1..2)])
+        scan_stage(
+            number,
+            &fragment,
+            handle,
+            vec![row_groups(0..1), row_groups(1..2)],
+        )
     }
 
     /// What the first task of a stage fails with; its text.
@@ -137,12 +157,15 @@ async fn a_page_that_is_rewritten_under_a_query_is_refused_and_the_next_query_re
     let stage = query.seal(&mut b.client, request).await.unwrap();
     query.run(&mut b.client, &mut b.engine, &stage, &[]).await;
 
-    // The host writes its next guess, of the same lengths, and runs the tasks again; one of the same session over the other columns too.
+    // The host writes its next guess, of the same lengths, and runs the tasks again; one of the
+    // same session over the other columns too.
     b.plant(&NEW);
     assert_eq!(b.footer(), footer, "the footer does not tell");
     for (partition, column) in [(0, "k"), (1, "s")] {
         let start = query.start(&stage, partition, &b.engine);
-        let detail = query.error_of(&mut b.client, &mut b.engine, &start, Vec::new()).await;
+        let detail = query
+            .error_of(&mut b.client, &mut b.engine, &start, Vec::new())
+            .await;
         assert_eq!(detail.code, "COFFER_INPUT_CHANGED", "{column}: {detail:?}");
     }
     b.changed(&query, Beside::scan(2, &only("k"), handle)).await;
@@ -152,7 +175,11 @@ async fn a_page_that_is_rewritten_under_a_query_is_refused_and_the_next_query_re
     let request = Beside::scan(1, &columns(), handle);
     let sealed = next.seal(&mut b.client, request).await.unwrap();
     let outputs = next.run(&mut b.client, &mut b.engine, &sealed, &[]).await;
-    let batches = b.client.rows(&next.result(1, &outputs, None)).await.unwrap();
+    let batches = b
+        .client
+        .rows(&next.result(1, &outputs, None))
+        .await
+        .unwrap();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 4);
     b.plant(&OLD);
     query.run(&mut b.client, &mut b.engine, &stage, &[]).await;
@@ -187,7 +214,11 @@ async fn another_file_in_the_place_of_the_first_is_refused_when_the_stage_is_sea
     b.plant(&[(1, "a longer text"), (2, "two")]);
     let query = Query::begin(&mut b.client).await;
     let request = Beside::scan(1, &columns(), handle);
-    let problem: Problem = query.seal(&mut b.client, request.clone()).await.err().unwrap();
+    let problem: Problem = query
+        .seal(&mut b.client, request.clone())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(problem.code, "input_changed", "{problem:?}");
     assert!(problem.hint.contains("run the query again"), "{problem:?}");
 
@@ -200,7 +231,9 @@ async fn another_file_in_the_place_of_the_first_is_refused_when_the_stage_is_sea
         &[(1, "one"), (2, "two"), (3, "old"), (4, "of another length")],
     ] {
         b.plant(other);
-        let detail = query.error_of(&mut b.client, &mut b.engine, &start, Vec::new()).await;
+        let detail = query
+            .error_of(&mut b.client, &mut b.engine, &start, Vec::new())
+            .await;
         assert!(
             detail.code == "COFFER_INPUT_CHANGED" || detail.code.starts_with("COFFER_FILE_"),
             "{detail:?}"
@@ -227,7 +260,13 @@ enum Way {
 const SECRET_NUMBER: i64 = 5_000_000_000_000;
 
 /// The lengths of all that the host sees when `guess` meets the secret, `way`.
-async fn seen(b: &mut Beside, way: Way, secret: &str, guess: (i64, &str), count: u32) -> Vec<usize> {
+async fn seen(
+    b: &mut Beside,
+    way: Way,
+    secret: &str,
+    guess: (i64, &str),
+    count: u32,
+) -> Vec<usize> {
     b.plant(&[guess]);
     let handle = b.handle().await;
     let query = Query::begin(&mut b.client).await;
@@ -245,16 +284,22 @@ async fn seen(b: &mut Beside, way: Way, secret: &str, guess: (i64, &str), count:
         }
         Way::Scan => {
             let fragment = ir::to_result(with(ir::scan(columns())), columns());
-            b.run(&query, scan_stage(1, &fragment, handle, tasks), &[]).await
+            b.run(&query, scan_stage(1, &fragment, handle, tasks), &[])
+                .await
         }
         Way::Shuffle | Way::Broadcast => {
             let broadcast = way == Way::Broadcast;
             let to = if broadcast { ir::to_broadcast } else { single };
             let fragment = to(ir::scan(columns()), columns());
-            let outputs = b.run(&query, scan_stage(1, &fragment, handle, tasks), &[]).await;
+            let outputs = b
+                .run(&query, scan_stage(1, &fragment, handle, tasks), &[])
+                .await;
             query.accept(&mut b.client, 1, &outputs).await.unwrap();
             let fragment = match broadcast {
-                true => ir::to_result(ir::with_broadcast(secrets.clone(), &columns()), ir::twice(&columns())),
+                true => ir::to_result(
+                    ir::with_broadcast(secrets.clone(), &columns()),
+                    ir::twice(&columns()),
+                ),
                 false => ir::to_result(with(ir::input(columns())), columns()),
             };
             let mut stage = reduce_stage(2, &fragment, 1, 1, 1);
@@ -263,15 +308,24 @@ async fn seen(b: &mut Beside, way: Way, secret: &str, guess: (i64, &str), count:
         }
         Way::Subquery => {
             let fragment = ir::to_result(ir::scan(columns()), columns());
-            let outputs = b.run(&query, scan_stage(1, &fragment, handle, tasks), &[]).await;
-            b.client.rows(&query.result(1, &outputs, None)).await.unwrap();
+            let outputs = b
+                .run(&query, scan_stage(1, &fragment, handle, tasks), &[])
+                .await;
+            b.client
+                .rows(&query.result(1, &outputs, None))
+                .await
+                .unwrap();
             for (id, literal) in [(1, ir::int(guess.0)), (2, ir::text(guess.1))] {
                 let value = SealValue {
                     session: query.session.clone(),
                     id,
                     literal: Some(literal),
                 };
-                let _: ValueSealed = b.client.ask(ClientMessage::SealValue, &value).await.unwrap();
+                let _: ValueSealed = b
+                    .client
+                    .ask(ClientMessage::SealValue, &value)
+                    .await
+                    .unwrap();
             }
             let fragment = ir::to_result(with(guessed()), columns());
             let stage = SealStage {
@@ -288,7 +342,11 @@ async fn seen(b: &mut Beside, way: Way, secret: &str, guess: (i64, &str), count:
                 schema: Some(columns()),
                 ..BeginWrite::default()
             };
-            let begun: WriteBegun = b.client.ask(ClientMessage::BeginWrite, &begin).await.unwrap();
+            let begun: WriteBegun = b
+                .client
+                .ask(ClientMessage::BeginWrite, &begin)
+                .await
+                .unwrap();
             let fragment = ir::to_table(with(ir::scan(columns())), columns(), vec![]);
             let stage = SealStage {
                 write: begun.write,
@@ -341,7 +399,9 @@ fn guessed() -> Node {
 impl Beside {
     async fn run(&mut self, query: &Query, request: SealStage, inputs: &[Vec<u8>]) -> Vec<Output> {
         let stage = query.seal(&mut self.client, request).await.unwrap();
-        query.run(&mut self.client, &mut self.engine, &stage, inputs).await
+        query
+            .run(&mut self.client, &mut self.engine, &stage, inputs)
+            .await
     }
 }
 
@@ -350,15 +410,29 @@ async fn lengths_do_not_tell_a_right_guess_from_a_wrong_one() {
     let mut b = Beside::open().await;
     let (secret, other) = (noise(1, 2000), noise(2, 2000));
     let right = (SECRET_NUMBER, secret.as_str());
-    let guesses = [right, (SECRET_NUMBER, &other), (-SECRET_NUMBER, &secret), (7, &other)];
+    let guesses = [
+        right,
+        (SECRET_NUMBER, &other),
+        (-SECRET_NUMBER, &secret),
+        (7, &other),
+    ];
     let mut count = 0;
-    for way in [Way::Scan, Way::Shuffle, Way::Broadcast, Way::Subquery, Way::Write] {
+    for way in [
+        Way::Scan,
+        Way::Shuffle,
+        Way::Broadcast,
+        Way::Subquery,
+        Way::Write,
+    ] {
         let mut lengths = Vec::new();
         for guess in guesses {
             count += 1;
             lengths.push(seen(&mut b, way, &secret, guess, count).await);
         }
-        assert!(lengths[0].iter().sum::<usize>() > 4000, "{way:?}: {lengths:?}");
+        assert!(
+            lengths[0].iter().sum::<usize>() > 4000,
+            "{way:?}: {lengths:?}"
+        );
         assert!(
             lengths.iter().all(|length| *length == lengths[0]),
             "{way:?}: {lengths:?}"

@@ -1,5 +1,5 @@
-//! Joins from end to end: a broadcast is read once for all tasks of an engine, whole or not at all; shuffled and Cartesian
-//! joins read what the coverage rules let them.
+//! Joins from end to end: a broadcast is read once for all tasks of an engine, whole or not at all;
+//! shuffled and Cartesian joins read what the coverage rules let them.
 
 mod harness;
 
@@ -76,7 +76,8 @@ fn values(batches: &[RecordBatch]) -> Vec<(Option<i64>, Option<i64>)> {
     all
 }
 
-/// Left rows 0..60 in three reduce partitions of two maps; right rows 20..100 as a broadcast of two maps.
+/// Left rows 0..60 in three reduce partitions of two maps; right rows 20..100 as a broadcast of two
+/// maps.
 struct Ready {
     site: Site,
     client: Client,
@@ -89,8 +90,16 @@ struct Ready {
 }
 
 fn broadcast_join() -> SealStage {
-    let fragment = ir::to_result(ir::join(JoinType::LeftOuter, &pairs(), true), ir::twice(&pairs()));
-    let tasks = (0..3).map(|reduce| task(vec![rectangle(0, 0..2, reduce..reduce + 1), rectangle(1, 0..2, 0..1)]));
+    let fragment = ir::to_result(
+        ir::join(JoinType::LeftOuter, &pairs(), true),
+        ir::twice(&pairs()),
+    );
+    let tasks = (0..3).map(|reduce| {
+        task(vec![
+            rectangle(0, 0..2, reduce..reduce + 1),
+            rectangle(1, 0..2, 0..1),
+        ])
+    });
     let broadcast = StageInput {
         broadcast: true,
         ..whole(1, RIGHT, 2, 1)
@@ -111,13 +120,25 @@ async fn ready() -> Ready {
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
     let left = ir::to_round_robin(ir::values(pairs(), rows(0..60)), pairs(), 3);
-    let left = query.seal(&mut client, leaf_stage(LEFT, &left, 2)).await.unwrap();
+    let left = query
+        .seal(&mut client, leaf_stage(LEFT, &left, 2))
+        .await
+        .unwrap();
     let left_outputs = query.run(&mut client, &mut engine, &left, &[]).await;
-    query.accept(&mut client, LEFT, &left_outputs).await.unwrap();
+    query
+        .accept(&mut client, LEFT, &left_outputs)
+        .await
+        .unwrap();
     let right = ir::to_broadcast(ir::values(pairs(), rows(20..100)), pairs());
-    let right = query.seal(&mut client, leaf_stage(RIGHT, &right, 2)).await.unwrap();
+    let right = query
+        .seal(&mut client, leaf_stage(RIGHT, &right, 2))
+        .await
+        .unwrap();
     let right_outputs = query.run(&mut client, &mut engine, &right, &[]).await;
-    let accepted = query.accept(&mut client, RIGHT, &right_outputs).await.unwrap();
+    let accepted = query
+        .accept(&mut client, RIGHT, &right_outputs)
+        .await
+        .unwrap();
     assert_eq!((accepted.epoch, accepted.rows), (1, 80));
     assert_eq!(accepted.rows_by_reduce, [80], "one stream for all readers");
     let top = query.seal(&mut client, broadcast_join()).await.unwrap();
@@ -166,7 +187,9 @@ async fn a_broadcast_is_asked_for_once_and_joined_by_every_task() {
         .rows(&ready.query.result(TOP, &outputs, None))
         .await
         .unwrap();
-    let expected: Vec<_> = (0..60).map(|k| (Some(k * 10), (k >= 20).then_some(k * 10))).collect();
+    let expected: Vec<_> = (0..60)
+        .map(|k| (Some(k * 10), (k >= 20).then_some(k * 10)))
+        .collect();
     assert_eq!(values(&batches), expected);
 
     // It goes with the session, and so does its memory.
@@ -185,7 +208,9 @@ async fn a_broadcast_is_asked_for_once_and_joined_by_every_task() {
 /// Starts a task that reads the broadcast, up to the point where it asks for it.
 async fn begin_reading(ready: &Ready, partition: usize) -> Engine {
     let mut reader = ready.engine.again().await;
-    reader.send(TaskMessage::Start, &ready.start(partition)).await;
+    reader
+        .send(TaskMessage::Start, &ready.start(partition))
+        .await;
     let (kind, payload) = reader.receive().await.unwrap();
     assert_eq!(kind, TaskMessage::Need);
     assert_eq!(Need::decode(payload).unwrap().input_id, 1);
@@ -199,7 +224,10 @@ async fn when_the_reading_task_is_cancelled_one_that_waits_reads_itself() {
     let mut waiting = ready.engine.again().await;
     waiting.send(TaskMessage::Start, &ready.start(1)).await;
     let early = tokio::time::timeout(Duration::from_millis(200), waiting.receive()).await;
-    assert!(early.is_err(), "it asks for nothing while another task reads");
+    assert!(
+        early.is_err(),
+        "it asks for nothing while another task reads"
+    );
     drop(reader);
     let (kind, payload) = waiting.receive().await.unwrap();
     assert_eq!(kind, TaskMessage::Need);
@@ -208,7 +236,11 @@ async fn when_the_reading_task_is_cancelled_one_that_waits_reads_itself() {
     // And a third one, when that is gone too.
     let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(2)), (1, ready.broadcast())].into();
     let start = ready.start(2);
-    ready.engine.run(&mut ready.client, &start, &inputs).await.done();
+    ready
+        .engine
+        .run(&mut ready.client, &start, &inputs)
+        .await
+        .done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,14 +261,26 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
     shuffled[4..20].copy_from_slice(&one[4..20]);
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("nothing comes", vec![], "COFFER_STREAM_MISSING"),
-        ("a map's stream is dropped", one.clone(), "COFFER_STREAM_MISSING"),
-        ("an empty stream is dropped", two.clone(), "COFFER_STREAM_MISSING"),
+        (
+            "a map's stream is dropped",
+            one.clone(),
+            "COFFER_STREAM_MISSING",
+        ),
+        (
+            "an empty stream is dropped",
+            two.clone(),
+            "COFFER_STREAM_MISSING",
+        ),
         (
             "a stream comes twice",
             [&whole[..], &one].concat(),
             "COFFER_STREAM_REPEATED",
         ),
-        ("cut in a frame", whole[..whole.len() - 1].to_vec(), "COFFER_STREAM_CUT"),
+        (
+            "cut in a frame",
+            whole[..whole.len() - 1].to_vec(),
+            "COFFER_STREAM_CUT",
+        ),
         ("a bit flipped", flipped, "COFFER_FRAME_TAG"),
         (
             "another run of the same map",
@@ -272,7 +316,11 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
     for (name, broadcast, code) in cases {
         let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(0)), (1, broadcast)].into();
         let start = ready.start(0);
-        let failed = ready.engine.run(&mut ready.client, &start, &inputs).await.failed();
+        let failed = ready
+            .engine
+            .run(&mut ready.client, &start, &inputs)
+            .await
+            .failed();
         let error = ready.query.opened(&mut ready.client, &start, failed).await;
         assert_eq!(error.code, code, "{name}: {error:?}");
         assert!(!error.retryable, "{name}");
@@ -280,17 +328,29 @@ async fn a_broadcast_that_is_not_exactly_the_accepted_one_is_refused_and_not_kep
     // Nothing of that was kept: the true bytes, in any order, still do.
     let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(0)), (1, [two, one].concat())].into();
     let start = ready.start(0);
-    ready.engine.run(&mut ready.client, &start, &inputs).await.done();
+    ready
+        .engine
+        .run(&mut ready.client, &start, &inputs)
+        .await
+        .done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_later_execution_reads_the_broadcast_of_an_earlier_one() {
     let mut ready = ready().await;
     ready.query.execution += 1;
-    let top = ready.query.seal(&mut ready.client, broadcast_join()).await.unwrap();
+    let top = ready
+        .query
+        .seal(&mut ready.client, broadcast_join())
+        .await
+        .unwrap();
     let start = ready.query.start(&top, 1, &ready.engine);
     let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(1)), (1, ready.broadcast())].into();
-    ready.engine.run(&mut ready.client, &start, &inputs).await.done();
+    ready
+        .engine
+        .run(&mut ready.client, &start, &inputs)
+        .await
+        .done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -301,16 +361,26 @@ async fn memory_that_runs_out_while_reading_or_building_is_said_and_tried_again(
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
     let left = ir::to_round_robin(ir::values(pairs(), rows(0..60)), pairs(), 3);
-    let left = query.seal(&mut client, leaf_stage(LEFT, &left, 2)).await.unwrap();
+    let left = query
+        .seal(&mut client, leaf_stage(LEFT, &left, 2))
+        .await
+        .unwrap();
     let left = query.run(&mut client, &mut engine, &left, &[]).await;
     query.accept(&mut client, LEFT, &left).await.unwrap();
     let many = ir::multiplied(9, ir::values(pairs(), rows(0..2000)), pairs(), 20);
     let right = ir::to_broadcast(many, pairs());
-    let right = query.seal(&mut client, leaf_stage(RIGHT, &right, 2)).await.unwrap();
+    let right = query
+        .seal(&mut client, leaf_stage(RIGHT, &right, 2))
+        .await
+        .unwrap();
     let right = query.run(&mut client, &mut engine, &right, &[]).await;
     query.accept(&mut client, RIGHT, &right).await.unwrap();
     let top = query.seal(&mut client, broadcast_join()).await.unwrap();
-    let inputs: HashMap<u32, Vec<u8>> = [(0, feed(&left, 3)[0].clone()), (1, feed(&right, 1)[0].clone())].into();
+    let inputs: HashMap<u32, Vec<u8>> = [
+        (0, feed(&left, 3)[0].clone()),
+        (1, feed(&right, 1)[0].clone()),
+    ]
+    .into();
     // The rows take 640 kB: they do not fit; they fit, but what is built of them does not.
     for (name, memory) in [("reading", 300_000), ("building", 1_380_000)] {
         let mut small = site.engine(name, memory).await;
@@ -324,7 +394,10 @@ async fn memory_that_runs_out_while_reading_or_building_is_said_and_tried_again(
                 ("COFFER_MEMORY", true),
                 "{name}: {error:?}"
             );
-            assert!(error.message.contains("spark.coffer.engine.memory"), "{error:?}");
+            assert!(
+                error.message.contains("spark.coffer.engine.memory"),
+                "{error:?}"
+            );
             assert_eq!(
                 small.enclave.memory_in_use(),
                 0,
@@ -343,9 +416,16 @@ async fn a_broadcast_is_accepted_once_and_read_as_what_it_is() {
         .query
         .run(&mut ready.client, &mut ready.engine, &ready.right, &[])
         .await;
-    let same = ready.query.accept(&mut ready.client, RIGHT, &ready.right_outputs).await;
+    let same = ready
+        .query
+        .accept(&mut ready.client, RIGHT, &ready.right_outputs)
+        .await;
     assert_eq!(same.unwrap().epoch, 1);
-    let other = ready.query.accept(&mut ready.client, RIGHT, &again).await.unwrap_err();
+    let other = ready
+        .query
+        .accept(&mut ready.client, RIGHT, &again)
+        .await
+        .unwrap_err();
     assert_eq!(other.code, "broadcast_taken");
 
     let sealed = |change: fn(&mut SealStage)| {
@@ -366,7 +446,11 @@ async fn a_broadcast_is_accepted_once_and_read_as_what_it_is() {
             "stage",
         ),
         ("in a group", sealed(|r| r.inputs[1].group = 1), "coverage"),
-        ("below a product", sealed(|r| r.inputs[1].side = 1), "coverage"),
+        (
+            "below a product",
+            sealed(|r| r.inputs[1].side = 1),
+            "coverage",
+        ),
         (
             "a task does without",
             sealed(|r| {
@@ -394,7 +478,10 @@ async fn two_shuffles(query: &Query, client: &mut Client, engine: &mut Engine) -
     let mut both = Vec::new();
     for (stage, keys) in [(LEFT, 0..60), (RIGHT, 20..100)] {
         let fragment = ir::to_hash(ir::values(pairs(), rows(keys)), pairs(), 2);
-        let sealed = query.seal(client, leaf_stage(stage, &fragment, 2)).await.unwrap();
+        let sealed = query
+            .seal(client, leaf_stage(stage, &fragment, 2))
+            .await
+            .unwrap();
         let outputs = query.run(client, engine, &sealed, &[]).await;
         query.accept(client, stage, &outputs).await.unwrap();
         both.push(outputs);
@@ -405,7 +492,8 @@ async fn two_shuffles(query: &Query, client: &mut Client, engine: &mut Engine) -
 
 fn streams(outputs: &[Output], of: &Rectangle) -> Vec<u8> {
     let maps = of.map_begin..of.map_end;
-    let each = maps.flat_map(|map| (of.reduce_begin..of.reduce_end).map(move |reduce| (map, reduce)));
+    let each =
+        maps.flat_map(|map| (of.reduce_begin..of.reduce_end).map(move |reduce| (map, reduce)));
     each.flat_map(|(map, reduce)| outputs[usize::try_from(map).unwrap()].streams[&reduce].to_vec())
         .collect()
 }
@@ -427,7 +515,10 @@ async fn run_each(
         let start = query.start(&top, partition, engine);
         outputs.push(engine.run(client, &start, &fed.collect()).await.done());
     }
-    let batches = client.rows(&query.result(request.stage, &outputs, None)).await.unwrap();
+    let batches = client
+        .rows(&query.result(request.stage, &outputs, None))
+        .await
+        .unwrap();
     values(&batches)
 }
 
@@ -439,7 +530,10 @@ async fn a_skew_split_reads_one_side_again_and_only_that() {
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
     let both = two_shuffles(&query, &mut client, &mut engine).await;
-    let fragment = ir::to_result(ir::join(JoinType::LeftOuter, &pairs(), false), ir::twice(&pairs()));
+    let fragment = ir::to_result(
+        ir::join(JoinType::LeftOuter, &pairs(), false),
+        ir::twice(&pairs()),
+    );
     let grouped = |input, producer| StageInput {
         group: 1,
         ..whole(input, producer, 2, 2)
@@ -457,7 +551,9 @@ async fn a_skew_split_reads_one_side_again_and_only_that() {
         ..SealStage::default()
     };
     let found = run_each(&query, &mut client, &mut engine, &request, &both).await;
-    let expected: Vec<_> = (0..60).map(|k| (Some(k * 10), (k >= 20).then_some(k * 10))).collect();
+    let expected: Vec<_> = (0..60)
+        .map(|k| (Some(k * 10), (k >= 20).then_some(k * 10)))
+        .collect();
     assert_eq!(found, expected);
 
     let changed = |change: fn(&mut SealStage)| {
@@ -480,7 +576,11 @@ async fn a_skew_split_reads_one_side_again_and_only_that() {
         changed(|r| r.tasks.push(task(vec![rectangle(0, 0..2, 1..2)]))),
     ];
     for (case, mutated) in mutations.into_iter().enumerate() {
-        let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
+        let refused = query
+            .seal(&mut client, mutated)
+            .await
+            .err()
+            .map(|problem| problem.code);
         assert_eq!(refused.as_deref(), Some("coverage"), "case {case}");
     }
 }
@@ -523,14 +623,29 @@ async fn a_cartesian_product_reads_each_partition_against_each() {
     let mut mutated = request.clone();
     mutated.stage = 9;
     mutated.products.clear();
-    mutated.tasks.iter_mut().for_each(|task| task.positions.clear());
+    mutated
+        .tasks
+        .iter_mut()
+        .for_each(|task| task.positions.clear());
     mutated.inputs.iter_mut().for_each(|input| input.side = 0);
-    let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
-    assert_eq!(refused.as_deref(), Some("coverage"), "the right side is read twice");
+    let refused = query
+        .seal(&mut client, mutated)
+        .await
+        .err()
+        .map(|problem| problem.code);
+    assert_eq!(
+        refused.as_deref(),
+        Some("coverage"),
+        "the right side is read twice"
+    );
     let mut mutated = request;
     mutated.stage = 9;
     mutated.tasks.pop();
-    let refused = query.seal(&mut client, mutated).await.err().map(|problem| problem.code);
+    let refused = query
+        .seal(&mut client, mutated)
+        .await
+        .err()
+        .map(|problem| problem.code);
     assert_eq!(refused.as_deref(), Some("coverage"), "a cell is missing");
 }
 
@@ -544,7 +659,8 @@ async fn tasks_at_the_same_time_share_one_reading_and_one_build() {
             let mut engine = ready.engine.again().await;
             let mut client = ready.site.client().await;
             let start = ready.start(partition);
-            let inputs: HashMap<u32, Vec<u8>> = [(0, ready.probe(partition)), (1, ready.broadcast())].into();
+            let inputs: HashMap<u32, Vec<u8>> =
+                [(0, ready.probe(partition)), (1, ready.broadcast())].into();
             running.push(tokio::spawn(async move {
                 let output = engine.run(&mut client, &start, &inputs).await.done();
                 (round, output)
@@ -560,9 +676,17 @@ async fn tasks_at_the_same_time_share_one_reading_and_one_build() {
         asked += usize::from(came > broadcast as u64);
         rounds[round].push(output);
     }
-    assert_eq!(asked, 1, "the broadcast is larger than what a task reads beside it");
+    assert_eq!(
+        asked, 1,
+        "the broadcast is larger than what a task reads beside it"
+    );
     let mut client = ready.client;
-    let batches = client.rows(&ready.query.result(TOP, &rounds[0], None)).await.unwrap();
-    let expected: Vec<_> = (0..60).map(|k| (Some(k * 10), (k >= 20).then_some(k * 10))).collect();
+    let batches = client
+        .rows(&ready.query.result(TOP, &rounds[0], None))
+        .await
+        .unwrap();
+    let expected: Vec<_> = (0..60)
+        .map(|k| (Some(k * 10), (k >= 20).then_some(k * 10)))
+        .collect();
     assert_eq!(values(&batches), expected);
 }

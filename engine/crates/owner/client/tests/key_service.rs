@@ -1,4 +1,5 @@
-//! A key service and the accounts that knock: by the kernel's word, which here is this process's own account.
+//! A key service and the accounts that knock: by the kernel's word, which here is this process's
+//! own account.
 
 mod harness;
 
@@ -40,7 +41,10 @@ async fn a_stranger_is_refused_before_it_says_a_word() {
         assert_eq!(silent.receive().await.unwrap_err().code, "unknown_account");
         // Who greets at once reads the same, not that the connection broke.
         let mut greeting = site.stranger().await;
-        assert_eq!(greeting.hello(false).await.unwrap_err().code, "unknown_account");
+        assert_eq!(
+            greeting.hello(false).await.unwrap_err().code,
+            "unknown_account"
+        );
     }
     let keyring = Keyring::open(&site.config_dir.keyring(), &harness::passphrase()).unwrap();
     let log = coffer_audit::AuditLog::of(&site.config_dir, &keyring);
@@ -48,7 +52,10 @@ async fn a_stranger_is_refused_before_it_says_a_word() {
     let [record] = records.as_slice() else {
         panic!("one record: {records:#?}");
     };
-    assert_eq!((record.who.user.as_str(), record.who.uid), ("(nobody)", own_uid()));
+    assert_eq!(
+        (record.who.user.as_str(), record.who.uid),
+        ("(nobody)", own_uid())
+    );
     assert_eq!(
         (record.event.action.as_str(), record.event.code.as_deref()),
         ("connect", Some("unknown_account"))

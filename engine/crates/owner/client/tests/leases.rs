@@ -1,4 +1,5 @@
-//! How long engines keep keys: as long as the client site's word reaches, and no longer for anything that a host does.
+//! How long engines keep keys: as long as the client site's word reaches, and no longer for
+//! anything that a host does.
 
 mod harness;
 
@@ -11,8 +12,8 @@ use bytes::Bytes;
 use coffer_protocol::{
     plan::Schema,
     wire::{
-        ClientMessage, EndSession, Failed, KeysReleased, NeedKeys, NewSession, Problem, Release, ReleaseKeys, Session,
-        SessionEnded, Start, TaskMessage,
+        ClientMessage, EndSession, Failed, KeysReleased, NeedKeys, NewSession, Problem, Release,
+        ReleaseKeys, Session, SessionEnded, Start, TaskMessage,
     },
 };
 use harness::{
@@ -43,8 +44,14 @@ async fn leasing() -> (Site, Client, Engine) {
 
 async fn small(client: &mut Client) -> (Query, Stage) {
     let query = Query::begin(client).await;
-    let fragment = ir::to_result(ir::values(pairs(), vec![vec![ir::int(1), ir::int(2)]]), pairs());
-    let stage = query.seal(client, leaf_stage(1, &fragment, 1)).await.unwrap();
+    let fragment = ir::to_result(
+        ir::values(pairs(), vec![vec![ir::int(1), ir::int(2)]]),
+        pairs(),
+    );
+    let stage = query
+        .seal(client, leaf_stage(1, &fragment, 1))
+        .await
+        .unwrap();
     (query, stage)
 }
 
@@ -54,7 +61,10 @@ async fn release(client: &mut Client, session: &Bytes, engine: &Engine) -> Relea
         session: session.clone(),
         engine_id: engine.id.clone(),
     };
-    let keys: KeysReleased = client.ask(ClientMessage::ReleaseKeys, &request).await.unwrap();
+    let keys: KeysReleased = client
+        .ask(ClientMessage::ReleaseKeys, &request)
+        .await
+        .unwrap();
     keys.release.unwrap()
 }
 
@@ -62,7 +72,10 @@ async fn release(client: &mut Client, session: &Bytes, engine: &Engine) -> Relea
 async fn first_answer(engine: &Engine, start: &Start) -> TaskMessage {
     let mut host = engine.again().await;
     host.send(TaskMessage::Start, start).await;
-    in_time("START was not answered", host.receive()).await.unwrap().0
+    in_time("START was not answered", host.receive())
+        .await
+        .unwrap()
+        .0
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,7 +85,8 @@ async fn a_host_that_repeats_what_it_has_does_not_extend_a_lease() {
     let start = query.start(&stage, 0, &engine);
     let held_back = release(&mut client, &query.session, &engine).await;
 
-    // The whole START again and again: its descriptor opens each time, and the task may run again as long as the session lives.
+    // The whole START again and again: its descriptor opens each time, and the task may run again
+    // as long as the session lives.
     let began = Instant::now();
     let mut runs = 0;
     let repeating = async {
@@ -122,7 +136,10 @@ async fn waiting(client: &mut Client, engine: &mut Engine) -> (Query, Vec<Output
     let all = ir::to_result(ir::input(pairs()), pairs());
     let release = query.start(&stage, 0, engine).release;
     assert!(release.is_some());
-    let stage = query.seal(client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    let stage = query
+        .seal(client, reduce_stage(2, &all, 1, 1, 1))
+        .await
+        .unwrap();
     let start = Start {
         release,
         ..query.start(&stage, 0, engine)
@@ -136,7 +153,8 @@ enum Host {
     Nothing,
     /// The beginning of an answer.
     HalfAMessage,
-    /// Answers each NEED with nothing, and each NEED_KEYS with a release that the engine took before.
+    /// Answers each NEED with nothing, and each NEED_KEYS with a release that the engine took
+    /// before.
     AnOldRelease,
     /// Feeds the input a byte at a time, for ever.
     Drips,
@@ -167,7 +185,9 @@ async fn waited_for(host: Host) {
             let (kind, payload) = task.receive().await?;
             match (kind, host) {
                 (TaskMessage::Failed, _) => return Some(Failed::decode(payload).unwrap()),
-                (TaskMessage::Need, Host::HalfAMessage) => task.send_raw(&[200, 0, 0, 0, 9, 0, 0]).await,
+                (TaskMessage::Need, Host::HalfAMessage) => {
+                    task.send_raw(&[200, 0, 0, 0, 9, 0, 0]).await
+                }
                 (TaskMessage::Need, Host::Drips) => {
                     tokio::time::sleep(LEASE / 10).await;
                     // The stream's own bytes for a while, then no end of preamble.
@@ -197,7 +217,11 @@ async fn waited_for(host: Host) {
             "nothing is sealed under keys that are gone"
         );
     }
-    assert!(began.elapsed() < LEASE * 5, "{host:?}: {:?}", began.elapsed());
+    assert!(
+        began.elapsed() < LEASE * 5,
+        "{host:?}: {:?}",
+        began.elapsed()
+    );
     let idle = async {
         while engine.enclave.running() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -223,11 +247,16 @@ async fn a_task_that_takes_longer_than_its_lease_has_it_renewed() {
             match kind {
                 TaskMessage::Need => {
                     // A byte now and then; at last all of it.
-                    let step = if Instant::now() < until { 1 } else { left.len() };
+                    let step = if Instant::now() < until {
+                        1
+                    } else {
+                        left.len()
+                    };
                     tokio::time::sleep(LEASE / 10).await;
                     let rest = left.split_off(step.min(left.len()));
                     let now = std::mem::replace(&mut left, rest);
-                    task.answer_input(0, (!now.is_empty()).then_some(&now)).await;
+                    task.answer_input(0, (!now.is_empty()).then_some(&now))
+                        .await;
                 }
                 TaskMessage::NeedKeys => {
                     asked += 1;
@@ -255,7 +284,10 @@ async fn the_end_of_a_session_ends_its_tasks() {
     let (query, _, start) = waiting(&mut client, &mut engine).await;
     let mut task = engine.again().await;
     task.send(TaskMessage::Start, &start).await;
-    assert_eq!(in_time("NEED", task.receive()).await.unwrap().0, TaskMessage::Need);
+    assert_eq!(
+        in_time("NEED", task.receive()).await.unwrap().0,
+        TaskMessage::Need
+    );
     end(&mut client, &query.session).await.unwrap();
     // Any other query's word brings it.
     let (next, stage) = small(&mut client).await;
@@ -286,7 +318,8 @@ async fn an_ended_session_never_opens_again_however_many_ended_after_it() {
     engine.admit(&mut client).await.unwrap();
     let (long, stage_of_long) = small(&mut client).await;
     let (early, stage) = small(&mut client).await;
-    long.run(&mut client, &mut engine, &stage_of_long, &[]).await;
+    long.run(&mut client, &mut engine, &stage_of_long, &[])
+        .await;
 
     // The host holds back a whole START with a release that the engine has not seen.
     let unused = release(&mut client, &early.session, &engine).await;
@@ -305,15 +338,26 @@ async fn an_ended_session_never_opens_again_however_many_ended_after_it() {
     let (last, stage) = small(&mut client).await;
     last.run(&mut client, &mut engine, &stage, &[]).await;
 
-    match in_time("no answer", engine.run(&mut client, &start, &HashMap::new())).await {
+    match in_time(
+        "no answer",
+        engine.run(&mut client, &start, &HashMap::new()),
+    )
+    .await
+    {
         Ended::Failed(failed) => assert_eq!(failed.code, "session"),
         Ended::Done(_) => panic!("the ended session opened"),
     }
     assert_eq!(engine.enclave.sessions().len(), 2, "those that live");
     // The long one lives on, below all that have ended.
-    long.run(&mut client, &mut engine, &stage_of_long, &[]).await;
+    long.run(&mut client, &mut engine, &stage_of_long, &[])
+        .await;
     // And an older word about which sessions live, which the host repeats, takes nothing back.
-    match in_time("no answer", engine.run(&mut client, &start, &HashMap::new())).await {
+    match in_time(
+        "no answer",
+        engine.run(&mut client, &start, &HashMap::new()),
+    )
+    .await
+    {
         Ended::Failed(failed) => assert_eq!(failed.code, "session"),
         Ended::Done(_) => panic!("the ended session opened"),
     }

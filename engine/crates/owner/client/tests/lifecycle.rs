@@ -7,8 +7,8 @@ use std::{collections::HashMap, time::Duration};
 use coffer_protocol::{
     plan::{AggMode, Node, Schema},
     wire::{
-        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, EngineEvidence, NewChallenge, NewSession, Release,
-        Session, TaskMessage,
+        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, EngineEvidence, NewChallenge,
+        NewSession, Release, Session, TaskMessage,
     },
 };
 use harness::{
@@ -37,7 +37,10 @@ async fn waiting_stage(client: &mut Client, engine: &mut Engine) -> (Query, Vec<
     let outputs = query.run(client, engine, &stage, &[]).await;
     query.accept(client, 1, &outputs).await.unwrap();
     let all = ir::to_result(ir::input(pairs()), pairs());
-    let stage = query.seal(client, reduce_stage(2, &all, 1, 1, 1)).await.unwrap();
+    let stage = query
+        .seal(client, reduce_stage(2, &all, 1, 1, 1))
+        .await
+        .unwrap();
     (query, outputs, stage)
 }
 
@@ -55,7 +58,10 @@ async fn idle(engine: &Engine) {
 
 /// Rows enough for hours.
 fn endless() -> Node {
-    let mut node = ir::values(pairs(), (0..1000).map(|i| vec![ir::int(i), ir::int(1)]).collect());
+    let mut node = ir::values(
+        pairs(),
+        (0..1000).map(|i| vec![ir::int(i), ir::int(1)]).collect(),
+    );
     for id in 10..16 {
         node = ir::multiplied(id, node, pairs(), 20);
     }
@@ -69,7 +75,9 @@ async fn closing_the_connection_cancels_a_task_that_waits_for_input() {
     // DONE is said a moment before a task is over.
     idle(&engine).await;
     let mut other = engine.again().await;
-    other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
+    other
+        .send(TaskMessage::Start, &query.start(&stage, 0, &engine))
+        .await;
     assert_eq!(other.receive().await.unwrap().0, TaskMessage::Need);
     assert_eq!(engine.enclave.running(), 1);
     drop(other);
@@ -81,11 +89,16 @@ async fn closing_the_connection_cancels_a_task_that_computes() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let sums = ir::to_result(ir::sum_by_key(endless(), AggMode::Complete), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &sums, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &sums, 1))
+        .await
+        .unwrap();
     // DONE is said a moment before a task is over.
     idle(&engine).await;
     let mut other = engine.again().await;
-    other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
+    other
+        .send(TaskMessage::Start, &query.start(&stage, 0, &engine))
+        .await;
     while engine.enclave.running() == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -93,8 +106,14 @@ async fn closing_the_connection_cancels_a_task_that_computes() {
     idle(&engine).await;
 
     // The engine is as good as before.
-    let small = ir::to_result(ir::values(pairs(), vec![vec![ir::int(1), ir::int(2)]]), pairs());
-    let stage = query.seal(&mut client, leaf_stage(2, &small, 1)).await.unwrap();
+    let small = ir::to_result(
+        ir::values(pairs(), vec![vec![ir::int(1), ir::int(2)]]),
+        pairs(),
+    );
+    let stage = query
+        .seal(&mut client, leaf_stage(2, &small, 1))
+        .await
+        .unwrap();
     query.run(&mut client, &mut engine, &stage, &[]).await;
     idle(&engine).await;
     assert_eq!(engine.enclave.memory_in_use(), 0);
@@ -108,7 +127,9 @@ async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
     // DONE is said a moment before a task is over.
     idle(&engine).await;
     let mut other = engine.again().await;
-    other.send(TaskMessage::Start, &query.start(&stage, 0, &engine)).await;
+    other
+        .send(TaskMessage::Start, &query.start(&stage, 0, &engine))
+        .await;
     assert_eq!(other.receive().await.unwrap().0, TaskMessage::Need);
     other.answer_input(5, Some(b"of another input")).await;
     loop {
@@ -124,7 +145,9 @@ async fn a_task_whose_executor_breaks_the_protocol_fails_alone() {
         }
     }
     idle(&engine).await;
-    query.run(&mut client, &mut engine, &stage, &feed(&outputs, 1)).await;
+    query
+        .run(&mut client, &mut engine, &stage, &feed(&outputs, 1))
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,12 +200,18 @@ async fn an_engine_serves_one_owner_for_its_life() {
         engine.attest(&attest(vec![9; 31])).await.unwrap_err().code,
         "malformed_owner_key"
     );
-    engine.attest(&attest(welcome.owner_key.to_vec())).await.unwrap();
+    engine
+        .attest(&attest(welcome.owner_key.to_vec()))
+        .await
+        .unwrap();
 
     // Another owner's client engine does not get it either.
     let other_site = Site::open().await;
     let mut other = other_site.client().await;
-    let challenge: Challenge = other.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let challenge: Challenge = other
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await
+        .unwrap();
     let mut request = attest(welcome.owner_key.to_vec());
     request.challenge = challenge.challenge.clone();
     let evidence = engine.attest(&request).await.unwrap();
@@ -201,7 +230,10 @@ async fn an_engine_serves_one_owner_for_its_life() {
 async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let welcome = client.hello(false).await.unwrap();
-    let challenge: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let challenge: Challenge = client
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await
+        .unwrap();
     let attest = Attest {
         protocol: 1,
         owner_key: welcome.owner_key,
@@ -223,7 +255,10 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         .unwrap_err();
     assert_eq!(replayed.code, "unknown_challenge");
 
-    let other: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let other: Challenge = client
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await
+        .unwrap();
     let mismatched = AdmitEngine {
         evidence: evidence.clone(),
         challenge: other.challenge,
@@ -234,7 +269,10 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         .unwrap_err();
     assert_eq!(problem.code, "wrong_binding");
 
-    let fresh: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let fresh: Challenge = client
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await
+        .unwrap();
     let elsewhere = Attest {
         challenge: fresh.challenge.clone(),
         application: "application_2".to_owned(),
@@ -252,7 +290,10 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
 
     let mut sgx = EngineEvidence::decode(evidence).unwrap();
     sgx.kind = "sgx".to_owned();
-    let third: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
+    let third: Challenge = client
+        .ask(ClientMessage::NewChallenge, &NewChallenge {})
+        .await
+        .unwrap();
     let refused = AdmitEngine {
         evidence: sgx.encode_to_vec().into(),
         challenge: third.challenge,
@@ -263,8 +304,14 @@ async fn evidence_is_fresh_whole_and_of_an_accepted_kind() {
         .unwrap_err();
     assert_eq!(problem.code, "evidence_not_accepted");
 
-    let version = Attest { protocol: 2, ..attest };
-    assert_eq!(engine.attest(&version).await.unwrap_err().code, "other_protocol");
+    let version = Attest {
+        protocol: 2,
+        ..attest
+    };
+    assert_eq!(
+        engine.attest(&version).await.unwrap_err().code,
+        "other_protocol"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -282,13 +329,21 @@ async fn keys_released_to_one_engine_are_useless_to_another() {
     let (site, mut client, engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let small = ir::to_result(ir::values(pairs(), vec![]), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &small, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &small, 1))
+        .await
+        .unwrap();
     let start = query.start(&stage, 0, &engine);
     let mut second = site.engine("second", 1 << 20).await;
     second.admit(&mut client).await.unwrap();
-    let failed = second.run(&mut client, &start, &HashMap::new()).await.failed();
+    let failed = second
+        .run(&mut client, &start, &HashMap::new())
+        .await
+        .failed();
     assert_eq!(failed.code, "session");
-    second.send(TaskMessage::Release, start.release.as_ref().unwrap()).await;
+    second
+        .send(TaskMessage::Release, start.release.as_ref().unwrap())
+        .await;
     assert_eq!(second.receive().await.unwrap().0, TaskMessage::Refused);
 }
 
@@ -297,7 +352,10 @@ async fn a_release_outside_of_a_task_opens_the_session() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let small = ir::to_result(ir::values(pairs(), vec![]), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &small, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &small, 1))
+        .await
+        .unwrap();
     let release: Release = query.start(&stage, 0, &engine).release.unwrap();
     for _ in 0..2 {
         engine.send(TaskMessage::Release, &release).await;
@@ -306,7 +364,10 @@ async fn a_release_outside_of_a_task_opens_the_session() {
     assert_eq!(engine.enclave.sessions().len(), 1);
     let mut start = query.start(&stage, 0, &engine);
     start.release = None;
-    engine.run(&mut client, &start, &HashMap::new()).await.done();
+    engine
+        .run(&mut client, &start, &HashMap::new())
+        .await
+        .done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -314,10 +375,16 @@ async fn other_versions_and_strangers_are_told_so() {
     let (site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let small = ir::to_result(ir::values(pairs(), vec![]), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &small, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &small, 1))
+        .await
+        .unwrap();
     let mut start = query.start(&stage, 0, &engine);
     start.protocol = 2;
-    let failed = engine.run(&mut client, &start, &HashMap::new()).await.failed();
+    let failed = engine
+        .run(&mut client, &start, &HashMap::new())
+        .await
+        .failed();
     assert_eq!(failed.code, "version");
 
     let mut stranger = site.stranger().await;
@@ -378,7 +445,10 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
 
     // The exchange alone holds more rows than the pool has: it spills sealed frames.
     let spread = ir::to_hash(many, columns.clone(), 3);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &spread, 1))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     let accepted = query.accept(&mut client, 1, &outputs).await.unwrap();
     assert_eq!(accepted.rows, 300_000);
@@ -424,10 +494,14 @@ async fn a_sort_larger_than_memory_spills_and_nothing_of_it_lies_in_clear() {
         .unwrap()
         .count();
     assert_eq!(left, 1, "the engine's own folder is left, without files");
-    assert_eq!(search(&site.folder.path().join("engine-spill"), MARK.as_bytes()), 0);
+    assert_eq!(
+        search(&site.folder.path().join("engine-spill"), MARK.as_bytes()),
+        0
+    );
 }
 
-/// Searches all files below a folder, none of which may hold the mark. How many bytes were searched.
+/// Searches all files below a folder, none of which may hold the mark. How many bytes were
+/// searched.
 fn search(folder: &std::path::Path, mark: &[u8]) -> usize {
     let mut searched = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -437,7 +511,9 @@ fn search(folder: &std::path::Path, mark: &[u8]) -> usize {
             continue;
         }
         // A file that was read back meanwhile is gone.
-        let Ok(bytes) = std::fs::read(&path) else { continue };
+        let Ok(bytes) = std::fs::read(&path) else {
+            continue;
+        };
         assert!(
             !bytes.windows(mark.len()).any(|window| window == mark),
             "a value lies in clear in {}",

@@ -1,11 +1,13 @@
-//! No key seals twice with one nonce: the streams of shuffles, broadcasts, samples and results, the records that come with them, and
-//! fragments, descriptors, lists of attempts and bounds, as real engines and a real client engine sealed them over retries, speculation,
-//! AQE's other cuts of a shuffle, repeated runs, a restarted engine and a restarted driver. Not looked at: errors, subquery values, key
-//! releases and spill.
+//! No key seals twice with one nonce: the streams of shuffles, broadcasts, samples and results, the
+//! records that come with them, and fragments, descriptors, lists of attempts and bounds, as real
+//! engines and a real client engine sealed them over retries, speculation, AQE's other cuts of a
+//! shuffle, repeated runs, a restarted engine and a restarted driver. Not looked at: errors,
+//! subquery values, key releases and spill.
 //!
-//! A key is HKDF of the session's key over a label and an identity whose parts are length-prefixed, so two things share a key only
-//! if session, label and identity are the same; and a stream's nonce is its frame's counter, a message's 0. The test is given the
-//! session's key as an engine is, opens each stream under the identity that it claims, and notes (identity, counter).
+//! A key is HKDF of the session's key over a label and an identity whose parts are length-prefixed,
+//! so two things share a key only if session, label and identity are the same; and a stream's nonce
+//! is its frame's counter, a message's 0. The test is given the session's key as an engine is,
+//! opens each stream under the identity that it claims, and notes (identity, counter).
 
 mod harness;
 
@@ -16,13 +18,15 @@ use coffer_protocol::{
     Challenge, OwnerPublicKey, SealedRelease,
     plan::{AggMode, DataType, Schema, TypeId},
     wire::{
-        AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, EngineEvidence, KeysReleased,
-        NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec, task_spec::Rectangle,
+        AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, EngineEvidence,
+        KeysReleased, NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec,
+        task_spec::Rectangle,
     },
 };
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use coffer_sealing::{
-    ExecutionId, OpenedStream, SessionId, SessionKey, StageId, StreamIdentity, StreamPreamble, StreamTarget,
+    ExecutionId, OpenedStream, SessionId, SessionKey, StageId, StreamIdentity, StreamPreamble,
+    StreamTarget,
 };
 use harness::{
     APPLICATION, Client, Engine, Output, Site, ir,
@@ -47,7 +51,14 @@ struct Sealed {
 
 impl Sealed {
     /// Notes all that one run of a task sealed.
-    fn task(&mut self, key: &SessionKey, query: &Query, stage: u32, target: fn(u32) -> StreamTarget, run: &Output) {
+    fn task(
+        &mut self,
+        key: &SessionKey,
+        query: &Query,
+        stage: u32,
+        target: fn(u32) -> StreamTarget,
+        run: &Output,
+    ) {
         let session = SessionId::from_slice(&query.session).unwrap();
         for (number, stream) in &run.streams {
             let preamble = StreamPreamble::parse(stream).unwrap();
@@ -63,7 +74,10 @@ impl Sealed {
             let mut frames = OpenedStream::new(key, identity, BytesMut::from(&stream[..])).unwrap();
             while let Some(frame) = frames.next_frame().unwrap() {
                 let counter = frame.counter();
-                assert!(self.frames.insert((identity, counter)), "{identity:?}, frame {counter}");
+                assert!(
+                    self.frames.insert((identity, counter)),
+                    "{identity:?}, frame {counter}"
+                );
             }
         }
         self.message("commit", session, &run.done.sealed_commit, 0);
@@ -100,8 +114,12 @@ struct Spy {
 impl Spy {
     async fn admitted(client: &mut Client) -> Self {
         let welcome = client.hello(false).await.unwrap();
-        let drawn: Drawn = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await.unwrap();
-        let mut receiver = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
+        let drawn: Drawn = client
+            .ask(ClientMessage::NewChallenge, &NewChallenge {})
+            .await
+            .unwrap();
+        let mut receiver =
+            ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
         let owner = OwnerPublicKey(welcome.owner_key.as_ref().try_into().unwrap());
         let challenge = Challenge::from_slice(&drawn.challenge).unwrap();
         let evidence = receiver.attest(1, owner, &challenge, APPLICATION).unwrap();
@@ -117,7 +135,10 @@ impl Spy {
             evidence: evidence.encode_to_vec().into(),
             challenge: drawn.challenge,
         };
-        let _: Admitted = client.ask(ClientMessage::AdmitEngine, &admit).await.unwrap();
+        let _: Admitted = client
+            .ask(ClientMessage::AdmitEngine, &admit)
+            .await
+            .unwrap();
         Self { receiver }
     }
 
@@ -139,7 +160,10 @@ impl Spy {
 
 /// As AQE coalesces: one task for all reduce partitions.
 fn coalesced(stage: u32) -> SealStage {
-    let all = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());
+    let all = ir::to_result(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Complete),
+        pairs(),
+    );
     let mut request = reduce_stage(stage, &all, 1, MAPS, REDUCES);
     request.tasks = vec![TaskSpec {
         rectangles: vec![Rectangle {
@@ -154,7 +178,8 @@ fn coalesced(stage: u32) -> SealStage {
     request
 }
 
-/// Runs a stage without inputs on one engine, on the other, and on the first again. Gives the last run's outputs.
+/// Runs a stage without inputs on one engine, on the other, and on the first again. Gives the last
+/// run's outputs.
 async fn repeated(
     query: &Query,
     client: &mut Client,
@@ -188,7 +213,9 @@ async fn broadcast_and_range(
 ) {
     let session = SessionId::from_slice(&query.session).unwrap();
     let source = || {
-        let rows = (0..60).map(|i| vec![ir::int((i * 7919) % 60), ir::int(i)]).collect();
+        let rows = (0..60)
+            .map(|i| vec![ir::int((i * 7919) % 60), ir::int(i)])
+            .collect();
         ir::values(pairs(), rows)
     };
     let request = leaf_stage(11, &ir::to_broadcast(source(), pairs()), 2);
@@ -235,7 +262,8 @@ async fn broadcast_and_range(
     .await;
 }
 
-/// A query with every kind of repetition that Spark knows, over two engines; the second takes over in the middle.
+/// A query with every kind of repetition that Spark knows, over two engines; the second takes over
+/// in the middle.
 async fn query(
     site: &Site,
     client: &mut Client,
@@ -248,10 +276,14 @@ async fn query(
     let key = spy.key(client, &query).await;
     let rows = (0..40).map(|i| vec![ir::int(i % 7), ir::int(i)]).collect();
     let spread = ir::to_hash(ir::values(pairs(), rows), pairs(), REDUCES);
-    let maps = query.seal(client, leaf_stage(1, &spread, MAPS as usize)).await.unwrap();
+    let maps = query
+        .seal(client, leaf_stage(1, &spread, MAPS as usize))
+        .await
+        .unwrap();
     sealed.stage(&query, &maps);
 
-    // Each map runs; then again on the same engine (a retry), and on both engines at once (speculation).
+    // Each map runs; then again on the same engine (a retry), and on both engines at once
+    // (speculation).
     let outputs = query.run(client, first, &maps, &[]).await;
     let again = query.run(client, first, &maps, &[]).await;
     let mut other_client = site.client().await;
@@ -259,7 +291,12 @@ async fn query(
         query.run(client, first, &maps, &[]),
         query.run(&mut other_client, second, &maps, &[])
     );
-    for run in outputs.iter().chain(&again).chain(&at_first).chain(&at_second) {
+    for run in outputs
+        .iter()
+        .chain(&again)
+        .chain(&at_first)
+        .chain(&at_second)
+    {
         sealed.task(&key, &query, 1, StreamTarget::Shuffle, run);
     }
     let accepted = query.accept(client, 1, &outputs).await.unwrap();
@@ -272,7 +309,10 @@ async fn query(
     broadcast_and_range(&query, client, first, second, &key, sealed).await;
 
     // The shuffle is read in two cuts, each twice, and once more in another execution of the plan.
-    let sums = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());
+    let sums = ir::to_result(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Complete),
+        pairs(),
+    );
     for execution in [query.execution, query.execution + 1] {
         query.execution = execution;
         let reduce = query
@@ -303,23 +343,56 @@ async fn no_key_and_nonce_come_twice() {
     let mut second = site.engine("second", 64 << 20).await;
     first.admit(&mut client).await.unwrap();
     second.admit(&mut client).await.unwrap();
-    query(&site, &mut client, &mut first, &mut second, &mut spy, &mut sealed).await;
+    query(
+        &site,
+        &mut client,
+        &mut first,
+        &mut second,
+        &mut spy,
+        &mut sealed,
+    )
+    .await;
     // A second query of the application.
-    query(&site, &mut client, &mut second, &mut first, &mut spy, &mut sealed).await;
+    query(
+        &site,
+        &mut client,
+        &mut second,
+        &mut first,
+        &mut spy,
+        &mut sealed,
+    )
+    .await;
     // An engine that was lost and started again.
     drop(second);
     let mut third = site.engine("third", 64 << 20).await;
     third.admit(&mut client).await.unwrap();
-    query(&site, &mut client, &mut first, &mut third, &mut spy, &mut sealed).await;
+    query(
+        &site,
+        &mut client,
+        &mut first,
+        &mut third,
+        &mut spy,
+        &mut sealed,
+    )
+    .await;
     let (frames, messages) = (sealed.frames.len(), sealed.messages.len());
 
-    // A driver that was started again: engines serve the same owner, the application is another run of the same name.
+    // A driver that was started again: engines serve the same owner, the application is another run
+    // of the same name.
     let site = site.restarted().await;
     let mut client = site.client().await;
     let mut spy = Spy::admitted(&mut client).await;
     first.admit(&mut client).await.unwrap();
     third.admit(&mut client).await.unwrap();
-    query(&site, &mut client, &mut first, &mut third, &mut spy, &mut sealed).await;
+    query(
+        &site,
+        &mut client,
+        &mut first,
+        &mut third,
+        &mut spy,
+        &mut sealed,
+    )
+    .await;
     assert!(
         frames >= 150 && sealed.frames.len() > frames,
         "{frames} frames were looked at"

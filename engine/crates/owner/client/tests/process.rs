@@ -37,7 +37,8 @@ fn client(config_dir: &Path, passphrase: Option<&str>) -> Command {
 fn make_config_dir(folder: &Path, passphrase: &str) {
     let config_dir = ConfigDir::at(folder);
     config_dir.create().unwrap();
-    let keyring = Keyring::create(&config_dir.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
+    let keyring =
+        Keyring::create(&config_dir.keyring(), &Passphrase::new(passphrase).unwrap()).unwrap();
     coffer_catalog::policy::replace(&config_dir, &keyring, "").unwrap();
 }
 
@@ -81,12 +82,19 @@ fn what_is_wrong_with_the_config_dir_has_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     make_config_dir(folder.path(), "right");
     let wrong = refusal(folder.path(), Some("wrong"));
-    assert!(wrong.contains("error: ") && wrong.contains("hint: "), "{wrong}");
+    assert!(
+        wrong.contains("error: ") && wrong.contains("hint: "),
+        "{wrong}"
+    );
     assert!(!wrong.contains("\"wrong\""));
     let none = refusal(folder.path(), None);
     assert!(none.contains("COFFER_PASSPHRASE"), "{none}");
 
-    std::fs::write(folder.path().join("policy.toml"), "[attestaton]\naccept = []\n").unwrap();
+    std::fs::write(
+        folder.path().join("policy.toml"),
+        "[attestaton]\naccept = []\n",
+    )
+    .unwrap();
     let policy = refusal(folder.path(), Some("right"));
     assert!(policy.contains("attestaton"), "{policy}");
     let nowhere = tempfile::tempdir().unwrap();
@@ -111,7 +119,10 @@ async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
     let mut driver = site.client().await;
     // Far more than a socket holds: who does not read it keeps the query waiting.
     let schema = ir::schema(&[("a", ir::long())]);
-    let rows = ir::values(schema.clone(), (0..10_000).map(|n| vec![ir::int(n)]).collect());
+    let rows = ir::values(
+        schema.clone(),
+        (0..10_000).map(|n| vec![ir::int(n)]).collect(),
+    );
     let rows = ir::multiplied(7, rows, schema.clone(), 400);
     let request = RunAtClient {
         session: Query::begin(&mut driver).await.session,

@@ -1,4 +1,5 @@
-//! Queries from end to end: sealed at the client engine, run in enclaves, opened at the client engine.
+//! Queries from end to end: sealed at the client engine, run in enclaves, opened at the client
+//! engine.
 
 mod harness;
 
@@ -11,8 +12,8 @@ use arrow::{
 use coffer_protocol::{
     plan::AggMode,
     wire::{
-        BoundsPicked, ClientMessage, EndSession, MetricsOpened, OpenMetrics, OpenTable, PickBounds, SessionEnded,
-        TableInfo, TaskSpec, open_metrics::TaskMetricsBlob, task_spec::Slice,
+        BoundsPicked, ClientMessage, EndSession, MetricsOpened, OpenMetrics, OpenTable, PickBounds,
+        SessionEnded, TableInfo, TaskSpec, open_metrics::TaskMetricsBlob, task_spec::Slice,
     },
 };
 use harness::{
@@ -28,7 +29,9 @@ fn pairs() -> coffer_protocol::plan::Schema {
 
 /// Rows (k, v) with k = i mod 7, v = i.
 fn rows(count: i64) -> Vec<Vec<coffer_protocol::plan::Literal>> {
-    (0..count).map(|i| vec![ir::int(i % 7), ir::int(i)]).collect()
+    (0..count)
+        .map(|i| vec![ir::int(i % 7), ir::int(i)])
+        .collect()
 }
 
 fn longs(batches: &[RecordBatch]) -> Vec<(i64, i64)> {
@@ -38,7 +41,12 @@ fn longs(batches: &[RecordBatch]) -> Vec<(i64, i64)> {
             batch.column(0).as_primitive::<Int64Type>(),
             batch.column(1).as_primitive::<Int64Type>(),
         );
-        all.extend(keys.values().iter().copied().zip(sums.values().iter().copied()));
+        all.extend(
+            keys.values()
+                .iter()
+                .copied()
+                .zip(sums.values().iter().copied()),
+        );
     }
     all
 }
@@ -65,7 +73,10 @@ async fn a_two_step_aggregate_over_two_exchanges_and_two_engines() {
     let query = Query::begin(&mut client).await;
 
     let spread = ir::to_round_robin(ir::values(pairs(), rows(1000)), pairs(), 3);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 2)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &spread, 2))
+        .await
+        .unwrap();
     let spread = query.run(&mut client, &mut first, &stage, &[]).await;
     assert!(
         spread.iter().all(|output| output.streams.len() == 3),
@@ -75,24 +86,38 @@ async fn a_two_step_aggregate_over_two_exchanges_and_two_engines() {
     assert_eq!((accepted.epoch, accepted.rows), (1, 1000));
 
     // The second engine was not there when the stage was sealed: it asks for its keys.
-    let partial = ir::to_hash(ir::sum_by_key(ir::input(pairs()), AggMode::Partial), pairs(), 4);
+    let partial = ir::to_hash(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Partial),
+        pairs(),
+        4,
+    );
     let stage = query
         .seal(&mut client, reduce_stage(2, &partial, 1, 2, 3))
         .await
         .unwrap();
     let mut second = site.engine("second", MEMORY).await;
     second.admit(&mut client).await.unwrap();
-    let partial = query.run(&mut client, &mut second, &stage, &feed(&spread, 3)).await;
+    let partial = query
+        .run(&mut client, &mut second, &stage, &feed(&spread, 3))
+        .await;
     let accepted = query.accept(&mut client, 2, &partial).await.unwrap();
     assert_eq!(accepted.rows, 21, "seven groups from each of three tasks");
     assert_eq!(accepted.rows_by_reduce.iter().sum::<u64>(), 21);
 
     let total = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Final), pairs());
-    let stage = query.seal(&mut client, reduce_stage(3, &total, 2, 3, 4)).await.unwrap();
-    let outputs = query.run(&mut client, &mut first, &stage, &feed(&partial, 4)).await;
+    let stage = query
+        .seal(&mut client, reduce_stage(3, &total, 2, 3, 4))
+        .await
+        .unwrap();
+    let outputs = query
+        .run(&mut client, &mut first, &stage, &feed(&partial, 4))
+        .await;
 
     let finish = ir::to_result(ir::sorted(ir::input(pairs()), 0), pairs());
-    let batches = client.rows(&query.result(3, &outputs, Some(&finish))).await.unwrap();
+    let batches = client
+        .rows(&query.result(3, &outputs, Some(&finish)))
+        .await
+        .unwrap();
     assert_eq!(longs(&batches), expected(1000));
 
     let tasks = outputs
@@ -126,12 +151,20 @@ async fn a_result_without_finish_comes_in_the_order_of_partitions_and_may_come_i
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let spread = ir::to_round_robin(ir::values(pairs(), rows(30)), pairs(), 3);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &spread, 1))
+        .await
+        .unwrap();
     let spread = query.run(&mut client, &mut engine, &stage, &[]).await;
     query.accept(&mut client, 1, &spread).await.unwrap();
     let all = ir::to_result(ir::input(pairs()), pairs());
-    let stage = query.seal(&mut client, reduce_stage(2, &all, 1, 1, 3)).await.unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &feed(&spread, 3)).await;
+    let stage = query
+        .seal(&mut client, reduce_stage(2, &all, 1, 1, 3))
+        .await
+        .unwrap();
+    let outputs = query
+        .run(&mut client, &mut engine, &stage, &feed(&spread, 3))
+        .await;
 
     let mut request = query.result(2, &outputs, None);
     request.partial = true;
@@ -151,7 +184,10 @@ async fn an_empty_result_still_has_its_schema() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let nothing = ir::to_result(ir::values(pairs(), vec![]), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &nothing, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &nothing, 1))
+        .await
+        .unwrap();
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     let batches = client.rows(&query.result(1, &outputs, None)).await.unwrap();
     assert_eq!(longs(&batches), []);
@@ -162,14 +198,20 @@ async fn a_stage_of_no_tasks_has_an_empty_result() {
     let (_site, mut client, _engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let nothing = ir::to_result(ir::values(pairs(), rows(5)), pairs());
-    let stage = query.seal(&mut client, leaf_stage(1, &nothing, 0)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &nothing, 0))
+        .await
+        .unwrap();
     assert!(stage.sealed.sealed_descriptors.is_empty());
     let batches = client.rows(&query.result(1, &[], None)).await.unwrap();
     assert_eq!(longs(&batches), []);
 
     // An exchange of no tasks feeds a reader all the same.
     let spread = ir::to_hash(ir::values(pairs(), rows(5)), pairs(), 2);
-    query.seal(&mut client, leaf_stage(2, &spread, 0)).await.unwrap();
+    query
+        .seal(&mut client, leaf_stage(2, &spread, 0))
+        .await
+        .unwrap();
     let accepted = query.accept(&mut client, 2, &[]).await.unwrap();
     assert_eq!((accepted.rows, accepted.rows_by_reduce), (0, vec![0, 0]));
 }
@@ -186,7 +228,10 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
         ir::values(pairs(), mixed)
     };
     let stage = query
-        .seal(&mut client, leaf_stage(1, &ir::to_sample(source(), pairs()), 1))
+        .seal(
+            &mut client,
+            leaf_stage(1, &ir::to_sample(source(), pairs()), 1),
+        )
         .await
         .unwrap();
     let samples = query.run(&mut client, &mut engine, &stage, &[]).await;
@@ -220,7 +265,9 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
         .seal(&mut client, reduce_stage(3, &sorted, 2, 1, 4))
         .await
         .unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &feed(&ranged, 4)).await;
+    let outputs = query
+        .run(&mut client, &mut engine, &stage, &feed(&ranged, 4))
+        .await;
     let keys: Vec<i64> = longs(&client.rows(&query.result(3, &outputs, None)).await.unwrap())
         .into_iter()
         .map(|(key, _)| key)
@@ -241,7 +288,10 @@ async fn the_finish_merges_sorted_partitions() {
     let (_site, mut client, mut engine) = site_and_engine().await;
     let query = Query::begin(&mut client).await;
     let spread = ir::to_round_robin(ir::values(pairs(), rows(300)), pairs(), 3);
-    let stage = query.seal(&mut client, leaf_stage(1, &spread, 1)).await.unwrap();
+    let stage = query
+        .seal(&mut client, leaf_stage(1, &spread, 1))
+        .await
+        .unwrap();
     let spread = query.run(&mut client, &mut engine, &stage, &[]).await;
     query.accept(&mut client, 1, &spread).await.unwrap();
     let sorted = ir::to_result(ir::sorted(ir::input(pairs()), 1), pairs());
@@ -249,9 +299,14 @@ async fn the_finish_merges_sorted_partitions() {
         .seal(&mut client, reduce_stage(2, &sorted, 1, 1, 3))
         .await
         .unwrap();
-    let outputs = query.run(&mut client, &mut engine, &stage, &feed(&spread, 3)).await;
+    let outputs = query
+        .run(&mut client, &mut engine, &stage, &feed(&spread, 3))
+        .await;
     let merge = ir::to_result(ir::merged(pairs(), vec![ir::ascending(1)]), pairs());
-    let batches = client.rows(&query.result(2, &outputs, Some(&merge))).await.unwrap();
+    let batches = client
+        .rows(&query.result(2, &outputs, Some(&merge)))
+        .await
+        .unwrap();
     let values: Vec<i64> = longs(&batches).into_iter().map(|(_, v)| v).collect();
     assert_eq!(values, (0..300).collect::<Vec<_>>());
 }
@@ -261,7 +316,10 @@ fn make_table(site: &Site) -> PathBuf {
     let file = |first: i64| -> Vec<ArrayRef> {
         let numbers = first..first + 120;
         let names = StringArray::from_iter_values(numbers.clone().map(|n| format!("person {n}")));
-        vec![Arc::new(names), Arc::new(Int64Array::from_iter_values(numbers))]
+        vec![
+            Arc::new(names),
+            Arc::new(Int64Array::from_iter_values(numbers)),
+        ]
     };
     site.table("people", "name STRING, n BIGINT", vec![file(0), file(120)])
 }
@@ -293,7 +351,10 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
         ..OpenTable::default()
     };
     let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
-    assert_eq!((info.rows, info.files.len(), info.name.as_str()), (240, 2, "people"));
+    assert_eq!(
+        (info.rows, info.files.len(), info.name.as_str()),
+        (240, 2, "people")
+    );
     assert!(info.files[0].row_groups.len() >= 2);
     let again: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
     assert_eq!(again.handle, info.handle);
@@ -301,7 +362,10 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let numbers = ir::schema(&[("n", ir::long())]);
     let all = ir::to_result(ir::scan(numbers.clone()), numbers);
     let stage = query
-        .seal(&mut client, scan_stage(1, &all, info.handle, every_row_group(&info)))
+        .seal(
+            &mut client,
+            scan_stage(1, &all, info.handle, every_row_group(&info)),
+        )
         .await
         .unwrap();
     assert_eq!(stage.sealed.releases.len(), 1);
@@ -310,15 +374,25 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let batches = client.rows(&query.result(1, &outputs, None)).await.unwrap();
     let numbers: Vec<i64> = batches
         .iter()
-        .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+        .flat_map(|batch| {
+            batch
+                .column(0)
+                .as_primitive::<Int64Type>()
+                .values()
+                .to_vec()
+        })
         .collect();
     assert_eq!(numbers, (0..240).collect::<Vec<_>>());
 
-    // A second stage that needs another column's key, run without the release that came with it: the engine asks.
+    // A second stage that needs another column's key, run without the release that came with it:
+    // the engine asks.
     let names = ir::schema(&[("name", ir::string())]);
     let all = ir::to_result(ir::scan(names.clone()), names);
     let mut stage = query
-        .seal(&mut client, scan_stage(2, &all, info.handle, every_row_group(&info)))
+        .seal(
+            &mut client,
+            scan_stage(2, &all, info.handle, every_row_group(&info)),
+        )
         .await
         .unwrap();
     assert_eq!(stage.sealed.releases.len(), 1);
@@ -353,12 +427,18 @@ async fn a_file_changed_on_storage_fails_the_task() {
     let numbers = ir::schema(&[("n", ir::long())]);
     let all = ir::to_result(ir::scan(numbers.clone()), numbers);
     let stage = query
-        .seal(&mut client, scan_stage(1, &all, info.handle, every_row_group(&info)))
+        .seal(
+            &mut client,
+            scan_stage(1, &all, info.handle, every_row_group(&info)),
+        )
         .await
         .unwrap();
     for entry in std::fs::read_dir(&folder).unwrap() {
         let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "parquet") {
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "parquet")
+        {
             let mut bytes = std::fs::read(&path).unwrap();
             let position = bytes.len() - 40;
             bytes[position] ^= 1;
@@ -366,7 +446,9 @@ async fn a_file_changed_on_storage_fails_the_task() {
         }
     }
     let start = query.start(&stage, 0, &engine);
-    let error = query.error_of(&mut client, &mut engine, &start, vec![]).await;
+    let error = query
+        .error_of(&mut client, &mut engine, &start, vec![])
+        .await;
     assert!(error.code.starts_with("COFFER_"), "{error:?}");
     assert!(!error.retryable, "{error:?}");
 }
@@ -374,9 +456,15 @@ async fn a_file_changed_on_storage_fails_the_task() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ended_session_is_dropped_by_engines_and_never_opens_again() {
     let (_site, mut client, mut engine) = site_and_engine().await;
-    let (old, new) = (Query::begin(&mut client).await, Query::begin(&mut client).await);
+    let (old, new) = (
+        Query::begin(&mut client).await,
+        Query::begin(&mut client).await,
+    );
     let fragment = ir::to_result(ir::values(pairs(), rows(3)), pairs());
-    let stage = old.seal(&mut client, leaf_stage(1, &fragment, 1)).await.unwrap();
+    let stage = old
+        .seal(&mut client, leaf_stage(1, &fragment, 1))
+        .await
+        .unwrap();
     old.run(&mut client, &mut engine, &stage, &[]).await;
     let start = old.start(&stage, 0, &engine);
     let end = EndSession {
@@ -390,11 +478,17 @@ async fn an_ended_session_is_dropped_by_engines_and_never_opens_again() {
     assert_eq!(again.code, "session");
 
     // The next query's descriptor tells the engine.
-    let stage = new.seal(&mut client, leaf_stage(1, &fragment, 1)).await.unwrap();
+    let stage = new
+        .seal(&mut client, leaf_stage(1, &fragment, 1))
+        .await
+        .unwrap();
     new.run(&mut client, &mut engine, &stage, &[]).await;
     assert_eq!(engine.enclave.sessions().len(), 1);
     let failed = engine.run(&mut client, &start, &[].into()).await.failed();
-    assert_eq!((failed.code.as_str(), failed.sealed_error.len()), ("session", 0));
+    assert_eq!(
+        (failed.code.as_str(), failed.sealed_error.len()),
+        ("session", 0)
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -410,8 +504,14 @@ async fn subquery_values_are_set_once_and_pinned() {
         id: 5,
         literal: Some(literal),
     };
-    let _: ValueSealed = client.ask(ClientMessage::SealValue, &value(ir::int(42))).await.unwrap();
-    let _: ValueSealed = client.ask(ClientMessage::SealValue, &value(ir::int(42))).await.unwrap();
+    let _: ValueSealed = client
+        .ask(ClientMessage::SealValue, &value(ir::int(42)))
+        .await
+        .unwrap();
+    let _: ValueSealed = client
+        .ask(ClientMessage::SealValue, &value(ir::int(42)))
+        .await
+        .unwrap();
     let other = client
         .ask::<_, ValueSealed>(ClientMessage::SealValue, &value(ir::int(43)))
         .await;
@@ -445,7 +545,9 @@ async fn subquery_values_are_set_once_and_pinned() {
     let stage = query.seal(&mut client, request).await.unwrap();
     let mut bare = query.start(&stage, 0, &engine);
     bare.sealed_objects.clear();
-    let error = query.error_of(&mut client, &mut engine, &bare, vec![]).await;
+    let error = query
+        .error_of(&mut client, &mut engine, &bare, vec![])
+        .await;
     assert_eq!(error.code, "COFFER_OBJECT_MISSING");
     let outputs = query.run(&mut client, &mut engine, &stage, &[]).await;
     let batches = client.rows(&query.result(1, &outputs, None)).await.unwrap();

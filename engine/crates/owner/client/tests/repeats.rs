@@ -1,4 +1,5 @@
-//! Stages that run again: which lists of attempts a task may be given, and whose rows may change when they do.
+//! Stages that run again: which lists of attempts a task may be given, and whose rows may change
+//! when they do.
 
 mod harness;
 
@@ -7,12 +8,12 @@ use std::collections::HashMap;
 use arrow::{array::AsArray, datatypes::Int64Type};
 use coffer_protocol::{
     plan::{
-        AggMode, DataType, Expr, Filter, Fragment, Literal, Node, Schema, SubqueryValue, TypeId, Union, expr, literal,
-        node::Op,
+        AggMode, DataType, Expr, Filter, Fragment, Literal, Node, Schema, SubqueryValue, TypeId,
+        Union, expr, literal, node::Op,
     },
     wire::{
-        ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtClient, SealValue, TaskResult, ValueSealed,
-        run_at_client::ClientInput,
+        ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtClient, SealValue, TaskResult,
+        ValueSealed, run_at_client::ClientInput,
     },
 };
 use harness::{
@@ -25,7 +26,8 @@ fn pairs() -> Schema {
     ir::schema(&[("k", ir::long()), ("v", ir::long())])
 }
 
-/// Three stages, of which the last one's tasks are about to run: rows, something made of them by two tasks, a result of two tasks.
+/// Three stages, of which the last one's tasks are about to run: rows, something made of them by
+/// two tasks, a result of two tasks.
 struct Ready {
     _site: Site,
     client: Client,
@@ -51,7 +53,10 @@ async fn ready(made: Node) -> Ready {
 
     let rows = (0..900).map(|i| vec![ir::int(i), ir::int(i)]).collect();
     let fragment = ir::to_round_robin(ir::values(pairs(), rows), pairs(), 2);
-    let leaves = query.seal(&mut client, leaf_stage(1, &fragment, 2)).await.unwrap();
+    let leaves = query
+        .seal(&mut client, leaf_stage(1, &fragment, 2))
+        .await
+        .unwrap();
     assert!(!leaves.sealed.indeterminate);
     let outputs = query.run(&mut client, &mut engine, &leaves, &[]).await;
     query.accept(&mut client, 1, &outputs).await.unwrap();
@@ -89,21 +94,34 @@ impl Ready {
     async fn again(&mut self) -> (Vec<Output>, CommitsAccepted) {
         let start = self.query.start(&self.made, 0, &self.engine);
         let input: HashMap<u32, Vec<u8>> = [(0, self.fed[0].clone())].into();
-        let again = self.engine.run(&mut self.client, &start, &input).await.done();
+        let again = self
+            .engine
+            .run(&mut self.client, &start, &input)
+            .await
+            .done();
         let now = vec![again, self.outputs[1].clone()];
         let accepted = self.query.accept(&mut self.client, 2, &now).await.unwrap();
         assert_eq!(accepted.epoch, 2);
         (now, accepted)
     }
 
-    /// Runs a task of the last stage over these outputs; with the list that counts now, as a repeated task.
-    async fn finish(&mut self, partition: usize, from: &[Output], list: Option<&CommitsAccepted>) -> Output {
+    /// Runs a task of the last stage over these outputs; with the list that counts now, as a
+    /// repeated task.
+    async fn finish(
+        &mut self,
+        partition: usize,
+        from: &[Output],
+        list: Option<&CommitsAccepted>,
+    ) -> Output {
         let mut start = self.query.start(&self.last, partition, &self.engine);
         start
             .sealed_objects
             .extend(list.map(|list| list.sealed_attempts.clone()));
         let input: HashMap<u32, Vec<u8>> = [(0, feed(from, 2)[partition].clone())].into();
-        self.engine.run(&mut self.client, &start, &input).await.done()
+        self.engine
+            .run(&mut self.client, &start, &input)
+            .await
+            .done()
     }
 
     async fn rows(&mut self, outputs: &[Output]) -> Result<usize, Problem> {
@@ -119,15 +137,25 @@ async fn a_descriptor_takes_no_list_that_is_older_than_itself() {
     let old = ready.last.clone();
     let old_outputs = ready.outputs.clone();
     ready.again().await;
-    // Sealed again, it names the list that counts now. An engine that has seen neither list is given the old one.
-    ready.last = ready.query.seal(&mut ready.client, last_stage()).await.unwrap();
+    // Sealed again, it names the list that counts now. An engine that has seen neither list is
+    // given the old one.
+    ready.last = ready
+        .query
+        .seal(&mut ready.client, last_stage())
+        .await
+        .unwrap();
     let mut other = ready._site.engine("other", 64 << 20).await;
     other.admit(&mut ready.client).await.unwrap();
     let mut start = ready.query.start(&ready.last, 0, &other);
     start.sealed_objects = old.sealed.sealed_objects.clone();
     let error = ready
         .query
-        .error_of(&mut ready.client, &mut other, &start, feed(&old_outputs, 2)[0].clone())
+        .error_of(
+            &mut ready.client,
+            &mut other,
+            &start,
+            feed(&old_outputs, 2)[0].clone(),
+        )
         .await;
     assert_eq!(error.code, "COFFER_ATTEMPTS_STALE");
 
@@ -194,7 +222,10 @@ async fn an_exchange_has_a_possible_number_of_partitions() {
     };
     for partitions in [0, (1 << 24) + 1, u32::MAX] {
         for fragment in of(partitions) {
-            let refused = ready.query.seal(&mut ready.client, leaf_stage(9, &fragment, 1)).await;
+            let refused = ready
+                .query
+                .seal(&mut ready.client, leaf_stage(9, &fragment, 1))
+                .await;
             assert_eq!(
                 refused.err().map(|problem| problem.code).as_deref(),
                 Some("stage"),
@@ -226,16 +257,24 @@ fn measured() -> Node {
                 vec![ir::column(0), ir::constant(ir::int(1000 * group))],
                 ir::long(),
             );
-            let value = ir::called("divide", vec![ir::column(1), ir::constant(real(part))], double());
+            let value = ir::called(
+                "divide",
+                vec![ir::column(1), ir::constant(real(part))],
+                double(),
+            );
             vec![key, value]
         };
         (0..30).map(projection)
     });
-    ir::expanded(ir::values(rows.clone(), values.collect()), parts.collect(), rows)
+    ir::expanded(
+        ir::values(rows.clone(), values.collect()),
+        parts.collect(),
+        rows,
+    )
 }
 
-/// An executor is lost under GROUP BY avg(d): its map runs again elsewhere, where memory is short, so rows are added up in another order.
-/// Some readers are done; the others read what was made now.
+/// An executor is lost under GROUP BY avg(d): its map runs again elsewhere, where memory is short,
+/// so rows are added up in another order. Some readers are done; the others read what was made now.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_by_an_average_of_doubles_are_counted_once() {
     let site = Site::open().await;
@@ -257,7 +296,10 @@ async fn groups_by_an_average_of_doubles_are_counted_once() {
             vec![("n", TypeId::Double), ("sum", binary), ("squares", binary)],
         ),
     ] {
-        let made = ir::projected(ir::by_key(measured(), name, double(), &buffer), &[("a", 1), ("k", 0)]);
+        let made = ir::projected(
+            ir::by_key(measured(), name, double(), &buffer),
+            &[("a", 1), ("k", 0)],
+        );
         let made = query
             .seal(
                 &mut client,
@@ -274,7 +316,11 @@ async fn groups_by_an_average_of_doubles_are_counted_once() {
             .await
             .unwrap();
 
-        let read = async |client: &mut Client, engine: &mut Engine, partition: usize, from: &[Output], list| {
+        let read = async |client: &mut Client,
+                          engine: &mut Engine,
+                          partition: usize,
+                          from: &[Output],
+                          list| {
             let mut start = query.start(&last, partition, engine);
             start.sealed_objects.extend(list);
             let input: HashMap<u32, Vec<u8>> = [(0, feed(from, 2)[partition].clone())].into();
@@ -287,13 +333,26 @@ async fn groups_by_an_average_of_doubles_are_counted_once() {
         assert!(spilled > 0, "{name}: memory was not short");
         let accepted = query.accept(&mut client, stage, &again).await.unwrap();
         assert_eq!((accepted.epoch, accepted.rows), (2, 30_000));
-        let after = read(&mut client, &mut engine, 1, &again, Some(accepted.sealed_attempts)).await;
+        let after = read(
+            &mut client,
+            &mut engine,
+            1,
+            &again,
+            Some(accepted.sealed_attempts),
+        )
+        .await;
 
         let request = query.result(stage + 1, &[before, after], None);
         let batches = client.rows(&request).await.unwrap();
         let mut keys: Vec<i64> = batches
             .iter()
-            .flat_map(|batch| batch.column(1).as_primitive::<Int64Type>().values().to_vec())
+            .flat_map(|batch| {
+                batch
+                    .column(1)
+                    .as_primitive::<Int64Type>()
+                    .values()
+                    .to_vec()
+            })
             .collect();
         keys.sort_unstable();
         assert!(
@@ -315,7 +374,11 @@ fn at_the_value() -> coffer_protocol::wire::SealStage {
         id: 30,
         op: Some(Op::Filter(Box::new(Filter {
             child: Some(Box::new(ir::input(pairs()))),
-            condition: Some(ir::called("equal_to", vec![ir::column(0), value], ir::boolean())),
+            condition: Some(ir::called(
+                "equal_to",
+                vec![ir::column(0), value],
+                ir::boolean(),
+            )),
         }))),
     };
     let mut request = reduce_stage(4, &ir::to_result(filter, pairs()), 2, 2, 2);
@@ -331,7 +394,8 @@ impl Ready {
             id: 7,
             literal: Some(ir::int(3)),
         };
-        let sealed: Result<ValueSealed, Problem> = self.client.ask(ClientMessage::SealValue, &request).await;
+        let sealed: Result<ValueSealed, Problem> =
+            self.client.ask(ClientMessage::SealValue, &request).await;
         sealed.map(|_| ())
     }
 
@@ -349,20 +413,40 @@ impl Ready {
         for partition in 0..2 {
             let start = self.query.start(&stage, partition, &self.engine);
             let input: HashMap<u32, Vec<u8>> = [(0, feed(from, 2)[partition].clone())].into();
-            outputs.push(self.engine.run(&mut self.client, &start, &input).await.done());
+            outputs.push(
+                self.engine
+                    .run(&mut self.client, &start, &input)
+                    .await
+                    .done(),
+            );
         }
-        let batches = self.client.rows(&self.query.result(4, &outputs, None)).await?;
+        let batches = self
+            .client
+            .rows(&self.query.result(4, &outputs, None))
+            .await?;
         Ok(batches.iter().map(|batch| batch.num_rows()).sum())
     }
 
-    /// Runs all of the last stage, as another execution, and leaves its rows with the client engine.
+    /// Runs all of the last stage, as another execution, and leaves its rows with the client
+    /// engine.
     async fn kept(&mut self, execution: u64, from: &[Output]) -> u32 {
         self.query.execution = execution;
-        self.last = self.query.seal(&mut self.client, last_stage()).await.unwrap();
-        let outputs = [self.finish(0, from, None).await, self.finish(1, from, None).await];
+        self.last = self
+            .query
+            .seal(&mut self.client, last_stage())
+            .await
+            .unwrap();
+        let outputs = [
+            self.finish(0, from, None).await,
+            self.finish(1, from, None).await,
+        ];
         let mut request = self.query.result(3, &outputs, None);
         request.keep_bytes = 1 << 20;
-        let kept: ResultKept = self.client.ask(ClientMessage::OpenResult, &request).await.unwrap();
+        let kept: ResultKept = self
+            .client
+            .ask(ClientMessage::OpenResult, &request)
+            .await
+            .unwrap();
         kept.kept
     }
 
@@ -370,7 +454,10 @@ impl Ready {
         let root = Node {
             id: 30,
             op: Some(Op::Union(Union {
-                children: vec![ir::input_of(0, pairs(), false), ir::input_of(1, pairs(), false)],
+                children: vec![
+                    ir::input_of(0, pairs(), false),
+                    ir::input_of(1, pairs(), false),
+                ],
                 schema: Some(pairs()),
                 children_partitions: vec![],
             })),
@@ -386,7 +473,10 @@ impl Ready {
             values,
             ..RunAtClient::default()
         };
-        let batches = self.client.rows_of(ClientMessage::RunAtClient, &request).await?;
+        let batches = self
+            .client
+            .rows_of(ClientMessage::RunAtClient, &request)
+            .await?;
         Ok(batches.iter().map(|batch| batch.num_rows()).sum())
     }
 }
@@ -458,5 +548,8 @@ async fn rows_that_are_kept_are_of_one_version() {
     ready.kept(12, &outputs).await;
     let now = ready.again().await.0;
     let two = ready.kept(13, &now).await;
-    assert_eq!(ready.at_client([two, 0], true).await.unwrap_err().code, "mixed");
+    assert_eq!(
+        ready.at_client([two, 0], true).await.unwrap_err().code,
+        "mixed"
+    );
 }

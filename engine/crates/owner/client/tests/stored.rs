@@ -1,5 +1,5 @@
-//! Tables whose columns are stored under other protections than `tee`, as the driver meets them: described, scanned by
-//! stored names, compared with encrypted literals, and not written.
+//! Tables whose columns are stored under other protections than `tee`, as the driver meets them:
+//! described, scanned by stored names, compared with encrypted literals, and not written.
 
 mod harness;
 
@@ -11,8 +11,8 @@ use coffer_custody::{Keyring, Vault};
 use coffer_protocol::{
     plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
-        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, RunAtClient, StoredColumn,
-        TableInfo, TableScan, WriteBegun,
+        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
+        RunAtClient, StoredColumn, TableInfo, TableScan, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
         run_at_client::ClientInput,
@@ -43,7 +43,9 @@ struct Tables {
 /// A sealed table at `people`: person n, n, and NULL where born.
 fn make(site: &Site) -> PathBuf {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|n| format!("person {n}"))));
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..ROWS).map(|n| format!("person {n}")),
+    ));
     let born: ArrayRef = Arc::new(Int64Array::from(vec![None; ROWS as usize]));
     site.table(
         "people",
@@ -72,31 +74,47 @@ impl Tables {
     }
 
     fn stored(&self, column: u32, protection: &str) -> &StoredColumn {
-        let found = |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
+        let found =
+            |stored: &&StoredColumn| stored.protection == protection && stored.column == column;
         self.info.stored.iter().find(found).unwrap()
     }
 
-    async fn encrypt(&mut self, stored: &str, literals: Vec<Literal>) -> Result<Vec<Ciphertext>, Problem> {
+    async fn encrypt(
+        &mut self,
+        stored: &str,
+        literals: Vec<Literal>,
+    ) -> Result<Vec<Ciphertext>, Problem> {
         let request = EncryptLiterals {
             handle: self.info.handle,
             stored: stored.to_owned(),
             literals,
         };
-        let answer: LiteralsEncrypted = self.client.ask(ClientMessage::EncryptLiterals, &request).await?;
+        let answer: LiteralsEncrypted = self
+            .client
+            .ask(ClientMessage::EncryptLiterals, &request)
+            .await?;
         Ok(answer.ciphertexts)
     }
 
     /// Some stored columns, read by the client engine itself: at most so many bytes.
-    async fn read(&mut self, stored: &[StoredColumn], bytes: u64) -> Result<Vec<RecordBatch>, Problem> {
+    async fn read(
+        &mut self,
+        stored: &[StoredColumn],
+        bytes: u64,
+    ) -> Result<Vec<RecordBatch>, Problem> {
         let request = self.reading(stored, bytes).await;
-        self.client.rows_of(ClientMessage::RunAtClient, &request).await
+        self.client
+            .rows_of(ClientMessage::RunAtClient, &request)
+            .await
     }
 
     async fn reading(&mut self, stored: &[StoredColumn], bytes: u64) -> RunAtClient {
         let schema = schema_of(stored);
         RunAtClient {
             session: Query::begin(&mut self.client).await.session,
-            fragment: ir::to_result(ir::scan(schema.clone()), schema).encode_to_vec().into(),
+            fragment: ir::to_result(ir::scan(schema.clone()), schema)
+                .encode_to_vec()
+                .into(),
             scans: vec![TableScan {
                 scan_id: 0,
                 handle: self.info.handle,
@@ -112,10 +130,21 @@ impl Tables {
         let schema = schema_of(stored);
         let fragment = ir::to_result(ir::scan(schema.clone()), schema);
         let query = Query::begin(&mut self.client).await;
-        let request = scan_stage(1, &fragment, self.info.handle, vec![row_groups(0..1), row_groups(1..3)]);
+        let request = scan_stage(
+            1,
+            &fragment,
+            self.info.handle,
+            vec![row_groups(0..1), row_groups(1..3)],
+        );
         let stage = query.seal(&mut self.client, request).await.unwrap();
-        let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
-        let batches = self.client.rows(&query.result(1, &outputs, None)).await.unwrap();
+        let outputs = query
+            .run(&mut self.client, &mut self.engine, &stage, &[])
+            .await;
+        let batches = self
+            .client
+            .rows(&query.result(1, &outputs, None))
+            .await
+            .unwrap();
         arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
     }
 }
@@ -182,9 +211,17 @@ async fn a_table_says_how_its_columns_are_stored() {
 #[tokio::test(flavor = "multi_thread")]
 async fn engines_scan_stored_columns_and_literals_meet_them() {
     let mut tables = Tables::open().await;
-    let (tee, det) = (tables.stored(0, "tee").clone(), tables.stored(0, "det").clone());
-    let (ope, ore) = (tables.stored(1, "ope").clone(), tables.stored(1, "ore").clone());
-    let rows = tables.scan(&[det.clone(), ope.clone(), ore.clone(), tee.clone()]).await;
+    let (tee, det) = (
+        tables.stored(0, "tee").clone(),
+        tables.stored(0, "det").clone(),
+    );
+    let (ope, ore) = (
+        tables.stored(1, "ope").clone(),
+        tables.stored(1, "ore").clone(),
+    );
+    let rows = tables
+        .scan(&[det.clone(), ope.clone(), ore.clone(), tee.clone()])
+        .await;
     assert_eq!(rows.num_rows(), 120);
     assert_eq!(rows.column(3).as_string::<i32>().value(7), "person 7");
 
@@ -197,7 +234,10 @@ async fn engines_scan_stored_columns_and_literals_meet_them() {
     assert_ne!(literal(&met[1]), &Value::Binary(stored.value(7).to_vec()));
 
     let met = tables
-        .encrypt(&ope.name, vec![number(7), number(-1), number(1001), number(1000)])
+        .encrypt(
+            &ope.name,
+            vec![number(7), number(-1), number(1001), number(1000)],
+        )
         .await
         .unwrap();
     let stored = rows.column(1).as_primitive::<arrow::datatypes::Int64Type>();
@@ -219,7 +259,10 @@ async fn engines_scan_stored_columns_and_literals_meet_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_client_engine_reads_tables_itself() {
     let mut tables = Tables::open().await;
-    let columns = [tables.stored(0, "tee").clone(), tables.stored(2, "plain").clone()];
+    let columns = [
+        tables.stored(0, "tee").clone(),
+        tables.stored(2, "plain").clone(),
+    ];
     let batches = tables.read(&columns, 1 << 20).await.unwrap();
     let rows = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
     assert_eq!(rows.num_rows(), 120);
@@ -244,8 +287,15 @@ async fn the_client_engine_reads_tables_itself() {
         ..columns[0].clone()
     };
     let another = tables.reading(&[another], 1 << 20).await;
-    for (request, code) in [(unnamed, "protocol"), (unknown, "handle_unknown"), (another, "column")] {
-        let refused = tables.client.rows_of(ClientMessage::RunAtClient, &request).await;
+    for (request, code) in [
+        (unnamed, "protocol"),
+        (unknown, "handle_unknown"),
+        (another, "column"),
+    ] {
+        let refused = tables
+            .client
+            .rows_of(ClientMessage::RunAtClient, &request)
+            .await;
         assert_eq!(refused.unwrap_err().code, code);
     }
 }
@@ -285,9 +335,17 @@ async fn work_at_the_client_keeps_to_its_memory() {
         op: Some(Op::Join(join)),
     };
     let mut request = tables.reading(&columns, 1 << 20).await;
-    request.fragment = ir::to_result(joined, ir::twice(&schema)).encode_to_vec().into();
-    request.inputs = vec![ClientInput { input_id: 0, kept: 0 }];
-    let refused = tables.client.rows_of(ClientMessage::RunAtClient, &request).await;
+    request.fragment = ir::to_result(joined, ir::twice(&schema))
+        .encode_to_vec()
+        .into();
+    request.inputs = vec![ClientInput {
+        input_id: 0,
+        kept: 0,
+    }];
+    let refused = tables
+        .client
+        .rows_of(ClientMessage::RunAtClient, &request)
+        .await;
     let refused = refused.unwrap_err();
     assert_eq!(refused.code, "too_much_at_client", "{}", refused.message);
     assert!(
@@ -305,7 +363,10 @@ async fn what_storage_changed_is_not_read_at_the_client() {
     let part = std::fs::read_dir(tables.site.folder.path().join("people"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .find(|path| path.extension().is_some_and(|extension| extension == "parquet"))
+        .find(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "parquet")
+        })
         .unwrap();
     let mut bytes = std::fs::read(&part).unwrap();
     for byte in &mut bytes[4..200] {
@@ -373,7 +434,8 @@ async fn spark_does_not_write_what_hosts_can_read() {
     ];
     for request in requests {
         let mode = request.mode();
-        let answer: Result<WriteBegun, Problem> = tables.client.ask(ClientMessage::BeginWrite, &request).await;
+        let answer: Result<WriteBegun, Problem> =
+            tables.client.ask(ClientMessage::BeginWrite, &request).await;
         let problem = answer.expect_err(mode.as_str_name());
         assert_eq!(
             problem.code, "COFFER_HOST_READABLE_WRITE",
@@ -383,7 +445,9 @@ async fn spark_does_not_write_what_hosts_can_read() {
         assert!(problem.hint.contains("coffer encrypt"), "{}", problem.hint);
     }
     assert!(!tables.site.folder.path().join("new").exists());
-    let vault = Vault::from(Keyring::open(&tables.site.config_dir.keyring(), &harness::passphrase()).unwrap());
+    let vault = Vault::from(
+        Keyring::open(&tables.site.config_dir.keyring(), &harness::passphrase()).unwrap(),
+    );
     assert_eq!(
         Register::of(&tables.site.config_dir, vault.keyring())
             .tables()

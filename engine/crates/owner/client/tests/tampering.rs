@@ -20,7 +20,8 @@ fn pairs() -> Schema {
     ir::schema(&[("k", ir::long()), ("v", ir::long())])
 }
 
-/// A query whose second stage is about to run: two maps, three reduces, all bytes in the executor's hands.
+/// A query whose second stage is about to run: two maps, three reduces, all bytes in the executor's
+/// hands.
 struct Ready {
     _site: Site,
     client: Client,
@@ -31,15 +32,29 @@ struct Ready {
     reduces: Stage,
 }
 
-async fn spread(query: &Query, client: &mut Client, engine: &mut Engine) -> (Stage, Vec<Output>, Stage) {
-    // Both tasks hold rows only in partition 0; the streams of map 1 are empty, and must come all the same.
+async fn spread(
+    query: &Query,
+    client: &mut Client,
+    engine: &mut Engine,
+) -> (Stage, Vec<Output>, Stage) {
+    // Both tasks hold rows only in partition 0; the streams of map 1 are empty, and must come all
+    // the same.
     let rows = (0..3000).map(|i| vec![ir::int(i), ir::int(i)]).collect();
     let fragment = ir::to_round_robin(ir::values(pairs(), rows), pairs(), 3);
-    let maps = query.seal(client, leaf_stage(1, &fragment, 2)).await.unwrap();
+    let maps = query
+        .seal(client, leaf_stage(1, &fragment, 2))
+        .await
+        .unwrap();
     let outputs = query.run(client, engine, &maps, &[]).await;
     query.accept(client, 1, &outputs).await.unwrap();
-    let fragment = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());
-    let reduces = query.seal(client, reduce_stage(2, &fragment, 1, 2, 3)).await.unwrap();
+    let fragment = ir::to_result(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Complete),
+        pairs(),
+    );
+    let reduces = query
+        .seal(client, reduce_stage(2, &fragment, 1, 2, 3))
+        .await
+        .unwrap();
     (maps, outputs, reduces)
 }
 
@@ -112,7 +127,11 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
         ("nothing comes", vec![], "COFFER_STREAM_MISSING"),
         ("a stream is dropped", one.clone(), "COFFER_STREAM_MISSING"),
-        ("an empty stream is dropped", two.clone(), "COFFER_STREAM_MISSING"),
+        (
+            "an empty stream is dropped",
+            two.clone(),
+            "COFFER_STREAM_MISSING",
+        ),
         (
             "a stream comes twice",
             [&whole[..], &one].concat(),
@@ -133,7 +152,11 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
             [&whole[..], &ready.stream(0, 1)].concat(),
             "COFFER_STREAM_FOREIGN",
         ),
-        ("cut in a frame", whole[..whole.len() - 1].to_vec(), "COFFER_STREAM_CUT"),
+        (
+            "cut in a frame",
+            whole[..whole.len() - 1].to_vec(),
+            "COFFER_STREAM_CUT",
+        ),
         (
             "cut after a preamble",
             [&two[..], &one[..PREAMBLE]].concat(),
@@ -164,14 +187,24 @@ async fn an_input_that_is_not_exactly_the_descriptors_is_refused() {
     // The last flag decides where the next stream begins: either way the bytes no longer fit.
     let error = ready.error_with(flag).await;
     assert!(
-        ["COFFER_FRAME_FORMAT", "COFFER_STREAM_FORMAT", "COFFER_STREAM_CUT"].contains(&error.code.as_str()),
+        [
+            "COFFER_FRAME_FORMAT",
+            "COFFER_STREAM_FORMAT",
+            "COFFER_STREAM_CUT"
+        ]
+        .contains(&error.code.as_str()),
         "{error:?}"
     );
 
-    // After all this the same connection and engine still run the task over the true bytes, in any order of streams.
+    // After all this the same connection and engine still run the task over the true bytes, in any
+    // order of streams.
     let start = ready.query.start(&ready.reduces, 0, &ready.engine);
     let input: HashMap<u32, Vec<u8>> = [(0, [two, one].concat())].into();
-    ready.engine.run(&mut ready.client, &start, &input).await.done();
+    ready
+        .engine
+        .run(&mut ready.client, &start, &input)
+        .await
+        .done();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -189,7 +222,13 @@ async fn streams_spliced_together_are_refused() {
     let frames = frames(&own);
     assert!(!frames.is_empty());
     let (last, first) = (frames.last().unwrap().clone(), frames[0].clone());
-    let repeated = [&own[..first.start], &own[first.clone()], &own[first.start..], &empty].concat();
+    let repeated = [
+        &own[..first.start],
+        &own[first.clone()],
+        &own[first.start..],
+        &empty,
+    ]
+    .concat();
     let code = ready.error_with(repeated).await.code;
     assert!(
         ["COFFER_FRAME_ORDER", "COFFER_STREAM_FORMAT"].contains(&code.as_str()),
@@ -209,20 +248,36 @@ async fn another_attempt_of_the_same_map_does_not_count_until_it_is_the_accepted
         .run(&mut ready.client, &mut ready.engine, &ready.maps, &[])
         .await;
     let stale = [again[0].streams[&0].to_vec(), ready.stream(1, 0)].concat();
-    assert_eq!(ready.error_with(stale.clone()).await.code, "COFFER_STREAM_ATTEMPT");
+    assert_eq!(
+        ready.error_with(stale.clone()).await.code,
+        "COFFER_STREAM_ATTEMPT"
+    );
 
-    // The driver accepts the new attempt of map 0: the next epoch. Sealing again gives tasks the new list.
+    // The driver accepts the new attempt of map 0: the next epoch. Sealing again gives tasks the
+    // new list.
     let now = vec![again[0].clone(), ready.outputs[1].clone()];
-    let accepted = ready.query.accept(&mut ready.client, 1, &now).await.unwrap();
+    let accepted = ready
+        .query
+        .accept(&mut ready.client, 1, &now)
+        .await
+        .unwrap();
     assert_eq!(accepted.epoch, 2);
-    let same = ready.query.accept(&mut ready.client, 1, &now).await.unwrap();
+    let same = ready
+        .query
+        .accept(&mut ready.client, 1, &now)
+        .await
+        .unwrap();
     assert_eq!(same.epoch, 2);
     let old_start = ready.query.start(&ready.reduces, 0, &ready.engine);
     // A repeated task brings the list it was sealed with, and the one that counts now.
     let mut new_start = old_start.clone();
     new_start.sealed_objects.push(accepted.sealed_attempts);
     let input: HashMap<u32, Vec<u8>> = [(0, stale)].into();
-    ready.engine.run(&mut ready.client, &new_start, &input).await.done();
+    ready
+        .engine
+        .run(&mut ready.client, &new_start, &input)
+        .await
+        .done();
 
     // The engine has seen epoch 2; it does not go back.
     let error = ready
@@ -246,7 +301,11 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
     let mut cases = Vec::new();
     let mut start = good.clone();
     start.sealed_descriptor = ready.reduces.sealed.sealed_descriptors[1].clone();
-    cases.push(("a descriptor of another partition", start, "COFFER_OPENING_TAG"));
+    cases.push((
+        "a descriptor of another partition",
+        start,
+        "COFFER_OPENING_TAG",
+    ));
     let mut start = good.clone();
     start.sealed_descriptor = ready.maps.sealed.sealed_descriptors[0].clone();
     cases.push(("a descriptor of another stage", start, "COFFER_OPENING_TAG"));
@@ -255,7 +314,11 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
     cases.push(("a fragment of another stage", start, "COFFER_OPENING_TAG"));
     let mut start = good.clone();
     start.partition = 1;
-    cases.push(("another partition by START's word", start, "COFFER_OPENING_TAG"));
+    cases.push((
+        "another partition by START's word",
+        start,
+        "COFFER_OPENING_TAG",
+    ));
     let mut start = good.clone();
     start.sealed_objects.clear();
     cases.push(("no list of attempts", start, "COFFER_ATTEMPTS_MISSING"));
@@ -295,7 +358,10 @@ async fn what_belongs_to_another_task_stage_or_session_does_not_open() {
         .await;
     assert_eq!(error.code, "COFFER_OPENING_TAG");
     let foreign = feed(&outputs, 3)[0].clone();
-    assert_eq!(ready.error_with(foreign).await.code, "COFFER_STREAM_ATTEMPT");
+    assert_eq!(
+        ready.error_with(foreign).await.code,
+        "COFFER_STREAM_ATTEMPT"
+    );
     // With the attempt id written over, it is the key that does not fit.
     let mut forged = outputs[0].streams[&0].to_vec();
     forged[4..20].copy_from_slice(&ready.stream(0, 0)[4..20]);
@@ -330,11 +396,19 @@ async fn results_are_taken_whole_and_once() {
     let mut request = good.clone();
     request.results[0].partition = 1;
     request.results[1].partition = 0;
-    cases.push(("two partitions change places", request, "commit_opening_tag"));
+    cases.push((
+        "two partitions change places",
+        request,
+        "commit_opening_tag",
+    ));
     let mut request = good.clone();
     request.partitions = 2;
     request.results.pop();
-    cases.push(("fewer partitions by the plugin's word", request, "commit_count"));
+    cases.push((
+        "fewer partitions by the plugin's word",
+        request,
+        "commit_count",
+    ));
     let mut request = good.clone();
     request.execution += 1;
     cases.push(("another execution", request, "stage_unknown"));
@@ -350,7 +424,11 @@ async fn results_are_taken_whole_and_once() {
     // Streams that do not open end the query: each is tried on a result of its own execution.
     type Damage = fn(&mut Vec<u8>);
     let stream_cases: [(&str, Damage, &str); 4] = [
-        ("a bit flipped", |bytes| bytes[PREAMBLE + HEADER] ^= 1, "stream_tag"),
+        (
+            "a bit flipped",
+            |bytes| bytes[PREAMBLE + HEADER] ^= 1,
+            "stream_tag",
+        ),
         (
             "cut",
             |bytes| {
@@ -372,7 +450,10 @@ async fn results_are_taken_whole_and_once() {
     }
     let (mut request, outputs) = rerun(&mut ready, 10).await;
     request.results[0].stream = outputs[1].streams[&0].clone();
-    assert_eq!(ready.client.rows(&request).await.unwrap_err().code, "stream_identity");
+    assert_eq!(
+        ready.client.rows(&request).await.unwrap_err().code,
+        "stream_identity"
+    );
 
     // An earlier execution's commit and stream, replayed into a later one.
     let (mut request, _) = rerun(&mut ready, 11).await;
@@ -381,7 +462,10 @@ async fn results_are_taken_whole_and_once() {
     assert_eq!(problem.code, "commit_identity");
 
     ready.client.rows(&good).await.unwrap();
-    assert_eq!(ready.client.rows(&good).await.unwrap_err().code, "result_partition");
+    assert_eq!(
+        ready.client.rows(&good).await.unwrap_err().code,
+        "result_partition"
+    );
 }
 
 /// The result stage once more, as an execution of its own.
@@ -390,13 +474,21 @@ async fn rerun(ready: &mut Ready, turn: u64) -> (coffer_protocol::wire::OpenResu
         session: ready.query.session.clone(),
         execution: ready.query.execution + turn,
     };
-    let fragment = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());
+    let fragment = ir::to_result(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Complete),
+        pairs(),
+    );
     let stage = query
         .seal(&mut ready.client, reduce_stage(2, &fragment, 1, 2, 3))
         .await
         .unwrap();
     let outputs = query
-        .run(&mut ready.client, &mut ready.engine, &stage, &feed(&ready.outputs, 3))
+        .run(
+            &mut ready.client,
+            &mut ready.engine,
+            &stage,
+            &feed(&ready.outputs, 3),
+        )
         .await;
     (query.result(2, &outputs, None), outputs)
 }
@@ -437,15 +529,25 @@ async fn commit_records_are_each_tasks_own() {
     let last = commit.len() - 1;
     commit[last] ^= 1;
     altered.done.sealed_commit = commit.into();
-    let altered = ready.query.accept(&mut ready.client, 1, &[altered, two.clone()]).await;
+    let altered = ready
+        .query
+        .accept(&mut ready.client, 1, &[altered, two.clone()])
+        .await;
     assert_eq!(refused(altered), "commit_opening_tag");
-    ready.query.accept(&mut ready.client, 1, &[one, two]).await.unwrap();
+    ready
+        .query
+        .accept(&mut ready.client, 1, &[one, two])
+        .await
+        .unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stage_that_does_not_read_all_of_its_inputs_once_is_not_sealed() {
     let mut ready = ready().await;
-    let fragment = ir::to_result(ir::sum_by_key(ir::input(pairs()), AggMode::Complete), pairs());
+    let fragment = ir::to_result(
+        ir::sum_by_key(ir::input(pairs()), AggMode::Complete),
+        pairs(),
+    );
     let good = || reduce_stage(3, &fragment, 1, 2, 3);
 
     let mut cases = Vec::new();
@@ -478,9 +580,18 @@ async fn a_stage_that_does_not_read_all_of_its_inputs_once_is_not_sealed() {
     cases.push(("a sealed stage with other tasks", request, "stage_taken"));
     let wide = ir::schema(&[("k", ir::long()), ("v", ir::string())]);
     let other = ir::to_result(ir::input(wide.clone()), wide);
-    cases.push(("an input of other columns", reduce_stage(3, &other, 1, 2, 3), "stage"));
+    cases.push((
+        "an input of other columns",
+        reduce_stage(3, &other, 1, 2, 3),
+        "stage",
+    ));
     for (name, request, code) in cases {
-        let problem = ready.query.seal(&mut ready.client, request).await.err().unwrap();
+        let problem = ready
+            .query
+            .seal(&mut ready.client, request)
+            .await
+            .err()
+            .unwrap();
         assert_eq!(problem.code, code, "{name}: {problem:?}");
     }
     ready.query.seal(&mut ready.client, good()).await.unwrap();

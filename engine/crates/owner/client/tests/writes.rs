@@ -9,9 +9,9 @@ use coffer_custody::{Draft, Keyring, Vault};
 use coffer_protocol::{
     plan::{Fragment, Schema},
     wire::{
-        AbortWrite, BeginWrite, CheckPlain, ClientMessage, DropTable, OpenTable, PartitionValue, PlainChecked, Problem,
-        PublishWrite, RenameTable, SealStage, TableDropped, TableInfo, TableRenamed, TaskSpec, WriteAborted,
-        WriteBegun, WritePublished,
+        AbortWrite, BeginWrite, CheckPlain, ClientMessage, DropTable, OpenTable, PartitionValue,
+        PlainChecked, Problem, PublishWrite, RenameTable, SealStage, TableDropped, TableInfo,
+        TableRenamed, TaskSpec, WriteAborted, WriteBegun, WritePublished,
         begin_write::{Mode, Only},
     },
 };
@@ -33,7 +33,10 @@ fn columns() -> Schema {
 
 /// Rows (k, name), sorted by k, to the table's files.
 fn rows(rows: &[(i64, &str)], partition_columns: Vec<u32>) -> Fragment {
-    let rows = rows.iter().map(|(k, name)| vec![ir::int(*k), ir::text(name)]).collect();
+    let rows = rows
+        .iter()
+        .map(|(k, name)| vec![ir::int(*k), ir::text(name)])
+        .collect();
     ir::to_table(ir::values(columns(), rows), columns(), partition_columns)
 }
 
@@ -47,7 +50,11 @@ impl Writing {
         let mut client = site.client().await;
         let mut engine = site.engine("engine", 64 << 20).await;
         engine.admit(&mut client).await.unwrap();
-        Self { site, client, engine }
+        Self {
+            site,
+            client,
+            engine,
+        }
     }
 
     fn folder(&self) -> PathBuf {
@@ -76,7 +83,10 @@ impl Writing {
             if_there: true,
             ..OpenTable::default()
         };
-        self.client.ask(ClientMessage::OpenTable, &open).await.unwrap()
+        self.client
+            .ask(ClientMessage::OpenTable, &open)
+            .await
+            .unwrap()
     }
 
     async fn opened(&mut self) -> Result<TableInfo, Problem> {
@@ -96,7 +106,13 @@ impl Writing {
         self.client.ask(ClientMessage::BeginWrite, &begin).await
     }
 
-    async fn seal(&mut self, query: &Query, write: u32, fragment: &Fragment, tasks: usize) -> Result<Stage, Problem> {
+    async fn seal(
+        &mut self,
+        query: &Query,
+        write: u32,
+        fragment: &Fragment,
+        tasks: usize,
+    ) -> Result<Stage, Problem> {
         let request = SealStage {
             stage: 1,
             fragment: fragment.encode_to_vec().into(),
@@ -107,13 +123,21 @@ impl Writing {
         query.seal(&mut self.client, request).await
     }
 
-    async fn publish(&mut self, query: &Query, write: u32, outputs: &[Output]) -> Result<WritePublished, Problem> {
+    async fn publish(
+        &mut self,
+        query: &Query,
+        write: u32,
+        outputs: &[Output],
+    ) -> Result<WritePublished, Problem> {
         let publish = PublishWrite {
             write,
             session: query.session.clone(),
             execution: query.execution,
             stage: 1,
-            commits: outputs.iter().map(|output| output.done.sealed_commit.clone()).collect(),
+            commits: outputs
+                .iter()
+                .map(|output| output.done.sealed_commit.clone())
+                .collect(),
         };
         self.client.ask(ClientMessage::PublishWrite, &publish).await
     }
@@ -122,15 +146,25 @@ impl Writing {
     async fn write(&mut self, write: u32, fragment: &Fragment) -> Result<WritePublished, Problem> {
         let query = Query::begin(&mut self.client).await;
         let stage = self.seal(&query, write, fragment, 2).await?;
-        let outputs = query.run(&mut self.client, &mut self.engine, &stage, &[]).await;
+        let outputs = query
+            .run(&mut self.client, &mut self.engine, &stage, &[])
+            .await;
         self.publish(&query, write, &outputs).await
     }
 
     /// What the table holds now, read at the client.
     fn names(&self) -> Vec<String> {
-        let vault = Vault::from(Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap());
+        let vault = Vault::from(
+            Keyring::open(&self.site.config_dir.keyring(), &harness::passphrase()).unwrap(),
+        );
         let policy = policy::open(&self.site.config_dir, vault.keyring()).unwrap();
-        let table = open_table(&self.site.config_dir, &vault, &policy, &Target::Path(self.folder())).unwrap();
+        let table = open_table(
+            &self.site.config_dir,
+            &vault,
+            &policy,
+            &Target::Path(self.folder()),
+        )
+        .unwrap();
         let mut names: Vec<String> = Vec::new();
         for pin in &table.manifest().files {
             for batch in FileReader::open(&table, pin).unwrap() {
@@ -139,7 +173,12 @@ impl Writing {
                 names.extend(column.iter().map(|name| name.unwrap().to_owned()));
             }
         }
-        assert!(verify::verify(&table, true, |_| ()).unwrap().findings.is_empty());
+        assert!(
+            verify::verify(&table, true, |_| ())
+                .unwrap()
+                .findings
+                .is_empty()
+        );
         names.sort();
         names
     }
@@ -155,16 +194,25 @@ async fn created_appended_overwritten() {
         .write(begun.write, &rows(&[(1, "ann"), (2, "bob")], vec![]))
         .await
         .unwrap();
-    assert_eq!((published.version, published.rows, published.files), (1, 2, 1));
+    assert_eq!(
+        (published.version, published.rows, published.files),
+        (1, 2, 1)
+    );
     assert!(published.warning.is_empty(), "{}", published.warning);
     assert_eq!(w.names(), ["ann", "bob"]);
     let policy = Draft::load(&w.site.config_dir.policy()).unwrap();
-    assert_eq!(policy.table("t").unwrap().id().unwrap().to_string(), begun.table_id);
+    assert_eq!(
+        policy.table("t").unwrap().id().unwrap().to_string(),
+        begun.table_id
+    );
 
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();
     assert_eq!(
-        w.write(begun.write, &rows(&[(3, "cy")], vec![])).await.unwrap().version,
+        w.write(begun.write, &rows(&[(3, "cy")], vec![]))
+            .await
+            .unwrap()
+            .version,
         2
     );
     assert_eq!(w.names(), ["ann", "bob", "cy"]);
@@ -184,7 +232,10 @@ async fn partitions_are_cut_into_files_and_replaced_one_by_one() {
     assert_eq!((published.rows, published.files), (4, 3));
     let info = w.info().await;
     assert_eq!(info.partition_columns, ["k"]);
-    let begun = w.next(Mode::OverwritePartitions, info.handle).await.unwrap();
+    let begun = w
+        .next(Mode::OverwritePartitions, info.handle)
+        .await
+        .unwrap();
     w.write(begun.write, &rows(&[(1, "abe"), (4, "dan")], vec![0]))
         .await
         .unwrap();
@@ -201,14 +252,24 @@ async fn partitions_are_cut_into_files_and_replaced_one_by_one() {
         }],
         ..BeginWrite::default()
     };
-    let begun: WriteBegun = w.client.ask(ClientMessage::BeginWrite, &begin).await.unwrap();
-    w.write(begun.write, &rows(&[(2, "bo")], vec![0])).await.unwrap();
+    let begun: WriteBegun = w
+        .client
+        .ask(ClientMessage::BeginWrite, &begin)
+        .await
+        .unwrap();
+    w.write(begun.write, &rows(&[(2, "bo")], vec![0]))
+        .await
+        .unwrap();
     assert_eq!(w.names(), ["abe", "bo", "cy", "dan"]);
     // A fragment that does not know of the partitions writes nothing.
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();
     assert_eq!(
-        w.write(begun.write, &rows(&[], vec![])).await.err().unwrap().code,
+        w.write(begun.write, &rows(&[], vec![]))
+            .await
+            .err()
+            .unwrap()
+            .code,
         "stage"
     );
 }
@@ -227,7 +288,10 @@ async fn only_whole_stages_are_published_and_each_once() {
         code(w.publish(&query, begun.write, &outputs[..1]).await),
         "commit_count"
     );
-    assert_eq!(code(w.publish(&query, begun.write, &outputs).await), "write_unknown");
+    assert_eq!(
+        code(w.publish(&query, begun.write, &outputs).await),
+        "write_unknown"
+    );
     assert!(!w.folder().exists());
 
     for wrong in 0..3 {
@@ -245,7 +309,12 @@ async fn only_whole_stages_are_published_and_each_once() {
                 "commit_opening_tag"
             }
             _ => {
-                let part = fs::read_dir(w.folder()).unwrap().next().unwrap().unwrap().path();
+                let part = fs::read_dir(w.folder())
+                    .unwrap()
+                    .next()
+                    .unwrap()
+                    .unwrap()
+                    .path();
                 fs::write(part, b"short").unwrap();
                 "file_length"
             }
@@ -266,7 +335,10 @@ async fn only_whole_stages_are_published_and_each_once() {
     // Another write cannot take the same stage again.
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();
-    assert_eq!(code(w.publish(&query, begun.write, &outputs).await), "stage_unknown");
+    assert_eq!(
+        code(w.publish(&query, begun.write, &outputs).await),
+        "stage_unknown"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -278,23 +350,38 @@ async fn conflicts_given_up_writes_and_failed_tasks() {
         "table_unfinished",
         "it is being made"
     );
-    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
-    assert_eq!(w.create(&[]).await.err().unwrap().code, "table", "it is there");
+    w.write(begun.write, &rows(&[(1, "ann")], vec![]))
+        .await
+        .unwrap();
+    assert_eq!(
+        w.create(&[]).await.err().unwrap().code,
+        "table",
+        "it is there"
+    );
 
     let info = w.info().await;
     let (one, two) = (
         w.next(Mode::Append, info.handle).await.unwrap(),
         w.next(Mode::Append, info.handle).await.unwrap(),
     );
-    w.write(one.write, &rows(&[(2, "bob")], vec![])).await.unwrap();
-    let lost = w.write(two.write, &rows(&[(3, "cy")], vec![])).await.err().unwrap();
+    w.write(one.write, &rows(&[(2, "bob")], vec![]))
+        .await
+        .unwrap();
+    let lost = w
+        .write(two.write, &rows(&[(3, "cy")], vec![]))
+        .await
+        .err()
+        .unwrap();
     assert_eq!(lost.code, "write_conflict");
     assert!(
         lost.message.contains("version 1") && lost.message.contains("version 2"),
         "{}",
         lost.message
     );
-    assert_eq!((w.names(), w.files()), (vec!["ann".to_owned(), "bob".to_owned()], 2));
+    assert_eq!(
+        (w.names(), w.files()),
+        (vec!["ann".to_owned(), "bob".to_owned()], 2)
+    );
 
     // Given up after its tasks were done.
     let info = w.info().await;
@@ -307,10 +394,15 @@ async fn conflicts_given_up_writes_and_failed_tasks() {
     query.run(&mut w.client, &mut w.engine, &stage, &[]).await;
     assert_eq!(w.files(), 3);
     let abort = AbortWrite { write: begun.write };
-    let _: WriteAborted = w.client.ask(ClientMessage::AbortWrite, &abort).await.unwrap();
+    let _: WriteAborted = w
+        .client
+        .ask(ClientMessage::AbortWrite, &abort)
+        .await
+        .unwrap();
     assert_eq!((w.names().len(), w.files()), (2, 2));
 
-    // A task that fails takes its files away itself; NULL where the table has none is Spark's error.
+    // A task that fails takes its files away itself; NULL where the table has none is Spark's
+    // error.
     let mut schema = columns();
     schema.fields[0].nullable = false;
     let begin = BeginWrite {
@@ -319,7 +411,11 @@ async fn conflicts_given_up_writes_and_failed_tasks() {
         schema: Some(schema),
         ..BeginWrite::default()
     };
-    let begun: WriteBegun = w.client.ask(ClientMessage::BeginWrite, &begin).await.unwrap();
+    let begun: WriteBegun = w
+        .client
+        .ask(ClientMessage::BeginWrite, &begin)
+        .await
+        .unwrap();
     let null = ir::null(ir::long());
     let fragment = ir::to_table(
         ir::values(
@@ -332,7 +428,9 @@ async fn conflicts_given_up_writes_and_failed_tasks() {
     let query = Query::begin(&mut w.client).await;
     let stage = w.seal(&query, begun.write, &fragment, 1).await.unwrap();
     let start = query.start(&stage, 0, &w.engine);
-    let error = query.error_of(&mut w.client, &mut w.engine, &start, Vec::new()).await;
+    let error = query
+        .error_of(&mut w.client, &mut w.engine, &start, Vec::new())
+        .await;
     assert_eq!(error.code, "NOT_NULL_ASSERT_VIOLATION", "{}", error.message);
     assert_eq!(w.files(), 2);
     assert_eq!(w.engine.enclave.memory_in_use(), 0);
@@ -342,7 +440,9 @@ async fn conflicts_given_up_writes_and_failed_tasks() {
 async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     let mut w = Writing::open().await;
     let begun = w.create(&[]).await.unwrap();
-    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![]))
+        .await
+        .unwrap();
     let info = w.info().await;
     let drop = DropTable {
         path: info.path.clone(),
@@ -357,8 +457,17 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         check: true,
         ..drop.clone()
     };
-    let _: TableDropped = w.client.ask(ClientMessage::DropTable, &check).await.unwrap();
-    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_ok());
+    let _: TableDropped = w
+        .client
+        .ask(ClientMessage::DropTable, &check)
+        .await
+        .unwrap();
+    assert!(
+        Draft::load(&w.site.config_dir.policy())
+            .unwrap()
+            .table("t")
+            .is_ok()
+    );
     for (path, table_id) in [
         ("/elsewhere", &*info.table_id),
         ("s3a://b/t", ""),
@@ -369,7 +478,8 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
             table_id: table_id.to_owned(),
             ..DropTable::default()
         };
-        let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &other).await;
+        let refused: Result<TableDropped, Problem> =
+            w.client.ask(ClientMessage::DropTable, &other).await;
         assert!(refused.is_err(), "{path}");
     }
     // Nor is one that the catalog calls by another table's name, whether it opens or not.
@@ -380,8 +490,14 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         schema: Some(columns()),
         ..BeginWrite::default()
     };
-    let begun: WriteBegun = w.client.ask(ClientMessage::BeginWrite, &second).await.unwrap();
-    w.write(begun.write, &rows(&[(9, "zoe")], vec![])).await.unwrap();
+    let begun: WriteBegun = w
+        .client
+        .ask(ClientMessage::BeginWrite, &second)
+        .await
+        .unwrap();
+    w.write(begun.write, &rows(&[(9, "zoe")], vec![]))
+        .await
+        .unwrap();
     let by_name = |name: &str| {
         [info.table_id.clone(), String::new()].map(|table_id| DropTable {
             table_id,
@@ -390,10 +506,12 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         })
     };
     for misled in ["U", "nobody's", ""].into_iter().flat_map(by_name) {
-        let refused: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &misled).await;
+        let refused: Result<TableDropped, Problem> =
+            w.client.ask(ClientMessage::DropTable, &misled).await;
         assert_eq!(refused.unwrap_err().code, "other_table", "{}", misled.name);
     }
-    // A name that the owner gave it in the catalog is its own: two while that is done, then the new one.
+    // A name that the owner gave it in the catalog is its own: two while that is done, then the new
+    // one.
     let rename = |name: &str, to: &str, done| RenameTable {
         path: info.path.clone(),
         name: name.to_owned(),
@@ -401,17 +519,33 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
         done,
         ..RenameTable::default()
     };
-    let taken: Result<TableRenamed, Problem> = w.client.ask(ClientMessage::RenameTable, &rename("t", "U", false)).await;
+    let taken: Result<TableRenamed, Problem> = w
+        .client
+        .ask(ClientMessage::RenameTable, &rename("t", "U", false))
+        .await;
     assert_eq!(taken.unwrap_err().code, "table");
     for (renamed, own, others) in [
-        (rename("t", "d.one", false), &["t", "D.One"][..], &["d.two"][..]),
-        (rename("d.one", "d.two", false), &["t", "d.one", "d.two"], &[]),
+        (
+            rename("t", "d.one", false),
+            &["t", "D.One"][..],
+            &["d.two"][..],
+        ),
+        (
+            rename("d.one", "d.two", false),
+            &["t", "d.one", "d.two"],
+            &[],
+        ),
         (rename("d.one", "d.two", true), &["t", "d.two"], &["d.one"]),
     ] {
-        let _: TableRenamed = w.client.ask(ClientMessage::RenameTable, &renamed).await.unwrap();
+        let _: TableRenamed = w
+            .client
+            .ask(ClientMessage::RenameTable, &renamed)
+            .await
+            .unwrap();
         for (names, is_own) in [(own, true), (others, false)] {
             for asked in names.iter().flat_map(|name| by_name(name)) {
-                let answer: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &asked).await;
+                let answer: Result<TableDropped, Problem> =
+                    w.client.ask(ClientMessage::DropTable, &asked).await;
                 assert_eq!(answer.is_ok(), is_own, "{}", asked.name);
             }
         }
@@ -423,7 +557,8 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
             name: taken.to_owned(),
             ..second.clone()
         };
-        let refused: Result<WriteBegun, Problem> = w.client.ask(ClientMessage::BeginWrite, &third).await;
+        let refused: Result<WriteBegun, Problem> =
+            w.client.ask(ClientMessage::BeginWrite, &third).await;
         assert_eq!(refused.unwrap_err().code, "table", "{taken}");
         let asked = RenameTable {
             path: third.path.clone(),
@@ -431,15 +566,23 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
             to: taken.to_owned(),
             ..RenameTable::default()
         };
-        let refused: Result<TableRenamed, Problem> = w.client.ask(ClientMessage::RenameTable, &asked).await;
+        let refused: Result<TableRenamed, Problem> =
+            w.client.ask(ClientMessage::RenameTable, &asked).await;
         assert_eq!(refused.unwrap_err().code, "table", "{taken}");
     }
     fs::remove_dir_all(w.folder()).unwrap();
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
-    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_err());
+    assert!(
+        Draft::load(&w.site.config_dir.policy())
+            .unwrap()
+            .table("t")
+            .is_err()
+    );
     let begun = w.create(&[]).await.unwrap();
     assert_ne!(begun.table_id, info.table_id);
-    w.write(begun.write, &rows(&[(1, "bob")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "bob")], vec![]))
+        .await
+        .unwrap();
     assert_eq!(w.names(), ["bob"]);
 }
 
@@ -447,7 +590,9 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
 async fn a_table_that_does_not_open_is_dropped_by_its_folder() {
     let mut w = Writing::open().await;
     let begun = w.create(&[]).await.unwrap();
-    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![]))
+        .await
+        .unwrap();
     let path = w.info().await.path;
     let drop = DropTable {
         path: path.clone(),
@@ -462,10 +607,24 @@ async fn a_table_that_does_not_open_is_dropped_by_its_folder() {
     let still: Result<TableDropped, Problem> = w.client.ask(ClientMessage::DropTable, &drop).await;
     assert_eq!(still.unwrap_err().code, "table");
     fs::remove_dir_all(w.folder()).unwrap();
-    let _: TableDropped = w.client.ask(ClientMessage::DropTable, &nowhere).await.unwrap();
-    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_ok());
+    let _: TableDropped = w
+        .client
+        .ask(ClientMessage::DropTable, &nowhere)
+        .await
+        .unwrap();
+    assert!(
+        Draft::load(&w.site.config_dir.policy())
+            .unwrap()
+            .table("t")
+            .is_ok()
+    );
     let _: TableDropped = w.client.ask(ClientMessage::DropTable, &drop).await.unwrap();
-    assert!(Draft::load(&w.site.config_dir.policy()).unwrap().table("t").is_err());
+    assert!(
+        Draft::load(&w.site.config_dir.policy())
+            .unwrap()
+            .table("t")
+            .is_err()
+    );
     w.create(&[]).await.unwrap();
 }
 
@@ -483,11 +642,17 @@ async fn a_new_table_without_rows_needs_no_engine() {
         write: begun.write,
         ..PublishWrite::default()
     };
-    let published: WritePublished = w.client.ask(ClientMessage::PublishWrite, &publish).await.unwrap();
+    let published: WritePublished = w
+        .client
+        .ask(ClientMessage::PublishWrite, &publish)
+        .await
+        .unwrap();
     assert_eq!((published.version, published.rows), (1, 0));
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();
-    w.write(begun.write, &rows(&[(1, "a/b")], vec![1])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "a/b")], vec![1]))
+        .await
+        .unwrap();
     assert!(w.folder().join("name=a%2Fb").is_dir());
     assert_eq!(w.names(), ["a/b"]);
 }
@@ -519,7 +684,8 @@ async fn plain_files_are_refused_in_zones() {
         let request = CheckPlain {
             paths: vec!["/elsewhere".to_owned(), path.to_owned()],
         };
-        let answer: Result<PlainChecked, Problem> = client.ask(ClientMessage::CheckPlain, &request).await;
+        let answer: Result<PlainChecked, Problem> =
+            client.ask(ClientMessage::CheckPlain, &request).await;
         assert_eq!(answer.err().map(|p| p.code).as_deref(), code, "{path}");
     }
 }
@@ -528,7 +694,9 @@ async fn plain_files_are_refused_in_zones() {
 async fn a_link_in_a_table_s_place_makes_it_no_other() {
     let mut w = Writing::open().await;
     let begun = w.create(&[]).await.unwrap();
-    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![]))
+        .await
+        .unwrap();
     let other = w.site.folder.path().join("u");
     let begin = |mode: Mode| BeginWrite {
         mode: mode.into(),
@@ -541,7 +709,9 @@ async fn a_link_in_a_table_s_place_makes_it_no_other() {
         .ask(ClientMessage::BeginWrite, &begin(Mode::Create))
         .await
         .unwrap();
-    w.write(begun.write, &rows(&[(2, "bob")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(2, "bob")], vec![]))
+        .await
+        .unwrap();
     let open = OpenTable {
         path: other.display().to_string(),
         if_there: true,
@@ -555,14 +725,23 @@ async fn a_link_in_a_table_s_place_makes_it_no_other() {
     let opened: Result<TableInfo, Problem> = w.client.ask(ClientMessage::OpenTable, &open).await;
     assert_eq!(opened.err().unwrap().code, "other_table");
     for (mode, code) in [(Mode::Replace, "other_table"), (Mode::Create, "table")] {
-        let begun: Result<WriteBegun, Problem> = w.client.ask(ClientMessage::BeginWrite, &begin(mode)).await;
+        let begun: Result<WriteBegun, Problem> =
+            w.client.ask(ClientMessage::BeginWrite, &begin(mode)).await;
         assert_eq!(begun.err().unwrap().code, code);
     }
     assert_eq!(
-        w.next(Mode::Overwrite, info.handle).await.err().unwrap().code,
+        w.next(Mode::Overwrite, info.handle)
+            .await
+            .err()
+            .unwrap()
+            .code,
         "folder_changed"
     );
-    let error = w.write(waiting.write, &rows(&[(3, "cy")], vec![])).await.err().unwrap();
+    let error = w
+        .write(waiting.write, &rows(&[(3, "cy")], vec![]))
+        .await
+        .err()
+        .unwrap();
     assert_eq!(error.code, "file_missing", "{}", error.message);
     // The other is as it was, and is found by its own path alone.
     assert_eq!(w.names(), ["ann"]);
@@ -595,7 +774,9 @@ async fn a_link_in_a_table_s_place_makes_it_no_other() {
 async fn two_client_engines_and_a_manifest_that_comes_back() {
     let mut w = Writing::open().await;
     let begun = w.create(&[]).await.unwrap();
-    w.write(begun.write, &rows(&[(1, "ann")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(1, "ann")], vec![]))
+        .await
+        .unwrap();
     let mut second = w.site.client().await;
     let open = OpenTable {
         path: w.folder().display().to_string(),
@@ -621,10 +802,15 @@ async fn two_client_engines_and_a_manifest_that_comes_back() {
         .unwrap();
     let outputs = query.run(&mut w.client, &mut w.engine, &stage, &[]).await;
     fs::write(&next, b"planted").unwrap();
-    let failed = w.publish(&query, begun.write, &outputs).await.err().unwrap();
+    let failed = w
+        .publish(&query, begun.write, &outputs)
+        .await
+        .err()
+        .unwrap();
     assert_eq!(failed.code, "version_taken");
     fs::remove_file(&next).unwrap();
-    // The other engine publishes from the version that it opened before; and what was told to have failed is tried again.
+    // The other engine publishes from the version that it opened before; and what was told to have
+    // failed is tried again.
     let begin = BeginWrite {
         mode: Mode::Overwrite.into(),
         handle: theirs.handle,
@@ -635,10 +821,15 @@ async fn two_client_engines_and_a_manifest_that_comes_back() {
         write: begun.write,
         ..PublishWrite::default()
     };
-    let published: WritePublished = second.ask(ClientMessage::PublishWrite, &publish).await.unwrap();
+    let published: WritePublished = second
+        .ask(ClientMessage::PublishWrite, &publish)
+        .await
+        .unwrap();
     assert_eq!(published.version, 2);
     let info = w.info().await;
     let begun = w.next(Mode::Append, info.handle).await.unwrap();
-    w.write(begun.write, &rows(&[(2, "bob")], vec![])).await.unwrap();
+    w.write(begun.write, &rows(&[(2, "bob")], vec![]))
+        .await
+        .unwrap();
     assert_eq!(w.names(), ["bob"]);
 }

@@ -8,7 +8,8 @@ mod checks;
 use coffer_protocol::{
     OwnerPublicKey,
     evidence::{
-        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION, report_data, simulated,
+        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION,
+        report_data, simulated,
     },
 };
 
@@ -19,10 +20,12 @@ pub use checks::{Check, Checks};
 
 /// Checks the reports of TEEs.
 ///
-/// What an implementation guarantees: checks that all passed mean that the TEE of this kind, in a state that the policy accepts,
-/// signed `expected` as its report data, from inside the code that the policy pins. It judges nothing but the report.
+/// What an implementation guarantees: checks that all passed mean that the TEE of this kind, in a
+/// state that the policy accepts, signed `expected` as its report data, from inside the code that
+/// the policy pins. It judges nothing but the report.
 pub trait Verifier {
-    /// Checks a report, whose bytes a host may have made up. An error means that nothing could be checked.
+    /// Checks a report, whose bytes a host may have made up. An error means that nothing could be
+    /// checked.
     fn verify(
         &self,
         kind: EvidenceKind,
@@ -87,7 +90,8 @@ impl AttestedEngine {
         &self.challenge
     }
 
-    /// What code its evidence says it is, in words ([`Checks::measurement`]); empty for evidence that does not say.
+    /// What code its evidence says it is, in words ([`Checks::measurement`]); empty for evidence
+    /// that does not say.
     pub fn measurement(&self) -> &str {
         &self.measurement
     }
@@ -98,9 +102,10 @@ impl AttestedEngine {
     }
 }
 
-/// Takes an engine that proves nothing: a host engine, which is to get a session key and no other. The caller sees to it that no other
-/// key is released to it; what is sealed under that session key is as good as in clear. Protocol, version and the binding of its key
-/// are checked all the same, so that what goes wrong by accident has a name.
+/// Takes an engine that proves nothing: a host engine, which is to get a session key and no other.
+/// The caller sees to it that no other key is released to it; what is sealed under that session key
+/// is as good as in clear. Protocol, version and the binding of its key are checked all the same,
+/// so that what goes wrong by accident has a name.
 pub fn attest_host(
     policy: &Policy,
     owner: &OwnerPublicKey,
@@ -125,8 +130,9 @@ pub fn attest_host(
     })
 }
 
-/// Checks evidence against the policy. `challenge` is one that this process handed out ([`crate::Challenges::take`]),
-/// `application` the one that it serves, and `tees` verifies every kind but simulated evidence.
+/// Checks evidence against the policy. `challenge` is one that this process handed out
+/// ([`crate::Challenges::take`]), `application` the one that it serves, and `tees` verifies every
+/// kind but simulated evidence.
 pub fn attest(
     policy: &Policy,
     owner: &OwnerPublicKey,
@@ -136,8 +142,8 @@ pub fn attest(
     tees: &dyn Verifier,
 ) -> Result<AttestedEngine, EvidenceError> {
     check_build(evidence)?;
-    let kind =
-        EvidenceKind::from_name(&evidence.kind).ok_or_else(|| EvidenceError::UnknownKind(shorten(&evidence.kind)))?;
+    let kind = EvidenceKind::from_name(&evidence.kind)
+        .ok_or_else(|| EvidenceError::UnknownKind(shorten(&evidence.kind)))?;
     if !policy.accepted_evidence().contains(&kind) {
         return Err(EvidenceError::NotAccepted(kind));
     }
@@ -163,8 +169,8 @@ pub fn attest(
     })
 }
 
-/// Checks the evidence of an engine that was admitted once more, against a policy that has changed since: its bytes are as good as they
-/// were, and the policy's word on them may be another.
+/// Checks the evidence of an engine that was admitted once more, against a policy that has changed
+/// since: its bytes are as good as they were, and the policy's word on them may be another.
 pub fn attest_again(
     policy: &Policy,
     engine: &AttestedEngine,

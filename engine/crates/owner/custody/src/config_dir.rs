@@ -1,4 +1,5 @@
-//! The owner's folder: `keyring.coffer`, `policy.toml` with `policy.sig`, `register.coffer`, `audit/`.
+//! The owner's folder: `keyring.coffer`, `policy.toml` with `policy.sig`, `register.coffer`,
+//! `audit/`.
 
 use std::{
     os::unix::fs::DirBuilderExt,
@@ -26,7 +27,9 @@ impl ConfigDir {
         match std::env::var_os(ENV) {
             Some(named) if !named.is_empty() => Ok(Self::at(named)),
             _ => Ok(Self::at(
-                std::env::home_dir().ok_or(ConfigDirError::Unknown)?.join(".coffer"),
+                std::env::home_dir()
+                    .ok_or(ConfigDirError::Unknown)?
+                    .join(".coffer"),
             )),
         }
     }
@@ -117,7 +120,11 @@ mod tests {
         config_dir.create().unwrap();
         config_dir.create().unwrap();
         assert_eq!(
-            std::fs::metadata(config_dir.path()).unwrap().permissions().mode() & 0o777,
+            std::fs::metadata(config_dir.path())
+                .unwrap()
+                .permissions()
+                .mode()
+                & 0o777,
             0o700
         );
     }

@@ -1,5 +1,6 @@
-//! Writing a file so that a crash leaves the old one or the new one, never half: a temporary file beside it (mode 0600),
-//! fsync, rename, fsync of the folder. Two writers take turns by a lock file.
+//! Writing a file so that a crash leaves the old one or the new one, never half: a temporary file
+//! beside it (mode 0600), fsync, rename, fsync of the folder. Two writers take turns by a lock
+//! file.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -10,8 +11,8 @@ use std::{
 
 /// Replaces `path`, or makes it. The caller holds its [`lock`].
 ///
-/// The temporary file has always the same name, `<path>.tmp`: one that a killed process left has the keys of then, under the passphrase
-/// of then, and must not outlive the next writing.
+/// The temporary file has always the same name, `<path>.tmp`: one that a killed process left has
+/// the keys of then, under the passphrase of then, and must not outlive the next writing.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = beside(path, ".tmp");
     remove(&temporary)?;
@@ -115,11 +116,17 @@ mod tests {
         replace(&path, b"third").unwrap();
         assert_eq!(fs::read(&elsewhere).unwrap(), b"other");
         assert_eq!(fs::read(&path).unwrap(), b"third");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         // One that cannot be put in place goes too.
         let taken = folder.path().join("taken");
         fs::create_dir_all(taken.join("inner")).unwrap();
         assert!(replace(&taken, b"x").is_err());
-        assert_eq!(names(folder.path()), ["elsewhere", "keyring.coffer", "taken"]);
+        assert_eq!(
+            names(folder.path()),
+            ["elsewhere", "keyring.coffer", "taken"]
+        );
     }
 }

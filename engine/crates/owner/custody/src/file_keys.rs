@@ -1,16 +1,17 @@
-//! Keys of Parquet files that other programs write, wrapped by our masters: what stands behind the KMS clients for PyArrow and
-//! parquet-java.
+//! Keys of Parquet files that other programs write, wrapped by our masters: what stands behind the
+//! KMS clients for PyArrow and parquet-java.
 //!
-//! Such a program hands over a key of 16, 24 or 32 bytes (a data key, or with double wrapping a key that wraps data keys) and a
-//! master's name, and keeps the text that comes back in the file's key metadata. A master wraps only 32-byte secrets, and may be a server
-//! far away. So one secret is drawn and wrapped for each master, and seals all keys that one run wraps; opening them asks the
+//! Such a program hands over a key of 16, 24 or 32 bytes (a data key, or with double wrapping a key
+//! that wraps data keys) and a master's name, and keeps the text that comes back in the file's key
+//! metadata. A master wraps only 32-byte secrets, and may be a server far away. So one secret is
+//! drawn and wrapped for each master, and seals all keys that one run wraps; opening them asks the
 //! master once for each such secret.
 //!
 //! ```text
 //! base64( magic "CFPK" ‖ id 16 ‖ wrapped secret (length u32 LE, bytes) ‖ blob )
 //! ```
-//! The blob is sealed under the secret for the label "parquet key", the id and the master's name: a key that is said to be another
-//! master's does not open.
+//! The blob is sealed under the secret for the label "parquet key", the id and the master's name: a
+//! key that is said to be another master's does not open.
 
 use std::{
     collections::HashMap,
@@ -63,7 +64,8 @@ pub enum FileKeyError {
     Master(#[from] MasterError),
     /// The text is not what this module makes.
     #[error(
-        "a key of a Parquet file says that the master {master:?} wrapped it, but not in the way of Coffer's masters"
+        "a key of a Parquet file says that the master {master:?} wrapped it, but not in the way \
+            of Coffer's masters"
     )]
     NotOurs {
         /// As the file names it.
@@ -100,9 +102,12 @@ impl FileKeyError {
         let text = match self {
             Self::Master(error) => return error.hint(),
             Self::NotOurs { .. } => {
-                "only files whose writer used Coffer's KMS client (docs/guides/interoperation.md) have keys that open here"
+                "only files whose writer used Coffer's KMS client (docs/guides/interoperation.md) \
+                    have keys that open here"
             }
-            Self::Altered { .. } => "was the file written with this config directory's masters, and under that name?",
+            Self::Altered { .. } => {
+                "was the file written with this config directory's masters, and under that name?"
+            }
             Self::Length(_) => return None,
             Self::Sealing(error) => return error.hint(),
         };
@@ -110,8 +115,9 @@ impl FileKeyError {
     }
 }
 
-/// Wraps and unwraps such keys for the life of one program. What it keeps meanwhile is of use only as long as the keyring has the master,
-/// enabled, in that version: each use looks there again. (A master outside of the keyring is asked once.)
+/// Wraps and unwraps such keys for the life of one program. What it keeps meanwhile is of use only
+/// as long as the keyring has the master, enabled, in that version: each use looks there again. (A
+/// master outside of the keyring is asked once.)
 pub struct FileKeys {
     vault: Arc<Vault>,
     /// By the master's name: what wraps.
@@ -154,8 +160,9 @@ impl FileKeys {
         }
     }
 
-    /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy. `enter` is told what the master wrapped before
-    /// anything goes out that needs it: files keep such keys where nobody at the client sees them. Where it fails, nothing goes out.
+    /// A key of 16, 24 or 32 bytes, wrapped by a master of the keyring or the policy. `enter` is
+    /// told what the master wrapped before anything goes out that needs it: files keep such keys
+    /// where nobody at the client sees them. Where it fails, nothing goes out.
     pub fn wrap<E: From<FileKeyError>>(
         &self,
         master: &str,
@@ -166,8 +173,13 @@ impl FileKeys {
             return Err(FileKeyError::Length(key.len()).into());
         }
         let envelope = self.envelope(master, enter)?;
-        let blob = seal_blob(&envelope.root, LABEL, &[envelope.id.as_bytes(), master.as_bytes()], key)
-            .map_err(FileKeyError::Sealing)?;
+        let blob = seal_blob(
+            &envelope.root,
+            LABEL,
+            &[envelope.id.as_bytes(), master.as_bytes()],
+            key,
+        )
+        .map_err(FileKeyError::Sealing)?;
         let mut writer = Writer::with_capacity(64 + envelope.wrapped.bytes.len() + blob.len());
         writer
             .raw(MAGIC)
@@ -191,8 +203,10 @@ impl FileKeys {
         let altered = |_| FileKeyError::Altered {
             master: master.to_owned(),
         };
-        let key = open_blob(&root, LABEL, &[id.as_bytes(), master.as_bytes()], blob).map_err(altered)?;
-        // Only now is the name authentic: a host could give one envelope as many names as it likes, and all would be kept.
+        let key =
+            open_blob(&root, LABEL, &[id.as_bytes(), master.as_bytes()], blob).map_err(altered)?;
+        // Only now is the name authentic: a host could give one envelope as many names as it likes,
+        // and all would be kept.
         if let Some((name, envelope)) = found {
             lock(&self.opened).insert(name, envelope);
         }
@@ -229,10 +243,12 @@ impl FileKeys {
         ))
     }
 
-    /// Whether its master, of the keyring, is enabled, and the version that wrapped it the newest. Why not is said when another is drawn.
+    /// Whether its master, of the keyring, is enabled, and the version that wrapped it the newest.
+    /// Why not is said when another is drawn.
     fn still_wraps(&self, envelope: &Envelope) -> bool {
         let newest = || -> Result<bool, MasterError> {
-            self.vault.check_by_keyring(&envelope.context(), &envelope.wrapped)?;
+            self.vault
+                .check_by_keyring(&envelope.context(), &envelope.wrapped)?;
             let Some((master, version)) = self.vault.keyring_version(&envelope.wrapped)? else {
                 return Ok(true);
             };
@@ -243,11 +259,18 @@ impl FileKeys {
     }
 
     /// What opens the keys of an envelope, and, if it was not held, what is to be held.
-    fn root(&self, master: &str, id: ParquetKeyId, wrapped: &[u8]) -> Result<(DerivationKey, Found), FileKeyError> {
+    fn root(
+        &self,
+        master: &str,
+        id: ParquetKeyId,
+        wrapped: &[u8],
+    ) -> Result<(DerivationKey, Found), FileKeyError> {
         let name: EnvelopeName = (master.to_owned(), [id.as_bytes(), wrapped].concat());
         let mut opened = lock(&self.opened);
         if let Some(envelope) = opened.get(&name) {
-            let open = self.vault.check_by_keyring(&envelope.context(), &envelope.wrapped);
+            let open = self
+                .vault
+                .check_by_keyring(&envelope.context(), &envelope.wrapped);
             let root = envelope.root.clone();
             return match open {
                 Ok(()) => Ok((root, None)),
@@ -273,7 +296,11 @@ fn parse(bytes: &[u8]) -> Result<(ParquetKeyId, &[u8], &[u8]), Malformed> {
     if reader.array::<4>()? != *MAGIC {
         return Err(Malformed);
     }
-    Ok((ParquetKeyId(reader.array()?), reader.string()?, reader.rest()))
+    Ok((
+        ParquetKeyId(reader.array()?),
+        reader.string()?,
+        reader.rest(),
+    ))
 }
 
 /// Only whole entries are ever put in, so what a panic left behind is sound.
@@ -309,22 +336,35 @@ mod tests {
         for length in [16, 24, 32] {
             let wrapped = keys.wrapped(first, &vec![7; length]).unwrap();
             assert_eq!(
-                *FileKeys::new(vault.clone()).unwrap(first, &wrapped).unwrap(),
+                *FileKeys::new(vault.clone())
+                    .unwrap(first, &wrapped)
+                    .unwrap(),
                 vec![7; length]
             );
-            // The name is part of what is sealed, though the keyring finds the master by the envelope.
+            // The name is part of what is sealed, though the keyring finds the master by the
+            // envelope.
             assert!(matches!(
                 keys.unwrap(second, &wrapped),
                 Err(FileKeyError::Altered { .. })
             ));
-            assert!(FileKeys::new(other.clone()).unwrap(first, &wrapped).is_err());
+            assert!(
+                FileKeys::new(other.clone())
+                    .unwrap(first, &wrapped)
+                    .is_err()
+            );
         }
         assert_ne!(
             keys.wrapped(first, &[7; 16]).unwrap(),
             keys.wrapped(first, &[7; 16]).unwrap()
         );
-        assert!(matches!(keys.wrapped(first, &[7; 15]), Err(FileKeyError::Length(15))));
-        assert!(matches!(keys.wrapped("none", &[7; 16]), Err(FileKeyError::Master(_))));
+        assert!(matches!(
+            keys.wrapped(first, &[7; 15]),
+            Err(FileKeyError::Length(15))
+        ));
+        assert!(matches!(
+            keys.wrapped("none", &[7; 16]),
+            Err(FileKeyError::Master(_))
+        ));
     }
 
     #[test]
@@ -332,7 +372,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(&folder, "a");
         let wrapped = BASE64
-            .decode(FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap())
+            .decode(
+                FileKeys::new(vault.clone())
+                    .wrapped("main", &[7; 16])
+                    .unwrap(),
+            )
             .unwrap();
         for at in 0..wrapped.len() {
             let mut altered = wrapped.clone();
@@ -341,7 +385,8 @@ mod tests {
             assert!(opened.is_err(), "byte {at}");
         }
         for cut in [0, 4, 20, 24, wrapped.len() - 1] {
-            let opened = FileKeys::new(vault.clone()).unwrap("main", &BASE64.encode(&wrapped[..cut]));
+            let opened =
+                FileKeys::new(vault.clone()).unwrap("main", &BASE64.encode(&wrapped[..cut]));
             assert!(opened.is_err(), "cut to {cut}");
         }
     }
@@ -350,10 +395,14 @@ mod tests {
     fn keys_outlive_a_rotation_of_their_master() {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(&folder, "a");
-        let wrapped = FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap();
+        let wrapped = FileKeys::new(vault.clone())
+            .wrapped("main", &[7; 16])
+            .unwrap();
         vault.keyring().rotate("main").unwrap();
         assert_eq!(
-            *FileKeys::new(vault.clone()).unwrap("main", &wrapped).unwrap(),
+            *FileKeys::new(vault.clone())
+                .unwrap("main", &wrapped)
+                .unwrap(),
             vec![7; 16]
         );
     }
@@ -362,7 +411,9 @@ mod tests {
     fn an_envelope_under_made_up_names_is_not_held() {
         let folder = tempfile::tempdir().unwrap();
         let vault = vault(&folder, "a");
-        let wrapped = FileKeys::new(vault.clone()).wrapped("main", &[7; 16]).unwrap();
+        let wrapped = FileKeys::new(vault.clone())
+            .wrapped("main", &[7; 16])
+            .unwrap();
         let keys = FileKeys::new(vault);
         for number in 0..10 {
             let opened = keys.unwrap(&format!("name{number}"), &wrapped);
@@ -399,7 +450,8 @@ mod tests {
         assert_eq!(entered, [1, 2]);
     }
 
-    /// What `coffer keys` does in another process, this one sees at the next key: by the file, as here.
+    /// What `coffer keys` does in another process, this one sees at the next key: by the file, as
+    /// here.
     #[test]
     fn a_running_program_heeds_what_becomes_of_its_masters() {
         let folder = tempfile::tempdir().unwrap();
@@ -411,8 +463,14 @@ mod tests {
         assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
 
         let refused = |wrapped: &str| {
-            assert!(matches!(keys.wrapped("main", &[7; 16]), Err(FileKeyError::Master(_))));
-            assert!(matches!(keys.unwrap("main", wrapped), Err(FileKeyError::Master(_))));
+            assert!(matches!(
+                keys.wrapped("main", &[7; 16]),
+                Err(FileKeyError::Master(_))
+            ));
+            assert!(matches!(
+                keys.unwrap("main", wrapped),
+                Err(FileKeyError::Master(_))
+            ));
         };
         owner.set_enabled("main", false).unwrap();
         refused(&first);
@@ -426,7 +484,10 @@ mod tests {
         assert_eq!(*keys.unwrap("main", &second).unwrap(), [8; 16]);
         assert_eq!(*keys.unwrap("main", &first).unwrap(), [7; 16]);
         owner.destroy("main", Some(1)).unwrap();
-        assert!(matches!(keys.unwrap("main", &first), Err(FileKeyError::Master(_))));
+        assert!(matches!(
+            keys.unwrap("main", &first),
+            Err(FileKeyError::Master(_))
+        ));
         assert_eq!(*keys.unwrap("main", &second).unwrap(), [8; 16]);
         owner.destroy("main", None).unwrap();
         refused(&second);

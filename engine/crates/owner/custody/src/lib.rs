@@ -1,17 +1,21 @@
-//! Custody of keys at the owner's side: keyring, masters, policy, the checking of evidence, and the release of keys.
+//! Custody of keys at the owner's side: keyring, masters, policy, the checking of evidence, and the
+//! release of keys.
 //!
 //! * [`ConfigDir`]: the folder with keyring, policy and register;
-//! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and the register's key;
-//! * [`Vault`]: the keyring joined with the policy's masters elsewhere; wraps and unwraps the keys of tables and links;
+//! * [`Keyring`]: one passphrase-protected file with the master keys, the owner's X25519 key and
+//!   the register's key;
+//! * [`Vault`]: the keyring joined with the policy's masters elsewhere; wraps and unwraps the keys
+//!   of tables and links;
 //! * [`TableKey`] and what is derived from it: column KEKs, footer KEK, manifest key;
-//! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error, and that the owner signed; [`Draft`] is one that
-//!   not verified for;
-//! * [`AttestedEngine`]: the proof that an engine's evidence was checked; [`verifiers`] asks the process that checks it;
+//! * [`Policy`]: what the owner allows, a TOML file in which an unknown word is an error, and that
+//!   the owner signed; [`Draft`] is one that not verified for;
+//! * [`AttestedEngine`]: the proof that an engine's evidence was checked; [`verifiers`] asks the
+//!   process that checks it;
 //! * [`ReleaseSender`]: HPKE from the owner to an attested engine;
 //! * [`recovery`]: shares of a keyring.
 //!
-//! Not here: the register's contents and the manifest (coffer-catalog), the sockets, prompting for a passphrase. Nothing
-//! in this crate prints or logs, and no enclave links it.
+//! Not here: the register's contents and the manifest (coffer-catalog), the sockets, prompting for
+//! a passphrase. Nothing in this crate prints or logs, and no enclave links it.
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -41,20 +45,24 @@ mod stamp;
 mod table_key;
 pub mod verifiers;
 
-pub use attest::{AttestedEngine, Challenges, Check, Checks, NoTee, Verifier, attest, attest_again, attest_host};
+pub use attest::{
+    AttestedEngine, Challenges, Check, Checks, NoTee, Verifier, attest, attest_again, attest_host,
+};
 pub use config_dir::{ConfigDir, ConfigDirError};
 pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
 pub use keyring::{
-    AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey, WrappedLinkKey,
-    WrappedTableKey,
+    AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey,
+    WrappedLinkKey, WrappedTableKey,
 };
 pub use location::LocationError;
-pub use master::{KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey};
+pub use master::{
+    KeyContext, MasterError, MasterKeys, MasterState, MasterUri, Masters, Vault, WrappedKey,
+};
 pub use owner_key::OwnerKey;
 pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{
-    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, Policy, PolicyDigest, PolicyError, PolicyHead, PolicyHeads,
-    PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
+    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, Policy, PolicyDigest, PolicyError,
+    PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
 };
 pub use scheme_key::LinkKey;
 pub use sender::ReleaseSender;

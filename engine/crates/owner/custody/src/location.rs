@@ -1,8 +1,10 @@
-//! Where a table or a file lies, as people and catalogs write it: a path, or a `file:` URL. Whatever names another storage is refused before
-//! anything is made; as a path, `s3a://bucket/t` would be a folder `s3a:` below the working directory.
+//! Where a table or a file lies, as people and catalogs write it: a path, or a `file:` URL.
+//! Whatever names another storage is refused before anything is made; as a path, `s3a://bucket/t`
+//! would be a folder `s3a:` below the working directory.
 //!
-//! What is a scheme is decided as Hadoop's `Path` does, so that a text means here what it means to Spark. The plugin's half of this rule is
-//! `source/Locations.scala`; both read `vectors/locations.json`.
+//! What is a scheme is decided as Hadoop's `Path` does, so that a text means here what it means to
+//! Spark. The plugin's half of this rule is `source/Locations.scala`; both read
+//! `vectors/locations.json`.
 
 use std::path::Path;
 
@@ -50,7 +52,8 @@ impl LocationError {
         match self {
             Self::Empty | Self::Nul(_) => "name a folder that driver and executors share",
             Self::Scheme { .. } => {
-                "name a folder that driver and executors share, by its path or as file:/path; ./ before a relative path whose first name \
+                "name a folder that driver and executors share, by its path or as file:/path; ./ \
+                    before a relative path whose first name \
                  has a colon"
             }
             Self::Host(_) | Self::Relative(_) => "write /path or file:///path",
@@ -58,7 +61,8 @@ impl LocationError {
     }
 }
 
-/// The path that a location names, as it is written there: nothing is decoded, made absolute, or looked at.
+/// The path that a location names, as it is written there: nothing is decoded, made absolute, or
+/// looked at.
 pub fn local(text: &str) -> Result<&str, LocationError> {
     if text.chars().all(char::is_whitespace) {
         return Err(LocationError::Empty);
@@ -127,7 +131,8 @@ mod tests {
 
     #[test]
     fn vectors() {
-        let vectors: Vec<Vector> = serde_json::from_str(include_str!("../vectors/locations.json")).unwrap();
+        let vectors: Vec<Vector> =
+            serde_json::from_str(include_str!("../vectors/locations.json")).unwrap();
         let mut codes = BTreeSet::new();
         for vector in &vectors {
             let got = local(&vector.text);
@@ -155,8 +160,14 @@ mod tests {
     fn a_path_that_is_no_text() {
         use std::os::unix::ffi::OsStrExt;
         let path = |bytes: &'static [u8]| Path::new(std::ffi::OsStr::from_bytes(bytes));
-        assert_eq!(local_path(path(b"/data/\xff")).unwrap(), path(b"/data/\xff"));
-        assert_eq!(local_path(path(b"s3a://b/\xff")).unwrap_err().code(), "location_scheme");
+        assert_eq!(
+            local_path(path(b"/data/\xff")).unwrap(),
+            path(b"/data/\xff")
+        );
+        assert_eq!(
+            local_path(path(b"s3a://b/\xff")).unwrap_err().code(),
+            "location_scheme"
+        );
         assert_eq!(
             local_path(path(b"file:/b/\xff")).unwrap_err().code(),
             "location_relative"

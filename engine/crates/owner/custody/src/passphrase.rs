@@ -50,7 +50,11 @@ impl Passphrase {
 
     /// From the environment variable `COFFER_PASSPHRASE`.
     pub fn from_env() -> Result<Self, PassphraseError> {
-        Self::new(std::env::var_os(ENV).ok_or(PassphraseError::NotSet)?.into_vec())
+        Self::new(
+            std::env::var_os(ENV)
+                .ok_or(PassphraseError::NotSet)?
+                .into_vec(),
+        )
     }
 
     /// The bytes, for key derivation.
@@ -95,8 +99,12 @@ impl PassphraseError {
     /// What to do about it.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
-            PassphraseError::Empty => "give a passphrase of at least one character; better, of several words",
-            PassphraseError::NotSet => "set COFFER_PASSPHRASE, or name a file with --passphrase-file",
+            PassphraseError::Empty => {
+                "give a passphrase of at least one character; better, of several words"
+            }
+            PassphraseError::NotSet => {
+                "set COFFER_PASSPHRASE, or name a file with --passphrase-file"
+            }
             PassphraseError::File { .. } => "check the path and its permissions",
             PassphraseError::TooLong(_) => "name a file that holds the passphrase and nothing else",
         };
@@ -117,7 +125,11 @@ mod tests {
             ("a b\n\n", "a b\n"),
             (" a ", " a "),
         ] {
-            assert_eq!(Passphrase::new(typed).unwrap().expose(), want.as_bytes(), "{typed:?}");
+            assert_eq!(
+                Passphrase::new(typed).unwrap().expose(),
+                want.as_bytes(),
+                "{typed:?}"
+            );
         }
     }
 
@@ -136,8 +148,14 @@ mod tests {
             Err(PassphraseError::File { .. })
         ));
         std::fs::write(&path, "correct horse\n").unwrap();
-        assert_eq!(Passphrase::from_file(&path).unwrap().expose(), b"correct horse");
+        assert_eq!(
+            Passphrase::from_file(&path).unwrap().expose(),
+            b"correct horse"
+        );
         std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
-        assert!(matches!(Passphrase::from_file(&path), Err(PassphraseError::TooLong(_))));
+        assert!(matches!(
+            Passphrase::from_file(&path),
+            Err(PassphraseError::TooLong(_))
+        ));
     }
 }

@@ -1,9 +1,9 @@
 //! Keys of the schemes of host-readable columns, and the links that let columns share them.
 //!
-//! `det`, `ope` and `ore` keys are a column's, or a link's: columns of one link have comparable ciphertexts, whatever table they
-//! are in. `ashe` and `std` keys are a stored column's; the schemes derive a key for each file from them, because each of their pads
-//! and nonces must be used once.
-//! None of them leaves the client site.
+//! `det`, `ope` and `ore` keys are a column's, or a link's: columns of one link have comparable
+//! ciphertexts, whatever table they are in. `ashe` and `std` keys are a stored column's; the
+//! schemes derive a key for each file from them, because each of their pads and nonces must be used
+//! once. None of them leaves the client site.
 
 use coffer_schemes::Protection;
 use coffer_sealing::{ColumnId, DerivationKey, Error, LinkId, Secret};
@@ -49,7 +49,8 @@ impl LinkKey {
 }
 
 impl TableKey {
-    /// The key of a scheme: `det`, `ope` or `ore` for a column of no link; `ashe` or `std` for a stored column, by its own id.
+    /// The key of a scheme: `det`, `ope` or `ore` for a column of no link; `ashe` or `std` for a
+    /// stored column, by its own id.
     pub fn scheme_key(&self, scheme: Protection, column: ColumnId) -> Result<Secret<32>, Error> {
         self.root().derive(
             "scheme",
@@ -83,7 +84,8 @@ mod tests {
         for scheme in [Protection::Ashe, Protection::Std] {
             keys.push(table.scheme_key(scheme, ColumnId(1)).unwrap());
         }
-        let distinct: std::collections::HashSet<[u8; 32]> = keys.iter().map(|key| *key.expose()).collect();
+        let distinct: std::collections::HashSet<[u8; 32]> =
+            keys.iter().map(|key| *key.expose()).collect();
         assert_eq!(distinct.len(), keys.len());
         let again = table.scheme_key(Protection::Det, ColumnId(1)).unwrap();
         assert!(again.ct_eq(&keys[1]));

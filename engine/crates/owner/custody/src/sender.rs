@@ -4,8 +4,8 @@ use coffer_sealing::seal_blob;
 use hpke::{Deserializable, OpModeS, Serializable, aead::AeadCtxS};
 
 use coffer_protocol::release::{
-    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, Public, ReleaseError, ReleasePayload, SealedRelease, info,
-    release_root,
+    Aead, BLOB_LABEL, Kdf, Kem, MAX_APPLICATION, Public, ReleaseError, ReleasePayload,
+    SealedRelease, info, release_root,
 };
 
 use crate::{AttestedEngine, OwnerKey};
@@ -19,7 +19,11 @@ pub struct ReleaseSender {
 
 impl ReleaseSender {
     /// Opens the context. `owner` must be the owner that the evidence was checked for.
-    pub fn new(engine: &AttestedEngine, owner: &OwnerKey, application: &str) -> Result<Self, ReleaseError> {
+    pub fn new(
+        engine: &AttestedEngine,
+        owner: &OwnerKey,
+        application: &str,
+    ) -> Result<Self, ReleaseError> {
         if *engine.owner() != owner.public() {
             return Err(ReleaseError::OtherOwner);
         }
@@ -33,7 +37,11 @@ impl ReleaseSender {
             pair.private().map_err(bad)?,
             Public::from_bytes(&pair.public).map_err(bad)?,
         ));
-        let info = info(engine.evidence_hash(), engine.challenge().as_bytes(), application);
+        let info = info(
+            engine.evidence_hash(),
+            engine.challenge().as_bytes(),
+            application,
+        );
         let (encapsulated, context) = hpke::setup_sender(&mode, &recipient, &info).map_err(bad)?;
         Ok(Self {
             context,
@@ -45,9 +53,16 @@ impl ReleaseSender {
     /// Seals the next release.
     pub fn release(&mut self, payload: &ReleasePayload) -> Result<SealedRelease, ReleaseError> {
         let sequence = self.next;
-        self.next = sequence.checked_add(1).ok_or(coffer_sealing::Error::TooManyFrames)?;
+        self.next = sequence
+            .checked_add(1)
+            .ok_or(coffer_sealing::Error::TooManyFrames)?;
         let root = release_root(sequence, |context, out| self.context.export(context, out))?;
-        let ciphertext = seal_blob(&root, BLOB_LABEL, &[&sequence.to_le_bytes()], &payload.encode())?;
+        let ciphertext = seal_blob(
+            &root,
+            BLOB_LABEL,
+            &[&sequence.to_le_bytes()],
+            &payload.encode(),
+        )?;
         Ok(SealedRelease {
             encapsulated: self.encapsulated,
             sequence,

@@ -1,6 +1,9 @@
-//! A table's key and what is derived from it. The table key and the manifest key never leave the client site.
+//! A table's key and what is derived from it. The table key and the manifest key never leave the
+//! client site.
 
-use coffer_sealing::{ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob};
+use coffer_sealing::{
+    ColumnId, DerivationKey, Error, Kek, KekId, Secret, TableId, open_blob, seal_blob,
+};
 
 /// A table's key. In the register it lies wrapped by a master ([`crate::Keyring::wrap`]).
 #[derive(Clone)]
@@ -39,9 +42,10 @@ impl TableKey {
 
     /// The KEK of a column.
     pub fn kek(&self, column: ColumnId) -> Result<Kek, Error> {
-        let secret = self
-            .root
-            .derive("column kek", &[self.table.as_bytes(), &column.0.to_le_bytes()])?;
+        let secret = self.root.derive(
+            "column kek",
+            &[self.table.as_bytes(), &column.0.to_le_bytes()],
+        )?;
         Ok(Kek::new(KekId::column(self.table, column), secret))
     }
 
@@ -60,7 +64,8 @@ impl TableKey {
         })
     }
 
-    /// A value that tells this key from every other, and nothing else of it: GCM alone does not commit to its key.
+    /// A value that tells this key from every other, and nothing else of it: GCM alone does not
+    /// commit to its key.
     pub fn key_check(&self) -> Result<[u8; 16], Error> {
         check_value(&self.root, self.table.as_bytes())
     }
@@ -69,7 +74,11 @@ impl TableKey {
 /// The key-check value of a root, bound to a context.
 pub(crate) fn check_value(root: &DerivationKey, context: &[u8]) -> Result<[u8; 16], Error> {
     let check = root.derive("key check", &[context])?;
-    check.expose().first_chunk::<16>().copied().ok_or(Error::Crypto)
+    check
+        .expose()
+        .first_chunk::<16>()
+        .copied()
+        .ok_or(Error::Crypto)
 }
 
 /// Seals the manifests of one table, each for its version.
@@ -80,7 +89,8 @@ pub struct ManifestKey {
 }
 
 impl ManifestKey {
-    /// Seals the manifest of a version; `envelope` is what lies in the clear before it, and is authenticated.
+    /// Seals the manifest of a version; `envelope` is what lies in the clear before it, and is
+    /// authenticated.
     pub fn seal(&self, version: u64, envelope: &[u8], plain: &[u8]) -> Result<Vec<u8>, Error> {
         seal_blob(
             &self.root,

@@ -9,7 +9,11 @@ pub(crate) use harness::{Case, check, flipped};
 
 /// The bytes of a stored case that cannot be made twice (it holds random parts), or when blessing
 /// new ones.
-pub(crate) fn base<P: for<'a> Deserialize<'a>>(file: &str, name: &str, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+pub(crate) fn base<P: for<'a> Deserialize<'a>>(
+    file: &str,
+    name: &str,
+    make: impl FnOnce() -> Vec<u8>,
+) -> Vec<u8> {
     if std::env::var_os("COFFER_BLESS").is_some() {
         return make();
     }

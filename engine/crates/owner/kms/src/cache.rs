@@ -1,8 +1,9 @@
 //! Keeps what a master unwrapped, so that a query asks it once for each table's key.
 //!
-//! Staleness: a key that its master no longer gives out (disabled, destroyed, denied) can still be had from here for as long as
-//! the master's `cache` option says, counted from the call that brought it, and by this process alone. Size: at most
-//! [`CAPACITY`] keys of 32 bytes for each master; the oldest goes first. All are zeroed when they go. Failures are not kept.
+//! Staleness: a key that its master no longer gives out (disabled, destroyed, denied) can still be
+//! had from here for as long as the master's `cache` option says, counted from the call that
+//! brought it, and by this process alone. Size: at most [`CAPACITY`] keys of 32 bytes for each
+//! master; the oldest goes first. All are zeroed when they go. Failures are not kept.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,8 @@ struct Kept {
     secret: Secret<32>,
 }
 
-/// One key: who holds the lock is asking for it, and the others wait for the answer instead of asking too.
+/// One key: who holds the lock is asking for it, and the others wait for the answer instead of
+/// asking too.
 type Slot = Arc<Mutex<Option<Kept>>>;
 
 /// A master with a cache before it.
@@ -49,12 +51,17 @@ impl<M: MasterKeys> Cached<M> {
         let mut slots = lock(&self.slots);
         if !slots.contains_key(&name) && slots.len() >= CAPACITY {
             slots.retain(|_, (since, _)| since.elapsed() < self.life);
-            let oldest = slots.iter().min_by_key(|(_, (since, _))| *since).map(|(name, _)| *name);
+            let oldest = slots
+                .iter()
+                .min_by_key(|(_, (since, _))| *since)
+                .map(|(name, _)| *name);
             if let (true, Some(oldest)) = (slots.len() >= CAPACITY, oldest) {
                 slots.remove(&oldest);
             }
         }
-        let (_, slot) = slots.entry(name).or_insert_with(|| (Instant::now(), Slot::default()));
+        let (_, slot) = slots
+            .entry(name)
+            .or_insert_with(|| (Instant::now(), Slot::default()));
         Arc::clone(slot)
     }
 
@@ -85,7 +92,10 @@ impl<M: MasterKeys> MasterKeys for Cached<M> {
         }
         let slot = self.slot(name(context, wrapped));
         let mut kept = lock(&slot);
-        if let Some(kept) = kept.as_ref().filter(|kept| kept.since.elapsed() < self.life) {
+        if let Some(kept) = kept
+            .as_ref()
+            .filter(|kept| kept.since.elapsed() < self.life)
+        {
             return Ok(kept.secret.clone());
         }
         *kept = None;
@@ -187,12 +197,16 @@ mod tests {
         let cached = Cached::new(Counting::default(), Duration::from_secs(60));
         std::thread::scope(|scope| {
             for _ in 0..8 {
-                scope.spawn(|| assert_eq!(cached.unwrap(&TABLE, &[9; 32]).unwrap().expose(), &[!9; 32]));
+                scope.spawn(|| {
+                    assert_eq!(cached.unwrap(&TABLE, &[9; 32]).unwrap().expose(), &[!9; 32])
+                });
             }
         });
         assert_eq!(cached.master.asked.load(Ordering::SeqCst), 1);
         // The same bytes for another table are another key.
-        cached.unwrap(&KeyContext::Table(TableId([2; 16])), &[9; 32]).unwrap();
+        cached
+            .unwrap(&KeyContext::Table(TableId([2; 16])), &[9; 32])
+            .unwrap();
         assert_eq!(cached.master.asked.load(Ordering::SeqCst), 2);
         // What was wrapped here is known.
         let wrapped = cached.wrap(&TABLE, &Secret::from_bytes([5; 32])).unwrap();

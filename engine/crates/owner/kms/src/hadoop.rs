@@ -1,9 +1,9 @@
-//! The Hadoop KMS, over its REST interface (Hadoop 3.4, "Hadoop Key Management Server (KMS) - Documentation Sets"), with simple
-//! authentication: the server is told a user's name and believes it, so it must be reached by friends alone; TLS proves the
-//! server, not the user.
+//! The Hadoop KMS, over its REST interface (Hadoop 3.4, "Hadoop Key Management Server (KMS) -
+//! Documentation Sets"), with simple authentication: the server is told a user's name and believes
+//! it, so it must be reached by friends alone; TLS proves the server, not the user.
 //!
-//! A data key is what Hadoop calls an EDEK: the server draws it and wraps it. Key material is never asked for. The server binds
-//! no context to an EDEK; the envelope around it does.
+//! A data key is what Hadoop calls an EDEK: the server draws it and wraps it. Key material is never
+//! asked for. The server binds no context to an EDEK; the envelope around it does.
 
 use std::sync::OnceLock;
 
@@ -91,11 +91,14 @@ impl HadoopKms {
         if let Some(http) = self.http.get() {
             return Ok(http);
         }
-        let http = Http::new(&self.uri.servers, &self.uri.plain_http, self.uri.ca.as_deref()).map_err(|reason| {
-            MasterError::Settings {
-                of: self.of.clone(),
-                reason,
-            }
+        let http = Http::new(
+            &self.uri.servers,
+            &self.uri.plain_http,
+            self.uri.ca.as_deref(),
+        )
+        .map_err(|reason| MasterError::Settings {
+            of: self.of.clone(),
+            reason,
         })?;
         Ok(self.http.get_or_init(|| http))
     }
@@ -127,7 +130,8 @@ impl HadoopKms {
 
     fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, MasterError> {
         // serde_json's errors say where and which kind of thing, never the value.
-        serde_json::from_slice(&answer.body).map_err(|error| garbage(&self.of, format!("its JSON: {error}")))
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| garbage(&self.of, format!("its JSON: {error}")))
     }
 
     /// Why it said no. `version`: of the EDEK that was to be opened.
@@ -139,24 +143,40 @@ impl HadoopKms {
             };
         };
         let message = in_short(&remote.message);
-        let is_denial = ["Authorization", "Authentication", "AccessControl", "Security"]
-            .iter()
-            .any(|kind| remote.exception.contains(kind));
+        let is_denial = [
+            "Authorization",
+            "Authentication",
+            "AccessControl",
+            "Security",
+        ]
+        .iter()
+        .any(|kind| remote.exception.contains(kind));
         if is_denial || matches!(answer.status, 401 | 403) {
             return self.denied(message);
         }
-        // Of a missing key and a missing version it says different things from place to place; so it is asked.
+        // Of a missing key and a missing version it says different things from place to place; so
+        // it is asked.
         let key = version.map_or(self.uri.key.as_str(), key_of);
         match (self.metadata(key), version) {
             (Ok(None), _) => MasterError::NoSuchKey {
                 of: self.of.clone(),
                 key: key.to_owned(),
             },
-            (Ok(Some(metadata)), Some(version)) if !has_version(&metadata, version) => self.gone(version),
-            _ if remote.message.contains("not found") || remote.message.contains("doesn't exist") => {
-                version.map_or_else(|| garbage(&self.of, message.clone()), |version| self.gone(version))
+            (Ok(Some(metadata)), Some(version)) if !has_version(&metadata, version) => {
+                self.gone(version)
             }
-            _ => garbage(&self.of, format!("{}: {message}", in_short(&remote.exception))),
+            _ if remote.message.contains("not found")
+                || remote.message.contains("doesn't exist") =>
+            {
+                version.map_or_else(
+                    || garbage(&self.of, message.clone()),
+                    |version| self.gone(version),
+                )
+            }
+            _ => garbage(
+                &self.of,
+                format!("{}: {message}", in_short(&remote.exception)),
+            ),
         }
     }
 
@@ -175,7 +195,12 @@ impl HadoopKms {
     }
 
     fn metadata(&self, key: &str) -> Result<Option<Metadata>, MasterError> {
-        let answer = self.ask(Again::Yes, &Method::GET, &format!("key/{key}/_metadata"), None)?;
+        let answer = self.ask(
+            Again::Yes,
+            &Method::GET,
+            &format!("key/{key}/_metadata"),
+            None,
+        )?;
         match answer.status {
             200 => {
                 let metadata: Option<Metadata> = self.parse(&answer)?;
@@ -183,7 +208,10 @@ impl HadoopKms {
             }
             404 => Ok(None),
             401 | 403 => Err(self.denied(answer.message())),
-            status => Err(garbage(&self.of, format!("status {status}: {}", answer.message()))),
+            status => Err(garbage(
+                &self.of,
+                format!("status {status}: {}", answer.message()),
+            )),
         }
     }
 
@@ -244,7 +272,10 @@ impl DataKeys for HadoopKms {
         }
         let edeks: Vec<Edek> = self.parse(&answer)?;
         let [edek] = edeks.as_slice() else {
-            return Err(garbage(&self.of, format!("{} EDEKs instead of one", edeks.len())));
+            return Err(garbage(
+                &self.of,
+                format!("{} EDEKs instead of one", edeks.len()),
+            ));
         };
         let wrapped = self.edek(edek)?;
         Ok(DataKey {
@@ -262,7 +293,11 @@ impl DataKeys for HadoopKms {
             .ok_or_else(|| garbage(&self.of, "a data key that is none"))
     }
 
-    fn renew(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+    fn renew(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Option<WrappedDataKey>, MasterError> {
         let _ = context;
         // Another key's EDEK stays another key's: that is not what the policy asks for.
         if key_of(&wrapped.version) != self.uri.key {
@@ -274,17 +309,21 @@ impl DataKeys for HadoopKms {
     }
 
     fn state(&self) -> Result<MasterState, MasterError> {
-        let metadata = self.metadata(&self.uri.key)?.ok_or_else(|| MasterError::NoSuchKey {
-            of: self.of.clone(),
-            key: self.uri.key.clone(),
-        })?;
+        let metadata = self
+            .metadata(&self.uri.key)?
+            .ok_or_else(|| MasterError::NoSuchKey {
+                of: self.of.clone(),
+                key: self.uri.key.clone(),
+            })?;
         if let Some(bits) = metadata.length.filter(|bits| *bits != 256) {
             return Err(MasterError::Weak {
                 of: self.of.clone(),
                 bits,
             });
         }
-        let newest = metadata.versions.and_then(|versions| versions.checked_sub(1));
+        let newest = metadata
+            .versions
+            .and_then(|versions| versions.checked_sub(1));
         let newest = newest.ok_or_else(|| garbage(&self.of, "a key without versions"))?;
         Ok(MasterState {
             version: format!("{}@{newest}", self.uri.key),
@@ -295,10 +334,13 @@ impl DataKeys for HadoopKms {
 
     fn create(&self) -> Result<MasterState, MasterError> {
         if self.metadata(&self.uri.key)?.is_some() {
-            return Err(MasterError::Exists { of: self.of.clone() });
+            return Err(MasterError::Exists {
+                of: self.of.clone(),
+            });
         }
         let body = json!({
-            "name": self.uri.key, "cipher": CIPHER, "length": 256, "description": "wraps Coffer's table keys",
+            "name": self.uri.key, "cipher": CIPHER, "length": 256, "description": "wraps Coffer's \
+                table keys",
         });
         let answer = self.ask(Again::No, &Method::POST, "keys", Some(body))?;
         match answer.status {
@@ -327,7 +369,9 @@ fn key_of(version: &str) -> &str {
 }
 
 fn number_of(version: &str) -> Option<u64> {
-    version.rsplit_once('@').and_then(|(_, number)| number.parse().ok())
+    version
+        .rsplit_once('@')
+        .and_then(|(_, number)| number.parse().ok())
 }
 
 fn is_version(version: &str) -> bool {
@@ -337,5 +381,6 @@ fn is_version(version: &str) -> bool {
 }
 
 fn has_version(metadata: &Metadata, version: &str) -> bool {
-    number_of(version).is_some_and(|number| metadata.versions.is_some_and(|versions| number < versions))
+    number_of(version)
+        .is_some_and(|number| metadata.versions.is_some_and(|versions| number < versions))
 }

@@ -1,4 +1,5 @@
-//! One HTTP exchange: no redirects, no proxy but the policy's word, a time for the whole of it, a bound on what comes back.
+//! One HTTP exchange: no redirects, no proxy but the policy's word, a time for the whole of it, a
+//! bound on what comes back.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -18,7 +19,8 @@ use crate::in_short;
 
 /// Bytes of an answer at most.
 const MAX_ANSWER: u64 = 64 << 10;
-/// Connections that are kept for the next request: as many as `coffer keys rewrap` has threads, and some.
+/// Connections that are kept for the next request: as many as `coffer keys rewrap` has threads, and
+/// some.
 const KEPT: usize = 64;
 /// A certificate file is no larger.
 const MAX_CERTIFICATES: u64 = 4 << 20;
@@ -54,14 +56,21 @@ pub(crate) enum Trouble {
 pub(crate) struct Http(Agent);
 
 impl Http {
-    /// For servers at these addresses. `plain`: hosts that may be asked over plain HTTP, wherever they are. `ca`: PEM certificates to trust instead of the system's, which are read only if somebody speaks
-    /// TLS: that takes some ten milliseconds. An error is for people.
-    pub(crate) fn new(servers: &[String], plain: &[String], ca: Option<&Path>) -> Result<Self, String> {
+    /// For servers at these addresses. `plain`: hosts that may be asked over plain HTTP, wherever
+    /// they are. `ca`: PEM certificates to trust instead of the system's, which are read only if
+    /// somebody speaks TLS: that takes some ten milliseconds. An error is for people.
+    pub(crate) fn new(
+        servers: &[String],
+        plain: &[String],
+        ca: Option<&Path>,
+    ) -> Result<Self, String> {
         let tls = ca.is_some() || servers.iter().any(|server| !server.starts_with("http://"));
         let roots = if tls { roots(ca)? } else { Vec::new() };
         let tls = TlsConfig::builder()
             .provider(TlsProvider::Rustls)
-            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+            .unversioned_rustls_crypto_provider(Arc::new(
+                rustls::crypto::aws_lc_rs::default_provider(),
+            ))
             .root_certs(RootCerts::Specific(Arc::new(roots)))
             .build();
         let config = Agent::config_builder()
@@ -80,19 +89,34 @@ impl Http {
             plain: plain.to_vec(),
             names: DefaultResolver::default(),
         };
-        Ok(Self(Agent::with_parts(config, DefaultConnector::default(), resolver)))
+        Ok(Self(Agent::with_parts(
+            config,
+            DefaultConnector::default(),
+            resolver,
+        )))
     }
 
     /// Sends a request and reads the answer, in at most this time.
-    pub(crate) fn exchange(&self, request: Request<Vec<u8>>, within: Duration) -> Result<Answer, Trouble> {
+    pub(crate) fn exchange(
+        &self,
+        request: Request<Vec<u8>>,
+        within: Duration,
+    ) -> Result<Answer, Trouble> {
         let request = self
             .0
             .configure_request(request)
             .timeout_global(Some(within))
             .timeout_connect(Some(within.min(Duration::from_secs(5))))
             .build();
-        let mut response = self.0.run(request).map_err(|error| trouble(error, within))?;
-        let body = response.body_mut().with_config().limit(MAX_ANSWER).read_to_vec();
+        let mut response = self
+            .0
+            .run(request)
+            .map_err(|error| trouble(error, within))?;
+        let body = response
+            .body_mut()
+            .with_config()
+            .limit(MAX_ANSWER)
+            .read_to_vec();
         Ok(Answer {
             status: response.status().as_u16(),
             body: Zeroizing::new(body.map_err(|error| trouble(error, within))?),
@@ -100,8 +124,8 @@ impl Http {
     }
 }
 
-/// Finds addresses; for plain HTTP those of this machine alone, unless the policy names the host. A name such as `localhost` means what
-/// whoever answers for names says it does.
+/// Finds addresses; for plain HTTP those of this machine alone, unless the policy names the host. A
+/// name such as `localhost` means what whoever answers for names says it does.
 #[derive(Debug)]
 struct Nearby {
     plain: Vec<String>,
@@ -109,11 +133,24 @@ struct Nearby {
 }
 
 impl Resolver for Nearby {
-    fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, ureq::Error> {
+    fn resolve(
+        &self,
+        uri: &Uri,
+        config: &Config,
+        timeout: NextTimeout,
+    ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         let found = self.names.resolve(uri, config, timeout)?;
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_lowercase();
+        let host = uri
+            .host()
+            .unwrap_or_default()
+            .trim_matches(['[', ']'])
+            .to_lowercase();
         let sealed = uri.scheme_str() == Some("https");
-        let here = || found.iter().all(|address| address.ip().to_canonical().is_loopback());
+        let here = || {
+            found
+                .iter()
+                .all(|address| address.ip().to_canonical().is_loopback())
+        };
         match sealed || self.plain.contains(&host) || here() {
             true => Ok(found),
             false => Err(ureq::Error::Other(Box::new(NotHere(host)))),
@@ -138,9 +175,14 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
         ureq::Error::Timeout(ureq::Timeout::Resolve | ureq::Timeout::Connect) => {
             Trouble::Unsent("no connection in time".to_owned())
         }
-        ureq::Error::Timeout(_) => Trouble::Away(format!("no answer within {:.1} s", within.as_secs_f32())),
+        ureq::Error::Timeout(_) => {
+            Trouble::Away(format!("no answer within {:.1} s", within.as_secs_f32()))
+        }
         // rustls' errors arrive inside of I/O errors.
-        ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        ureq::Error::Io(error) => match error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+        {
             Some(tls) => untrusted(tls),
             None if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 Trouble::Unsent("connection refused".to_owned())
@@ -152,7 +194,9 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
         ureq::Error::Rustls(error) => untrusted(&error),
         ureq::Error::Tls(message) => Trouble::Untrusted(message.to_owned()),
         ureq::Error::Other(error) if error.is::<NotHere>() => Trouble::Untrusted(error.to_string()),
-        ureq::Error::BodyExceedsLimit(limit) => Trouble::Garbage(format!("more than {limit} bytes")),
+        ureq::Error::BodyExceedsLimit(limit) => {
+            Trouble::Garbage(format!("more than {limit} bytes"))
+        }
         error => Trouble::Garbage(in_short(&error.to_string())),
     }
 }
@@ -226,21 +270,30 @@ mod tests {
         for host in ["192.0.2.1", "[2001:db8::1]"] {
             let asked = ask(&format!("http://{host}:9/"), 10 * SECOND);
             assert!(
-                matches!(asked, Err(Trouble::Untrusted(message)) if message.contains("not this machine")),
+                matches!(asked, Err(Trouble::Untrusted(message))
+                    if message.contains("not this machine")),
                 "{host}"
             );
         }
         // One that the policy names is asked, here in vain.
-        let request = Request::get("http://192.0.2.1:9/").body(Vec::new()).unwrap();
-        let named = Http::new(&["http://192.0.2.1:9/".into()], &["192.0.2.1".into()], None).unwrap();
+        let request = Request::get("http://192.0.2.1:9/")
+            .body(Vec::new())
+            .unwrap();
+        let named =
+            Http::new(&["http://192.0.2.1:9/".into()], &["192.0.2.1".into()], None).unwrap();
         assert!(!matches!(
             named.exchange(request, SECOND / 4),
             Err(Trouble::Untrusted(_))
         ));
         for host in ["localhost", "127.0.0.1"] {
-            let answered = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Duration::ZERO);
+            let answered = says(
+                b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+                Duration::ZERO,
+            );
             assert_eq!(
-                ask(&answered.replace("127.0.0.1", host), 10 * SECOND).unwrap().status,
+                ask(&answered.replace("127.0.0.1", host), 10 * SECOND)
+                    .unwrap()
+                    .status,
                 200
             );
         }
@@ -251,38 +304,58 @@ mod tests {
     #[test]
     fn answers_have_a_status_and_a_body() {
         let answer = ask(
-            &says(b"HTTP/1.1 403 No\r\ncontent-length: 5\r\n\r\nno\nno", Duration::ZERO),
+            &says(
+                b"HTTP/1.1 403 No\r\ncontent-length: 5\r\n\r\nno\nno",
+                Duration::ZERO,
+            ),
             10 * SECOND,
         )
         .unwrap();
         assert_eq!((answer.status, answer.message().as_str()), (403, "no no"));
         // A redirect is an answer, and is not followed: an address comes from the policy alone.
-        let there = b"HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n";
-        assert_eq!(ask(&says(there, Duration::ZERO), 10 * SECOND).unwrap().status, 302);
+        let there =
+            b"HTTP/1.1 302 There\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n";
+        assert_eq!(
+            ask(&says(there, Duration::ZERO), 10 * SECOND)
+                .unwrap()
+                .status,
+            302
+        );
     }
 
     #[test]
     fn slow_garbled_and_endless_answers_end() {
         let start = Instant::now();
         let slow = says(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", 60 * SECOND);
-        assert!(matches!(ask(&slow, SECOND / 4), Err(Trouble::Away(message)) if message.contains("0.2 s")));
+        assert!(matches!(ask(&slow, SECOND / 4), Err(Trouble::Away(message))
+                if message.contains("0.2 s")));
         assert!(start.elapsed() < 30 * SECOND);
         assert!(matches!(
-            ask(&says(b"\x16\x03\x01 what?\r\n\r\n", Duration::ZERO), 10 * SECOND),
+            ask(
+                &says(b"\x16\x03\x01 what?\r\n\r\n", Duration::ZERO),
+                10 * SECOND
+            ),
             Err(Trouble::Garbage(_))
         ));
         static MUCH: [u8; 100_000] = [b' '; 100_000];
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n";
         let much: &'static [u8] = Box::leak([head.as_slice(), &MUCH].concat().into_boxed_slice());
         assert!(
-            matches!(ask(&says(much, Duration::ZERO), 10 * SECOND), Err(Trouble::Garbage(message)) if message.contains("65536"))
+            matches!(ask(&says(much, Duration::ZERO), 10 * SECOND), Err(Trouble::Garbage(message))
+                if message.contains("65536"))
         );
-        let cut = says(b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhalf", Duration::ZERO);
+        let cut = says(
+            b"HTTP/1.1 200 OK\r\ncontent-length: 50\r\n\r\nhalf",
+            Duration::ZERO,
+        );
         assert!(matches!(
             ask(&cut, 10 * SECOND),
             Err(Trouble::Away(_) | Trouble::Garbage(_))
         ));
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         assert!(matches!(
             ask(&format!("http://{nobody}/"), 10 * SECOND),
             Err(Trouble::Unsent(_))
@@ -298,6 +371,13 @@ mod tests {
                 .unwrap()
                 .contains("no PEM certificate")
         );
-        assert!(Http::new(&["http://plain".into()], &[], Some(Path::new("/nowhere.pem"))).is_err());
+        assert!(
+            Http::new(
+                &["http://plain".into()],
+                &[],
+                Some(Path::new("/nowhere.pem"))
+            )
+            .is_err()
+        );
     }
 }

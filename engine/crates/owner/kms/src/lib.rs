@@ -1,9 +1,10 @@
-//! Masters outside of the keyring, for the client site: clients of key servers, and of HSMs' modules, that wrap table keys and link
-//! keys.
+//! Masters outside of the keyring, for the client site: clients of key servers, and of HSMs'
+//! modules, that wrap table keys and link keys.
 //!
-//! Not for enclaves, which never ask a KMS: only the client engine and the command line link this crate. An address comes from the
-//! policy alone, never from a table's files. Every call has a time-out for the whole of it, and answers have a bound. What was
-//! unwrapped is kept for as long as the master's URI says (`cache`).
+//! Not for enclaves, which never ask a KMS: only the client engine and the command line link this
+//! crate. An address comes from the policy alone, never from a table's files. Every call has a
+//! time-out for the whole of it, and answers have a bound. What was unwrapped is kept for as long
+//! as the master's URI says (`cache`).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -45,11 +46,14 @@ pub fn open(uri: &OutsideUri) -> Box<dyn MasterKeys> {
     }
 }
 
-/// The secrets that these masters are asked with, as far as they can be had now, and what they are: they belong nowhere else.
+/// The secrets that these masters are asked with, as far as they can be had now, and what they are:
+/// they belong nowhere else.
 pub fn secrets(policy: &Policy) -> Vec<(String, Zeroizing<String>)> {
     let mut all = Vec::new();
     for (name, uri) in policy.masters() {
-        let MasterUri::Outside(uri) = uri else { continue };
+        let MasterUri::Outside(uri) = uri else {
+            continue;
+        };
         match uri {
             // A name, and no secret.
             OutsideUri::HadoopKms(_) => {}

@@ -1,10 +1,13 @@
-//! An HSM, or whatever has a PKCS #11 module (OASIS PKCS #11 2.40 and later), through `cryptoki`. The master is an AES-256 key that
-//! stays in the token; data keys are drawn here and wrapped there.
+//! An HSM, or whatever has a PKCS #11 module (OASIS PKCS #11 2.40 and later), through `cryptoki`.
+//! The master is an AES-256 key that stays in the token; data keys are drawn here and wrapped
+//! there.
 //!
-//! Keys of one label are versions of one master: the one with the greatest `CKA_ID` wraps, each unwraps what it wrapped. Keys made
-//! here have the time as their id, so that a newer one is greater. A URI that names an id means that key alone.
+//! Keys of one label are versions of one master: the one with the greatest `CKA_ID` wraps, each
+//! unwraps what it wrapped. Keys made here have the time as their id, so that a newer one is
+//! greater. A URI that names an id means that key alone.
 //!
-//! The module runs inside this process and is trusted like it. It cannot be interrupted: a token that hangs, hangs its caller.
+//! The module runs inside this process and is trusted like it. It cannot be interrupted: a token
+//! that hangs, hangs its caller.
 
 mod session;
 
@@ -39,7 +42,8 @@ const TAG_BITS: u64 = 128;
 pub(crate) struct Token {
     uri: Pkcs11Uri,
     of: String,
-    /// One at a time: modules need not be fast in parallel, and a session belongs to one thread at a time.
+    /// One at a time: modules need not be fast in parallel, and a session belongs to one thread at
+    /// a time.
     slot: Mutex<Slot>,
 }
 
@@ -59,13 +63,22 @@ impl Token {
         }
     }
 
-    /// Does this in a session that is logged in. One that broke (the token was pulled, another program finalised the module) is
-    /// opened anew, once.
-    fn run<T>(&self, mut work: impl FnMut(&Session) -> Result<T, Problem>) -> Result<T, MasterError> {
-        let mut slot = self.slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    /// Does this in a session that is logged in. One that broke (the token was pulled, another
+    /// program finalised the module) is opened anew, once.
+    fn run<T>(
+        &self,
+        mut work: impl FnMut(&Session) -> Result<T, Problem>,
+    ) -> Result<T, MasterError> {
+        let mut slot = self
+            .slot
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut first = true;
         loop {
-            let done = slot.session(&self.of).map_err(Problem::Master).and_then(&mut work);
+            let done = slot
+                .session(&self.of)
+                .map_err(Problem::Master)
+                .and_then(&mut work);
             match done {
                 Ok(done) => return Ok(done),
                 Err(Problem::Master(error)) => return Err(error),
@@ -90,10 +103,14 @@ impl Token {
         let mut keys = Vec::new();
         for handle in session.find_objects(&template)? {
             let (mut id, mut bits) = (Vec::new(), 0);
-            for attribute in session.get_attributes(handle, &[AttributeType::Id, AttributeType::ValueLen])? {
+            for attribute in
+                session.get_attributes(handle, &[AttributeType::Id, AttributeType::ValueLen])?
+            {
                 match attribute {
                     Attribute::Id(found) => id = found,
-                    Attribute::ValueLen(length) => bits = usize::try_from(*length).unwrap_or(0).saturating_mul(8),
+                    Attribute::ValueLen(length) => {
+                        bits = usize::try_from(*length).unwrap_or(0).saturating_mul(8)
+                    }
                     _ => {}
                 }
             }
@@ -200,13 +217,16 @@ impl Token {
     ) -> Result<Zeroizing<Vec<u8>>, Problem> {
         match self.uri.mechanism {
             WrapMechanism::AesGcm => {
-                let (nonce, sealed) = wrapped.split_first_chunk::<NONCE>().ok_or(Error::InvalidValue)?;
+                let (nonce, sealed) = wrapped
+                    .split_first_chunk::<NONCE>()
+                    .ok_or(Error::InvalidValue)?;
                 let mut nonce = *nonce;
                 let gcm = Mechanism::AesGcm(GcmParams::new(&mut nonce, context, TAG_BITS.into())?);
                 Ok(Zeroizing::new(session.decrypt(&gcm, key, sealed)?))
             }
             WrapMechanism::AesKeyWrapPad => {
-                let object = session.unwrap_key(&Mechanism::AesKeyWrapPad, key, wrapped, &session_key())?;
+                let object =
+                    session.unwrap_key(&Mechanism::AesKeyWrapPad, key, wrapped, &session_key())?;
                 let value = session.get_attributes(object, &[AttributeType::Value]);
                 session.destroy_object(object)?;
                 match value?.pop() {
@@ -222,7 +242,9 @@ impl Token {
         let id = match &self.uri.id {
             Some(id) => id.clone(),
             None => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now = SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default();
                 u64::try_from(now.as_millis())
                     .unwrap_or(u64::MAX)
                     .to_be_bytes()
@@ -272,11 +294,17 @@ impl DataKeys for Token {
         })
     }
 
-    fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError> {
+    fn open(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Secret<32>, MasterError> {
         let opened = self.run(|session| {
             let key = self.of_version(session, &wrapped.version)?;
             match self.unwrap(session, key.handle, &aad(context), &wrapped.bytes) {
-                Err(Problem::Token(error)) if is_altered(&error) => Err(MasterError::Altered(*context).into()),
+                Err(Problem::Token(error)) if is_altered(&error) => {
+                    Err(MasterError::Altered(*context).into())
+                }
                 opened => opened,
             }
         })?;
@@ -297,7 +325,10 @@ impl DataKeys for Token {
     fn create(&self) -> Result<MasterState, MasterError> {
         self.run(|session| {
             if !self.find(session, &self.named())?.is_empty() {
-                return Err(MasterError::Exists { of: self.of.clone() }.into());
+                return Err(MasterError::Exists {
+                    of: self.of.clone(),
+                }
+                .into());
             }
             self.draw(session)
         })?;

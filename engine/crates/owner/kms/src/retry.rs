@@ -1,7 +1,9 @@
-//! Asks the servers of a master one after the other, and again after a while, until one answers or the time is over.
+//! Asks the servers of a master one after the other, and again after a while, until one answers or
+//! the time is over.
 //!
-//! Waiting doubles from round to round and is drawn at random between half and all of it (exponential backoff with jitter), so
-//! that many clients of a server that comes back do not ask it in step.
+//! Waiting doubles from round to round and is drawn at random between half and all of it
+//! (exponential backoff with jitter), so that many clients of a server that comes back do not ask
+//! it in step.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -49,8 +51,8 @@ impl Servers {
         }
     }
 
-    /// `ask` is given a server's address and the time it may take. Answers with a status that says *later* (429, 502, 503, 504)
-    /// count as no answer.
+    /// `ask` is given a server's address and the time it may take. Answers with a status that says
+    /// *later* (429, 502, 503, 504) count as no answer.
     pub(crate) fn ask(
         &self,
         again: Again,
@@ -67,9 +69,12 @@ impl Servers {
         for round in 0..ROUNDS {
             let (mut garbled, mut untrusted) = (None, None);
             for step in 0..self.addresses.len() {
-                let at = self.last.load(Ordering::Relaxed).wrapping_add(step) % self.addresses.len();
-                let (Some(address), left) = (self.addresses.get(at), end.saturating_duration_since(Instant::now()))
-                else {
+                let at =
+                    self.last.load(Ordering::Relaxed).wrapping_add(step) % self.addresses.len();
+                let (Some(address), left) = (
+                    self.addresses.get(at),
+                    end.saturating_duration_since(Instant::now()),
+                ) else {
                     break;
                 };
                 if left.is_zero() {
@@ -85,7 +90,9 @@ impl Servers {
                     Err(Trouble::Away(message)) if again == Again::No => {
                         return Err(MasterError::Unreachable {
                             of: self.of.clone(),
-                            reason: format!("{address}: {message}, and it may have been done all the same"),
+                            reason: format!(
+                                "{address}: {message}, and it may have been done all the same"
+                            ),
                         });
                     }
                     Err(Trouble::Away(message)) => message,
@@ -205,7 +212,10 @@ mod tests {
         });
         assert!(matches!(garbled, Err(MasterError::Garbage { .. })));
         assert_eq!(calls, 2);
-        for (trouble, tries) in [(Trouble::Unsent as fn(String) -> Trouble, 2), (Trouble::Away, 1)] {
+        for (trouble, tries) in [
+            (Trouble::Unsent as fn(String) -> Trouble, 2),
+            (Trouble::Away, 1),
+        ] {
             calls = 0;
             let changed = servers(5_000).ask(Again::No, |_, _| {
                 calls += 1;

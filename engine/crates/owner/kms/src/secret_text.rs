@@ -12,7 +12,8 @@ use zeroize::Zeroizing;
 const CONFIG: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 /// As Hadoop writes it: for URLs, unpadded.
-pub(crate) const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG.with_encode_padding(false));
+pub(crate) const URL_SAFE: GeneralPurpose =
+    GeneralPurpose::new(&alphabet::URL_SAFE, CONFIG.with_encode_padding(false));
 /// As AWS writes it.
 pub(crate) const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
 

@@ -2,7 +2,13 @@ package gadget
 
 import java.lang.reflect.{Field, Proxy}
 import java.nio.file.{Files, Path}
-import java.util.{ArrayList => JArrayList, Collections, Comparator, HashMap => JHashMap, PriorityQueue}
+import java.util.{
+  ArrayList => JArrayList,
+  Collections,
+  Comparator,
+  HashMap => JHashMap,
+  PriorityQueue
+}
 
 import scala.collection.View
 import scala.collection.immutable.{LazyList, TreeMap, TreeSet}
@@ -26,10 +32,11 @@ import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, NewInstance, S
 import org.apache.spark.sql.types.{IntegerType, ObjectType}
 
 /**
- * Objects that run code when a driver reads them, of classes that every driver has: what a filter that allows packages lets
- * through. Each does no more than leave a mark, or an empty file.
+ * Objects that run code when a driver reads them, of classes that every driver has: what a filter
+ * that allows packages lets through. Each does no more than leave a mark, or an empty file.
  *
- * @param build makes the object, which leaves its mark, or that file, when it is read and not before
+ * @param build makes the object, which leaves its mark, or that file, when it is read and not
+ *              before
  */
 final case class Chain(name: String, build: (String, Path) => AnyRef)
 
@@ -38,34 +45,42 @@ object Chains {
     // The one that an audit ran: a comparator of Catalyst's that calls any method.
     Chain("queue-of-rows-exec", (_, file) => queue(ordering(exec(file)))),
     Chain("queue-of-rows", (mark, _) => queue(ordering(marking(mark)))),
-    Chain("queue-of-rows-generated-code", (mark, _) => queue(new LazilyGeneratedOrdering(Seq(order(marking(mark)))))),
+    Chain("queue-of-rows-generated-code",
+      (mark, _) => queue(new LazilyGeneratedOrdering(Seq(order(marking(mark)))))),
     Chain("queue-of-rows-new-file", (_, file) => queue(ordering(newFile(file)))),
     Chain("scala-queue-of-rows", (mark, _) => scalaQueue(ordering(marking(mark)))),
     Chain("tree-map-of-rows", (mark, _) => treeMap(ordering(marking(mark)))),
     Chain("tree-set-of-rows", (mark, _) => treeSet(ordering(marking(mark)))),
-    Chain("reversed-comparator", (mark, _) => queue(Collections.reverseOrder(ordering(marking(mark))))),
+    Chain("reversed-comparator",
+      (mark, _) => queue(Collections.reverseOrder(ordering(marking(mark))))),
     Chain("comparator-by-key", (mark, _) => queue(byKey(marking(mark)))),
     Chain("lazy-list-as-key", (mark, _) => keyed(LazyList.from(rows).map(decoder(marking(mark))))),
-    Chain("view-as-key", (mark, _) => keyed(LazyList[Any](1).appendedAll(new View.Map(rows, decoder(marking(mark)))))),
+    Chain("view-as-key",
+      (mark, _) => keyed(LazyList[Any](1).appendedAll(new View.Map(rows, decoder(marking(mark)))))),
     Chain("ivy-copy", (_, file) => keyed(LazyList.from(rows).map(decoder(ivyLink(file))))),
-    Chain("hadoop-writable", (mark, _) => new org.apache.spark.SerializableWritable(new MarkingWritable(mark))),
+    Chain("hadoop-writable",
+      (mark, _) => new org.apache.spark.SerializableWritable(new MarkingWritable(mark))),
     Chain("externalizable", (mark, _) => new MarkingExternalizable(mark)),
     Chain("proxy-of-a-comparator", (mark, _) => queue(proxy(new MarkingHandler(mark)))),
     Chain("inside-a-list", (mark, _) => Some(List(Array[AnyRef](queue(ordering(marking(mark))))))),
-    Chain("inside-a-collection", (mark, _) => new JArrayList[AnyRef](Collections.singleton(queue(ordering(marking(mark))))))
+    Chain("inside-a-collection",
+      (mark, _) => new JArrayList[AnyRef](Collections.singleton(queue(ordering(marking(mark))))))
   )
 
-  private val rows: List[InternalRow] = List(new GenericInternalRow(Array[Any]("Aa")), new GenericInternalRow(Array[Any]("BB")))
+  private val rows: List[InternalRow] =
+    List(new GenericInternalRow(Array[Any]("Aa")), new GenericInternalRow(Array[Any]("BB")))
 
-  // ---- what is called ---------------------------------------------------------------------------------------------
+  // ---- what is called --------------------------------------------------------------------------
 
   private def string(text: String): Expression = Literal.create(text, ObjectType(classOf[String]))
   private def number(effect: Expression): Expression = If(IsNull(effect), Literal(1), Literal(2))
   private def order(effect: Expression): SortOrder = SortOrder(effect, Ascending)
-  private def ordering(effect: Expression): InterpretedOrdering = new InterpretedOrdering(Seq(order(effect)))
+  private def ordering(effect: Expression): InterpretedOrdering =
+    new InterpretedOrdering(Seq(order(effect)))
 
   private def marking(mark: String): Expression = number(
-    StaticInvoke(classOf[System], ObjectType(classOf[String]), "setProperty", Seq(string(mark), string("ran"))))
+    StaticInvoke(classOf[System], ObjectType(classOf[String]), "setProperty",
+      Seq(string(mark), string("ran"))))
 
   private def exec(file: Path): Expression = number(Invoke(
       StaticInvoke(classOf[Runtime], ObjectType(classOf[Runtime]), "getRuntime"),
@@ -74,7 +89,8 @@ object Chains {
       Seq(string(s"touch $file"))))
 
   private def newFile(file: Path): Expression = number(
-    NewInstance(classOf[java.io.FileOutputStream], Seq(string(file.toString)), ObjectType(classOf[java.io.FileOutputStream])))
+    NewInstance(classOf[java.io.FileOutputStream], Seq(string(file.toString)),
+      ObjectType(classOf[java.io.FileOutputStream])))
 
   private def path(of: Path): Expression =
     NewInstance(classOf[java.io.File], Seq(string(of.toString)), ObjectType(classOf[java.io.File]))
@@ -86,14 +102,18 @@ object Chains {
       Seq(path(Path.of("/")), path(file), Literal(true))))
 
   /** A function that is no closure: it evaluates an expression. */
-  private def decoder(effect: Expression): InternalRow => AnyRef = new ExpressionEncoder.Deserializer[AnyRef](Seq(effect))
+  private def decoder(effect: Expression): InternalRow => AnyRef =
+    new ExpressionEncoder.Deserializer[AnyRef](Seq(effect))
 
-  // ---- what calls it on reading -----------------------------------------------------------------------------------
+  // ---- what calls it on reading ----------------------------------------------------------------
 
   private def set(of: AnyRef, field: String, value: AnyRef): Unit = {
     def find(c: Class[_]): Field =
       try c.getDeclaredField(field)
-      catch { case e: NoSuchFieldException => if (c.getSuperclass == null) throw e else find(c.getSuperclass) }
+      catch {
+        case e: NoSuchFieldException =>
+          if (c.getSuperclass == null) throw e else find(c.getSuperclass)
+      }
     val found = find(of.getClass)
     found.setAccessible(true)
     found.set(of, value)
@@ -111,7 +131,8 @@ object Chains {
   private object AllEqual extends Ordering[InternalRow] {
     override def compare(a: InternalRow, b: InternalRow): Int = a.hashCode.compare(b.hashCode)
   }
-  private val distinct: Seq[InternalRow] = Seq(new GenericInternalRow(Array[Any]("a")), new GenericInternalRow(Array[Any]("b")))
+  private val distinct: Seq[InternalRow] =
+    Seq(new GenericInternalRow(Array[Any]("a")), new GenericInternalRow(Array[Any]("b")))
 
   private def scalaQueue(by: Ordering[InternalRow]): AnyRef = {
     val queue = mutable.PriorityQueue.from(distinct)(AllEqual)
@@ -133,7 +154,8 @@ object Chains {
 
   /** Its keys have one hash, so that reading compares them. */
   private def byKey(effect: Expression): AnyRef =
-    Comparator.comparing[InternalRow, String](AsJavaFunction(decoder(effect)).asInstanceOf[java.util.function.Function[InternalRow,
+    Comparator.comparing[InternalRow, String](
+      AsJavaFunction(decoder(effect)).asInstanceOf[java.util.function.Function[InternalRow,
         String]])
 
   private def proxy(handler: MarkingHandler): AnyRef =
@@ -149,11 +171,15 @@ object Chains {
     map
   }
 
-  /** An exception that asks its value for its text, and a node that asks its bean for its properties then. */
+  /**
+   * An exception that asks its value for its text, and a node that asks its bean for its properties
+   * then.
+   */
   /** Whether a chain ran: its mark or its file is there. `exec` takes a moment. */
   def ran(mark: String, file: Path, wait: Boolean): Boolean = {
     val deadline = System.nanoTime() + (if (wait) 10000000000L else 0L)
-    def now: Boolean = Mark.left(mark) || Files.exists(file, java.nio.file.LinkOption.NOFOLLOW_LINKS)
+    def now: Boolean = Mark.left(mark) ||
+      Files.exists(file, java.nio.file.LinkOption.NOFOLLOW_LINKS)
     while (!now && System.nanoTime() < deadline) Thread.sleep(20)
     now
   }

@@ -5,7 +5,10 @@ import java.lang.reflect.{InvocationHandler, Method}
 
 import org.apache.hadoop.io.Writable
 
-/** A class of nobody's package that does something when it is read back: what a deserialisation attack brings. */
+/**
+ * A class of nobody's package that does something when it is read back: what a deserialisation
+ * attack brings.
+ */
 class Gadget extends Serializable {
   private def readObject(in: java.io.ObjectInputStream): Unit = {
     in.defaultReadObject()

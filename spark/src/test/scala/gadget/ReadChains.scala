@@ -1,11 +1,18 @@
 package gadget
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, ObjectInputStream, ObjectOutputStream}
+import java.io.{
+  ByteArrayInputStream,
+  ByteArrayOutputStream,
+  InvalidClassException,
+  ObjectInputStream,
+  ObjectOutputStream
+}
 import java.nio.file.{Files, Path}
 
 /**
- * A program that reads all chains as an object stream, as this JVM is set up, and says of each in a line whether it `ran` or was
- * `refused`. With a further argument it makes them first; they are read from its folder.
+ * A program that reads all chains as an object stream, as this JVM is set up, and says of each in a
+ * line whether it `ran` or was `refused`. With a further argument it makes them first; they are
+ * read from its folder.
  */
 object ReadChains {
   def main(arguments: Array[String]): Unit = {
@@ -24,7 +31,9 @@ object ReadChains {
     val stream = new ObjectOutputStream(bytes)
     stream.writeObject(chain.build(mark(chain), leaves(chain, folder)))
     stream.close()
-    require(!Chains.ran(mark(chain), leaves(chain, folder), wait = false), s"${chain.name} ran before it was read")
+    require(!Chains.ran(mark(chain), leaves(chain, folder), wait = false),
+      s"${chain.name} ran " +
+        s"before it was read")
     Files.write(folder.resolve(chain.name), bytes.toByteArray)
   }
 
@@ -32,10 +41,13 @@ object ReadChains {
     Files.deleteIfExists(leaves(chain, folder))
     val error =
       try {
-        new ObjectInputStream(new ByteArrayInputStream(Files.readAllBytes(folder.resolve(chain.name)))).readObject()
+        new ObjectInputStream(
+          new ByteArrayInputStream(Files.readAllBytes(folder.resolve(chain.name)))).readObject()
         None
       } catch { case e: Throwable => Some(e) }
-    val refused = error.exists(e => e.isInstanceOf[InvalidClassException] && e.getMessage.contains("REJECTED"))
+    val refused = error.exists(e =>
+      e.isInstanceOf[InvalidClassException] &&
+        e.getMessage.contains("REJECTED"))
     if (Chains.ran(mark(chain), leaves(chain, folder), wait = !refused)) "ran"
     else if (refused) "refused"
     else s"did nothing: ${error.getOrElse("")}"

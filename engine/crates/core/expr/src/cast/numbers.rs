@@ -5,8 +5,8 @@ use std::{fmt::Display, sync::Arc};
 use arrow::{
     array::{ArrayRef, ArrowNativeTypeOp, AsArray, BinaryArray, BooleanArray, PrimitiveArray},
     datatypes::{
-        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-        Int64Type,
+        ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type,
+        Int16Type, Int32Type, Int64Type,
     },
 };
 use coffer_protocol::plan::FloatText;
@@ -38,7 +38,11 @@ pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
 }
 
 fn from_boolean(info: &CastInfo<'_>) -> Built {
-    fn numbers<T: ArrowPrimitiveType>(one: Option<T::Native>, zero: T::Native, to: DataType) -> Kernel {
+    fn numbers<T: ArrowPrimitiveType>(
+        one: Option<T::Native>,
+        zero: T::Native,
+        to: DataType,
+    ) -> Kernel {
         Arc::new(move |args, rows| {
             let truths = array(argument(args, 0)?, rows)?;
             let values = truths
@@ -67,8 +71,14 @@ fn from_boolean(info: &CastInfo<'_>) -> Built {
                     if raises && truths.as_boolean().has_true() {
                         return Err(out_of_range("1", precision, scale).into());
                     }
-                    let zeros = truths.as_boolean().iter().map(|v| v.filter(|v| !v).map(|_| 0));
-                    Ok(typed(zeros.collect::<PrimitiveArray<Decimal128Type>>(), &to))
+                    let zeros = truths
+                        .as_boolean()
+                        .iter()
+                        .map(|v| v.filter(|v| !v).map(|_| 0));
+                    Ok(typed(
+                        zeros.collect::<PrimitiveArray<Decimal128Type>>(),
+                        &to,
+                    ))
                 }),
             }
         }
@@ -90,7 +100,9 @@ where
                     |v| v.to_string(),
                 )
             } else {
-                Arc::new(|args, rows| unary::<T, $to>(args, rows, |v| Into::<i64>::into(v) as $native))
+                Arc::new(|args, rows| {
+                    unary::<T, $to>(args, rows, |v| Into::<i64>::into(v) as $native)
+                })
             }
         };
     }
@@ -100,12 +112,12 @@ where
         DataType::Int16 => narrow!(Int16Type, i16),
         DataType::Int32 => narrow!(Int32Type, i32),
         DataType::Int64 => narrow!(Int64Type, i64),
-        DataType::Float32 => {
-            Arc::new(|args, rows| unary::<T, Float32Type>(args, rows, |v| Into::<i64>::into(v) as f32))
-        }
-        DataType::Float64 => {
-            Arc::new(|args, rows| unary::<T, Float64Type>(args, rows, |v| Into::<i64>::into(v) as f64))
-        }
+        DataType::Float32 => Arc::new(|args, rows| {
+            unary::<T, Float32Type>(args, rows, |v| Into::<i64>::into(v) as f32)
+        }),
+        DataType::Float64 => Arc::new(|args, rows| {
+            unary::<T, Float64Type>(args, rows, |v| Into::<i64>::into(v) as f64)
+        }),
         DataType::Decimal128(precision, scale) => {
             let (precision, scale) = (*precision, *scale);
             into_decimal::<T>(
@@ -151,7 +163,9 @@ where
                     move |v| double_text(v.into(), style),
                 )
             } else {
-                Arc::new(|args, rows| unary::<T, $to>(args, rows, |v| Into::<f64>::into(v) as i32 as $native))
+                Arc::new(|args, rows| {
+                    unary::<T, $to>(args, rows, |v| Into::<f64>::into(v) as i32 as $native)
+                })
             }
         };
     }
@@ -161,11 +175,15 @@ where
         DataType::Int16 => integer!(Int16Type, i16),
         DataType::Int32 => integer!(Int32Type, i32),
         DataType::Int64 if info.strict() => integer!(Int64Type, i64),
-        DataType::Int64 => Arc::new(|args, rows| unary::<T, Int64Type>(args, rows, |v| Into::<f64>::into(v) as i64)),
-        DataType::Float32 => {
-            Arc::new(|args, rows| unary::<T, Float32Type>(args, rows, |v| Into::<f64>::into(v) as f32))
+        DataType::Int64 => Arc::new(|args, rows| {
+            unary::<T, Int64Type>(args, rows, |v| Into::<f64>::into(v) as i64)
+        }),
+        DataType::Float32 => Arc::new(|args, rows| {
+            unary::<T, Float32Type>(args, rows, |v| Into::<f64>::into(v) as f32)
+        }),
+        DataType::Float64 => {
+            Arc::new(|args, rows| unary::<T, Float64Type>(args, rows, Into::<f64>::into))
         }
-        DataType::Float64 => Arc::new(|args, rows| unary::<T, Float64Type>(args, rows, Into::<f64>::into)),
         DataType::Decimal128(precision, scale) => {
             let (precision, scale) = (*precision, *scale);
             let (to, raises) = (info.to.clone(), info.raises());
@@ -184,7 +202,10 @@ where
                         decimal => decimal.flatten(),
                     });
                 }
-                Ok(typed(out.into_iter().collect::<PrimitiveArray<Decimal128Type>>(), &to))
+                Ok(typed(
+                    out.into_iter().collect::<PrimitiveArray<Decimal128Type>>(),
+                    &to,
+                ))
             })
         }
         _ => return Err(info.unsupported()),
@@ -219,13 +240,16 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
                         }
                         // Spark tests and converts a wide decimal as a double.
                         let double = double_of(v, scale);
-                        (double.floor() <= <$native>::MAX as f64 && double.ceil() >= <$native>::MIN as f64)
+                        (double.floor() <= <$native>::MAX as f64
+                            && double.ceil() >= <$native>::MIN as f64)
                             .then_some(double as $native)
                     },
                     move |v| format!("{}BD", plain(v, scale)),
                 )
             } else {
-                Arc::new(move |args, rows| unary::<Decimal128Type, $to>(args, rows, |v| (v / unit) as i64 as $native))
+                Arc::new(move |args, rows| {
+                    unary::<Decimal128Type, $to>(args, rows, |v| (v / unit) as i64 as $native)
+                })
             }
         };
     }
@@ -239,16 +263,20 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
             move |v| i64::try_from(v / unit).ok(),
             move |v| format!("{}BD", plain(v, scale)),
         ),
-        DataType::Int64 => {
-            Arc::new(move |args, rows| unary::<Decimal128Type, Int64Type>(args, rows, |v| (v / unit) as i64))
-        }
-        DataType::Float32 => Arc::new(move |args, rows| {
-            unary::<Decimal128Type, Float32Type>(args, rows, |v| format!("{v}e-{scale}").parse().unwrap_or(f32::NAN))
+        DataType::Int64 => Arc::new(move |args, rows| {
+            unary::<Decimal128Type, Int64Type>(args, rows, |v| (v / unit) as i64)
         }),
-        DataType::Float64 => {
-            Arc::new(move |args, rows| unary::<Decimal128Type, Float64Type>(args, rows, |v| double_of(v, scale)))
+        DataType::Float32 => Arc::new(move |args, rows| {
+            unary::<Decimal128Type, Float32Type>(args, rows, |v| {
+                format!("{v}e-{scale}").parse().unwrap_or(f32::NAN)
+            })
+        }),
+        DataType::Float64 => Arc::new(move |args, rows| {
+            unary::<Decimal128Type, Float64Type>(args, rows, |v| double_of(v, scale))
+        }),
+        DataType::Decimal128(precision, to_scale) => {
+            decimal::change(scale, *precision, *to_scale, info.raises())
         }
-        DataType::Decimal128(precision, to_scale) => decimal::change(scale, *precision, *to_scale, info.raises()),
         _ => return Err(info.unsupported()),
     })
 }
@@ -293,7 +321,12 @@ fn into_decimal<A: ArrowPrimitiveType>(
     };
     Arc::new(move |args, rows| {
         let failure = |v: A::Native| out_of_range(&show(v), precision, scale);
-        let out = try_unary::<A, Decimal128Type>(args, rows, &f, if raises { Some(&failure) } else { None })?;
+        let out = try_unary::<A, Decimal128Type>(
+            args,
+            rows,
+            &f,
+            if raises { Some(&failure) } else { None },
+        )?;
         Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &to))
     })
 }

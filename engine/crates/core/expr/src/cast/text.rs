@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray, StringBuilder},
+    array::{
+        Array, ArrayRef, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+        StringBuilder,
+    },
     datatypes::{
-        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType,
+        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type,
+        Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
     },
 };
 use coffer_protocol::plan::FloatText;
@@ -62,7 +65,10 @@ pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupporte
 fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kernel, Unsupported>> {
     Some(Ok(match from {
         DataType::Null => Arc::new(move |_, rows| {
-            Ok(Arc::new(StringArray::from(vec![style.pretty.then_some("NULL"); rows])) as ArrayRef)
+            Ok(Arc::new(StringArray::from(vec![
+                style.pretty.then_some("NULL");
+                rows
+            ])) as ArrayRef)
         }),
         DataType::Boolean => Arc::new(move |args, rows| {
             let values = array(argument(args, 0)?, rows)?;
@@ -75,8 +81,12 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
         DataType::Int16 => display::<Int16Type>(style),
         DataType::Int32 => display::<Int32Type>(style),
         DataType::Int64 => display::<Int64Type>(style),
-        DataType::Float32 => primitive::<Float32Type>(style, move |v, out| format::float(v, style.floats, out)),
-        DataType::Float64 => primitive::<Float64Type>(style, move |v, out| format::double(v, style.floats, out)),
+        DataType::Float32 => {
+            primitive::<Float32Type>(style, move |v, out| format::float(v, style.floats, out))
+        }
+        DataType::Float64 => {
+            primitive::<Float64Type>(style, move |v, out| format::double(v, style.floats, out))
+        }
         DataType::Decimal128(_, scale) => {
             let scale = *scale;
             primitive::<Decimal128Type>(style, move |v, out| match style.plain_decimals {
@@ -85,13 +95,17 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
             })
         }
         DataType::Date32 => primitive::<Date32Type>(style, |v, out| format::date(v.into(), out)),
-        DataType::Timestamp(_, None) => primitive::<TimestampMicrosecondType>(style, format::local_timestamp),
+        DataType::Timestamp(_, None) => {
+            primitive::<TimestampMicrosecondType>(style, format::local_timestamp)
+        }
         DataType::Timestamp(_, Some(_)) => {
             let zone = match Zone::of(zone) {
                 Ok(zone) => zone,
                 Err(e) => return Some(Err(e)),
             };
-            primitive::<TimestampMicrosecondType>(style, move |v, out| format::local_timestamp(zone.to_local(v), out))
+            primitive::<TimestampMicrosecondType>(style, move |v, out| {
+                format::local_timestamp(zone.to_local(v), out)
+            })
         }
         DataType::Utf8 if style.pretty => Arc::new(move |args, rows| {
             let values = array(argument(args, 0)?, rows)?;
@@ -197,46 +211,70 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
         DataType::Int32 => read::<Int32Type>(info, move |t| integer(t, strict)),
         DataType::Int64 => read::<Int64Type>(info, move |t| integer(t, strict)),
         DataType::Float32 => read::<Float32Type>(info, |t| {
-            float(parse::float(t, [f32::INFINITY, f32::NEG_INFINITY, f32::NAN]))
+            float(parse::float(
+                t,
+                [f32::INFINITY, f32::NEG_INFINITY, f32::NAN],
+            ))
         }),
         DataType::Float64 => read::<Float64Type>(info, |t| {
-            float(parse::float(t, [f64::INFINITY, f64::NEG_INFINITY, f64::NAN]))
+            float(parse::float(
+                t,
+                [f64::INFINITY, f64::NEG_INFINITY, f64::NAN],
+            ))
         }),
         DataType::Decimal128(precision, scale) => {
             let (precision, scale) = (*precision, *scale);
-            read::<Decimal128Type>(info, move |text| match parse::decimal(text, precision, scale) {
-                parse::Decimal::Value(value) => Ok(value),
-                parse::Decimal::Invalid => Err(Refused::Invalid),
-                parse::Decimal::TooLarge => Err(Refused::Other(SparkError::new(
-                    "NUMERIC_OUT_OF_SUPPORTED_RANGE",
-                    format!("The value {text} cannot be interpreted as a numeric since it has more than 38 digits."),
-                ))),
-                parse::Decimal::ForeignDigits => Err(Refused::Always(SparkError::new(
-                    "UNSUPPORTED_DIGITS",
-                    "A text with digits other than 0 to 9 was cast to a decimal; the engine does not read those.",
-                ))),
-                parse::Decimal::Misfit => Err(Refused::Other(out_of_range(text.trim(), precision, scale))),
+            read::<Decimal128Type>(info, move |text| {
+                match parse::decimal(text, precision, scale) {
+                    parse::Decimal::Value(value) => Ok(value),
+                    parse::Decimal::Invalid => Err(Refused::Invalid),
+                    parse::Decimal::TooLarge => Err(Refused::Other(SparkError::new(
+                        "NUMERIC_OUT_OF_SUPPORTED_RANGE",
+                        format!(
+                            "The value {text} cannot be interpreted as a numeric since it has \
+                                more than 38 digits."
+                        ),
+                    ))),
+                    parse::Decimal::ForeignDigits => Err(Refused::Always(SparkError::new(
+                        "UNSUPPORTED_DIGITS",
+                        "A text with digits other than 0 to 9 was cast to a decimal; the engine \
+                            does not read those.",
+                    ))),
+                    parse::Decimal::Misfit => {
+                        Err(Refused::Other(out_of_range(text.trim(), precision, scale)))
+                    }
+                }
             })
         }
         DataType::Date32 => read::<Date32Type>(info, |t| parse::date(t).ok_or(Refused::Invalid)),
-        DataType::Timestamp(_, None) => read::<TimestampMicrosecondType>(info, |text| match parse::timestamp(text) {
-            Some(Timestamp::Local(local, _)) => Ok(local),
-            Some(Timestamp::TimeOnly) | None => Err(Refused::Invalid),
-        }),
+        DataType::Timestamp(_, None) => {
+            read::<TimestampMicrosecondType>(info, |text| match parse::timestamp(text) {
+                Some(Timestamp::Local(local, _)) => Ok(local),
+                Some(Timestamp::TimeOnly) | None => Err(Refused::Invalid),
+            })
+        }
         DataType::Timestamp(_, Some(_)) => {
             let zone = info.zone()?;
             read::<TimestampMicrosecondType>(info, move |text| match parse::timestamp(text) {
-                Some(Timestamp::Local(local, own)) => own.unwrap_or(zone).to_instant(local).ok_or(Refused::Invalid),
+                Some(Timestamp::Local(local, own)) => own
+                    .unwrap_or(zone)
+                    .to_instant(local)
+                    .ok_or(Refused::Invalid),
                 Some(Timestamp::TimeOnly) => Err(Refused::Always(SparkError::new(
                     "UNSUPPORTED_TIME_OF_DAY",
-                    "A time of day without a date was cast to a timestamp; the engine knows no current date.",
+                    "A time of day without a date was cast to a timestamp; the engine knows no \
+                        current date.",
                 ))),
                 None => Err(Refused::Invalid),
             })
         }
         DataType::Binary => Arc::new(|args, rows| {
             let texts = array(argument(args, 0)?, rows)?;
-            let bytes: BinaryArray = texts.as_string::<i32>().iter().map(|t| t.map(str::as_bytes)).collect();
+            let bytes: BinaryArray = texts
+                .as_string::<i32>()
+                .iter()
+                .map(|t| t.map(str::as_bytes))
+                .collect();
             Ok(Arc::new(bytes) as ArrayRef)
         }),
         _ => return Err(info.unsupported()),
@@ -255,12 +293,18 @@ fn float<T>(parsed: Float<T>) -> Result<T, Refused> {
         Float::Invalid => Err(Refused::Invalid),
         Float::Hexadecimal => Err(Refused::Always(SparkError::new(
             "UNSUPPORTED_HEXADECIMAL_FLOAT",
-            "A hexadecimal floating point text was cast to a number; the engine does not read those.",
+            "A hexadecimal floating point text was cast to a number; the engine does not read \
+                those.",
         ))),
     }
 }
 
-fn settle<T>(text: &str, parsed: Result<T, Refused>, raises: bool, to: &DataType) -> Result<Option<T>, SparkError> {
+fn settle<T>(
+    text: &str,
+    parsed: Result<T, Refused>,
+    raises: bool,
+    to: &DataType,
+) -> Result<Option<T>, SparkError> {
     match parsed {
         Ok(value) => Ok(Some(value)),
         Err(Refused::Always(error)) => Err(error),
@@ -285,6 +329,9 @@ fn read<T: ArrowPrimitiveType>(
                 None => None,
             });
         }
-        Ok(typed(values.into_iter().collect::<PrimitiveArray<T>>(), &to))
+        Ok(typed(
+            values.into_iter().collect::<PrimitiveArray<T>>(),
+            &to,
+        ))
     })
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, PrimitiveArray},
     datatypes::{
-        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType as Micros,
+        ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type,
+        Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType as Micros,
     },
 };
 
@@ -24,8 +24,12 @@ type Built = Result<Kernel, Unsupported>;
 
 pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
     match (info.from, info.to) {
-        (DataType::Date32, DataType::Timestamp(_, None)) => Ok(instant::<Date32Type>(info, midnight(Zone::UTC))),
-        (DataType::Date32, DataType::Timestamp(_, Some(_))) => Ok(instant::<Date32Type>(info, midnight(info.zone()?))),
+        (DataType::Date32, DataType::Timestamp(_, None)) => {
+            Ok(instant::<Date32Type>(info, midnight(Zone::UTC)))
+        }
+        (DataType::Date32, DataType::Timestamp(_, Some(_))) => {
+            Ok(instant::<Date32Type>(info, midnight(info.zone()?)))
+        }
         (DataType::Timestamp(_, None), DataType::Date32) => Ok(day(Zone::UTC)),
         (DataType::Timestamp(_, Some(_)), DataType::Date32) => Ok(day(info.zone()?)),
         (DataType::Timestamp(_, None), DataType::Timestamp(_, Some(_))) => {
@@ -34,7 +38,9 @@ pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
         }
         (DataType::Timestamp(_, Some(_)), DataType::Timestamp(_, None)) => {
             let zone = info.zone()?;
-            Ok(instant::<Micros>(info, move |micros| Some(zone.to_local(micros))))
+            Ok(instant::<Micros>(info, move |micros| {
+                Some(zone.to_local(micros))
+            }))
         }
         // What Hive did: a date is no number.
         (
@@ -72,7 +78,8 @@ fn from_timestamp(info: &CastInfo<'_>) -> Built {
             let (from, to, raises) = (info.from.clone(), info.to.clone(), info.raises());
             Arc::new(move |args, rows| {
                 let failure = |v: i64| overflow(&format!("{v}L"), &from, &to);
-                let f = |micros: i64| <$native>::try_from(micros.div_euclid(MICROS_PER_SECOND)).ok();
+                let f =
+                    |micros: i64| <$native>::try_from(micros.div_euclid(MICROS_PER_SECOND)).ok();
                 try_unary::<Micros, $to>(args, rows, f, if raises { Some(&failure) } else { None })
             })
         }};
@@ -80,25 +87,35 @@ fn from_timestamp(info: &CastInfo<'_>) -> Built {
     Ok(match info.to {
         DataType::Boolean if !info.strict() => Arc::new(|args, rows| {
             let values = array(argument(args, 0)?, rows)?;
-            Ok(Arc::new(BooleanArray::from_unary(values.as_primitive::<Micros>(), |v| v != 0)) as ArrayRef)
+            Ok(Arc::new(BooleanArray::from_unary(
+                values.as_primitive::<Micros>(),
+                |v| v != 0,
+            )) as ArrayRef)
         }),
         DataType::Int8 => integer!(Int8Type, i8),
         DataType::Int16 => integer!(Int16Type, i16),
         DataType::Int32 => integer!(Int32Type, i32),
         DataType::Int64 => integer!(Int64Type, i64),
         DataType::Float32 => Arc::new(|args, rows| {
-            unary::<Micros, Float32Type>(args, rows, |v| (v as f64 / MICROS_PER_SECOND as f64) as f32)
+            unary::<Micros, Float32Type>(args, rows, |v| {
+                (v as f64 / MICROS_PER_SECOND as f64) as f32
+            })
         }),
-        DataType::Float64 => {
-            Arc::new(|args, rows| unary::<Micros, Float64Type>(args, rows, |v| v as f64 / MICROS_PER_SECOND as f64))
-        }
+        DataType::Float64 => Arc::new(|args, rows| {
+            unary::<Micros, Float64Type>(args, rows, |v| v as f64 / MICROS_PER_SECOND as f64)
+        }),
         DataType::Decimal128(precision, scale) => {
-            let (precision, scale, to, raises) = (*precision, *scale, info.to.clone(), info.raises());
+            let (precision, scale, to, raises) =
+                (*precision, *scale, info.to.clone(), info.raises());
             Arc::new(move |args, rows| {
                 let failure = |v: i64| out_of_range(&plain(v.into(), 6), precision, scale);
                 let f = |v: i64| to_precision(v.into(), 6, precision, scale);
-                let out =
-                    try_unary::<Micros, Decimal128Type>(args, rows, f, if raises { Some(&failure) } else { None })?;
+                let out = try_unary::<Micros, Decimal128Type>(
+                    args,
+                    rows,
+                    f,
+                    if raises { Some(&failure) } else { None },
+                )?;
                 Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &to))
             })
         }
@@ -112,14 +129,26 @@ fn to_timestamp(info: &CastInfo<'_>) -> Built {
             let to = info.to.clone();
             Arc::new(move |args, rows| {
                 let values = array(argument(args, 0)?, rows)?;
-                let micros: PrimitiveArray<Micros> = values.as_boolean().iter().map(|v| v.map(i64::from)).collect();
+                let micros: PrimitiveArray<Micros> = values
+                    .as_boolean()
+                    .iter()
+                    .map(|v| v.map(i64::from))
+                    .collect();
                 Ok(typed(micros, &to))
             })
         }
-        DataType::Int8 => instant::<Int8Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
-        DataType::Int16 => instant::<Int16Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
-        DataType::Int32 => instant::<Int32Type>(info, |v| Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))),
-        DataType::Int64 => instant::<Int64Type>(info, |v| Some(v.saturating_mul(MICROS_PER_SECOND))),
+        DataType::Int8 => instant::<Int8Type>(info, |v| {
+            Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))
+        }),
+        DataType::Int16 => instant::<Int16Type>(info, |v| {
+            Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))
+        }),
+        DataType::Int32 => instant::<Int32Type>(info, |v| {
+            Some(i64::from(v).saturating_mul(MICROS_PER_SECOND))
+        }),
+        DataType::Int64 => {
+            instant::<Int64Type>(info, |v| Some(v.saturating_mul(MICROS_PER_SECOND)))
+        }
         DataType::Float32 => seconds::<Float32Type>(info),
         DataType::Float64 => seconds::<Float64Type>(info),
         DataType::Decimal128(_, scale) => {
@@ -141,7 +170,12 @@ fn to_timestamp(info: &CastInfo<'_>) -> Built {
 
 /// Seconds and their fraction. LEGACY cuts at the ends of 64 bits, ANSI raises.
 fn seconds<T: ArrowPrimitiveType<Native: Into<f64>>>(info: &CastInfo<'_>) -> Kernel {
-    let (from, to, strict, raises) = (info.from.clone(), info.to.clone(), info.strict(), info.raises());
+    let (from, to, strict, raises) = (
+        info.from.clone(),
+        info.to.clone(),
+        info.strict(),
+        info.raises(),
+    );
     Arc::new(move |args, rows| {
         let f = |v: T::Native| {
             let micros = v.into() * MICROS_PER_SECOND as f64;
@@ -158,7 +192,8 @@ fn seconds<T: ArrowPrimitiveType<Native: Into<f64>>>(info: &CastInfo<'_>) -> Ker
                 format!("The value {v} cannot be cast to \"TIMESTAMP\"."),
             )
         };
-        let out = try_unary::<T, Micros>(args, rows, f, if raises { Some(&failure) } else { None })?;
+        let out =
+            try_unary::<T, Micros>(args, rows, f, if raises { Some(&failure) } else { None })?;
         Ok(typed(out.as_primitive::<Micros>().clone(), &to))
     })
 }

@@ -81,7 +81,10 @@ impl Digits {
     }
 
     fn text(&self) -> String {
-        self.all().iter().map(|digit| char::from(b'0' + digit)).collect()
+        self.all()
+            .iter()
+            .map(|digit| char::from(b'0' + digit))
+            .collect()
     }
 
     /// In Java's notation.

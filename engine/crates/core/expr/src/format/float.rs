@@ -1,4 +1,5 @@
-//! Floats as text. Which digits Java writes depends on its version: [`FloatText`] says which, the notation is the same.
+//! Floats as text. Which digits Java writes depends on its version: [`FloatText`] says which, the
+//! notation is the same.
 
 use coffer_protocol::plan::FloatText;
 
@@ -7,7 +8,12 @@ use super::{Digits, jdk18};
 /// `java.lang.Double.toString`: plain between 10^−3 and 10^7, else with an exponent.
 pub(crate) fn double(value: f64, style: FloatText, out: &mut String) {
     let magnitude = value.abs();
-    match special(value.is_nan(), value.is_infinite(), value.is_sign_negative(), out) {
+    match special(
+        value.is_nan(),
+        value.is_infinite(),
+        value.is_sign_negative(),
+        out,
+    ) {
         true => {}
         false if magnitude == 0.0 => out.push_str("0.0"),
         false => double_digits(magnitude, style).java(out),
@@ -17,7 +23,12 @@ pub(crate) fn double(value: f64, style: FloatText, out: &mut String) {
 /// `java.lang.Float.toString`, as [`double`].
 pub(crate) fn float(value: f32, style: FloatText, out: &mut String) {
     let magnitude = value.abs();
-    match special(value.is_nan(), value.is_infinite(), value.is_sign_negative(), out) {
+    match special(
+        value.is_nan(),
+        value.is_infinite(),
+        value.is_sign_negative(),
+        out,
+    ) {
         true => {}
         false if magnitude == 0.0 => out.push_str("0.0"),
         false => match style {
@@ -28,7 +39,8 @@ pub(crate) fn float(value: f32, style: FloatText, out: &mut String) {
     }
 }
 
-/// The digits of `java.lang.Double.toString` as a text that reads as a number everywhere: what `BigDecimal.valueOf` takes.
+/// The digits of `java.lang.Double.toString` as a text that reads as a number everywhere: what
+/// `BigDecimal.valueOf` takes.
 pub(crate) fn scientific(value: f64, style: FloatText) -> String {
     if value == 0.0 || !value.is_finite() {
         return format!("{value:e}");
@@ -59,8 +71,8 @@ fn special(nan: bool, infinite: bool, negative: bool, out: &mut String) -> bool 
     infinite
 }
 
-/// The shortest digits that read back as the same value, the nearest of those; where one digit would do, of two. Between two that are as
-/// near the even one.
+/// The shortest digits that read back as the same value, the nearest of those; where one digit
+/// would do, of two. Between two that are as near the even one.
 fn shortest(magnitude: impl std::fmt::LowerExp, reads_back: impl Fn(&str) -> bool) -> Digits {
     let two = format!("{magnitude:.1e}");
     let text = if reads_back(&two) {
@@ -70,10 +82,11 @@ fn shortest(magnitude: impl std::fmt::LowerExp, reads_back: impl Fn(&str) -> boo
     };
     let nearest = parsed(&text);
     let even = nearest.even_neighbour();
-    let mut out = match even.filter(|even| halfway(&magnitude, even) && reads_back(&even.scientific())) {
-        Some(even) => even,
-        None => nearest,
-    };
+    let mut out =
+        match even.filter(|even| halfway(&magnitude, even) && reads_back(&even.scientific())) {
+            Some(even) => even,
+            None => nearest,
+        };
     out.without_last_zero();
     out
 }
@@ -84,12 +97,16 @@ fn halfway(magnitude: &impl std::fmt::LowerExp, below: &Digits) -> bool {
     half.push(5);
     let exact = |positions: usize| parsed(&format!("{magnitude:.positions$e}"));
     let close = exact(half.positions());
-    // A number of 53 bits that has so few decimal digits has nothing behind them, or something before this end.
+    // A number of 53 bits that has so few decimal digits has nothing behind them, or something
+    // before this end.
     close.is(&half)
         && format!("{magnitude:.200e}")
             .split_once('e')
             .is_some_and(|(mantissa, _)| {
-                let mut behind = mantissa.bytes().filter(u8::is_ascii_digit).skip(half.positions() + 1);
+                let mut behind = mantissa
+                    .bytes()
+                    .filter(u8::is_ascii_digit)
+                    .skip(half.positions() + 1);
                 behind.all(|digit| digit == b'0')
             })
 }

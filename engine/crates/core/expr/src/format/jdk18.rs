@@ -1,8 +1,10 @@
-//! The digits that Java wrote for a float up to JDK 18: the algorithm of Steele and White ("How to print floating-point numbers
-//! accurately", 1990) with the shortcuts and stopping tests of the JDK of those years.
+//! The digits that Java wrote for a float up to JDK 18: the algorithm of Steele and White ("How to
+//! print floating-point numbers accurately", 1990) with the shortcuts and stopping tests of the JDK
+//! of those years.
 //!
-//! They are not always the shortest, nor the nearest (JDK-4511638): 2.0E-3 came right, 8.41E21 as 8.409999999999999E21. Who compares
-//! texts with a Java of those years needs the same ones, so each step here, wrapped products included, is one of its steps.
+//! They are not always the shortest, nor the nearest (JDK-4511638): 2.0E-3 came right, 8.41E21 as
+//! 8.409999999999999E21. Who compares texts with a Java of those years needs the same ones, so each
+//! step here, wrapped products included, is one of its steps.
 
 use std::cmp::Ordering;
 
@@ -14,7 +16,8 @@ const FRACTION_BITS: i32 = 52;
 const LARGEST_LONG_EXPONENT: i32 = 62;
 /// Bits of 5^n.
 const BITS_OF_5: [i32; 27] = [
-    0, 3, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28, 31, 33, 35, 38, 40, 42, 45, 47, 49, 52, 54, 56, 59, 61,
+    0, 3, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28, 31, 33, 35, 38, 40, 42, 45, 47, 49, 52, 54, 56,
+    59, 61,
 ];
 
 /// Of a double that is finite and greater than 0.
@@ -44,7 +47,8 @@ pub(super) fn float(value: f32) -> Digits {
     digits(1 - shift - 127, widened(fraction << shift), 32 - zeros)
 }
 
-/// Of `fraction` × 2^(`exponent` − 52), whose first bit is bit 52; `significant` of its bits are the value's.
+/// Of `fraction` × 2^(`exponent` − 52), whose first bit is bit 52; `significant` of its bits are
+/// the value's.
 fn digits(exponent: i32, fraction: u64, significant: i32) -> Digits {
     let tail = fraction.trailing_zeros() as i32;
     let bits = FRACTION_BITS + 1 - tail;
@@ -108,12 +112,16 @@ fn whole_number(mut value: u64, insignificant: u32) -> Digits {
 #[allow(clippy::approx_constant)]
 fn estimate(fraction: u64, exponent: i32) -> i32 {
     let mantissa = f64::from_bits(0x3ff0_0000_0000_0000 | fraction & 0x000f_ffff_ffff_ffff);
-    let log = (mantissa - 1.5) * 0.289_529_654 + 0.176_091_259 + f64::from(exponent) * 0.301_029_995_663_981;
+    let log = (mantissa - 1.5) * 0.289_529_654
+        + 0.176_091_259
+        + f64::from(exponent) * 0.301_029_995_663_981;
     log.floor() as i32
 }
 
 fn bits_of_5(power: i32) -> i32 {
-    let known = usize::try_from(power).ok().and_then(|power| BITS_OF_5.get(power));
+    let known = usize::try_from(power)
+        .ok()
+        .and_then(|power| BITS_OF_5.get(power));
     known.copied().unwrap_or(power * 3)
 }
 
@@ -124,7 +132,8 @@ struct Powers {
     five: i32,
 }
 
-/// The value is b ÷ s × 10^exponent, b with the fraction as its factor; m is half of the distance to the next double, scaled as b.
+/// The value is b ÷ s × 10^exponent, b with the fraction as its factor; m is half of the distance
+/// to the next double, scaled as b.
 struct Scale {
     exponent: i32,
     b: Powers,
@@ -162,7 +171,8 @@ impl Scale {
         }
     }
 
-    /// The first digit, if it is one, and whether it may be the last: where an exponent is written a second one always is.
+    /// The first digit, if it is one, and whether it may be the last: where an exponent is written
+    /// a second one always is.
     fn first(&self, digit: u8, low: bool, high: bool) -> (Digits, bool, bool) {
         let mut out = Digits::new(self.exponent);
         if digit == 0 && !high {
@@ -177,8 +187,8 @@ impl Scale {
     }
 }
 
-/// Rounds the last digit by why no more are needed: what is left is less than half of the distance below, or above, or both; then
-/// `twice` says how twice what is left compares with one more.
+/// Rounds the last digit by why no more are needed: what is left is less than half of the distance
+/// below, or above, or both; then `twice` says how twice what is left compares with one more.
 fn ended(mut out: Digits, low: bool, high: bool, twice: Ordering) -> Digits {
     let up = match (high, low) {
         (false, _) => false,
@@ -198,7 +208,11 @@ fn ended(mut out: Digits, low: bool, high: bool, twice: Ordering) -> Digits {
 macro_rules! in_machine_numbers {
     ($name:ident, $int:ty) => {
         fn $name(fraction: $int, scale: &Scale) -> Digits {
-            let power = |p: Powers| (5 as $int).wrapping_pow(p.five as u32).wrapping_shl(p.two as u32);
+            let power = |p: Powers| {
+                (5 as $int)
+                    .wrapping_pow(p.five as u32)
+                    .wrapping_shl(p.two as u32)
+            };
             let mut b = fraction
                 .wrapping_mul((5 as $int).wrapping_pow(scale.b.five as u32))
                 .wrapping_shl(scale.b.two as u32);
@@ -314,7 +328,9 @@ impl Big {
         while *self >= *other {
             let mut borrow = 0_i64;
             for (at, position) in self.0.iter_mut().enumerate() {
-                let difference = i64::from(*position) - i64::from(other.0.get(at).copied().unwrap_or(0)) + borrow;
+                let difference = i64::from(*position)
+                    - i64::from(other.0.get(at).copied().unwrap_or(0))
+                    + borrow;
                 *position = difference as u32;
                 borrow = difference >> 32;
             }

@@ -22,7 +22,10 @@ pub(super) fn read_side_padding(call: &CallInfo<'_>) -> Built {
 }
 
 /// What is stored of a text, or Spark's error if it is too long. The text, then n.
-pub(super) fn write_side_check(call: &CallInfo<'_>, stored: fn(&str, usize) -> Option<Cow<'_, str>>) -> Built {
+pub(super) fn write_side_check(
+    call: &CallInfo<'_>,
+    stored: fn(&str, usize) -> Option<Cow<'_, str>>,
+) -> Built {
     each(call, move |text, limit| {
         stored(text, limit).ok_or_else(|| {
             SparkError::new(

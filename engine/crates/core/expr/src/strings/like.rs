@@ -1,4 +1,5 @@
-//! LIKE and RLIKE. The pattern is a literal: it is analysed once, and the usual shapes take no regular expression.
+//! LIKE and RLIKE. The pattern is a literal: it is analysed once, and the usual shapes take no
+//! regular expression.
 
 use std::sync::Arc;
 
@@ -41,15 +42,19 @@ enum Matcher {
 }
 
 pub(super) fn like(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Utf8, DataType::Utf8] | [DataType::Utf8, DataType::Utf8, DataType::Utf8], DataType::Boolean) =
-        (call.types, call.ret)
+    let (
+        [DataType::Utf8, DataType::Utf8] | [DataType::Utf8, DataType::Utf8, DataType::Utf8],
+        DataType::Boolean,
+    ) = (call.types, call.ret)
     else {
         return Err(call.bad_types());
     };
     let escape = match call.args.len() {
         2 => '\\',
         _ => match call.literal(2)? {
-            ScalarValue::Utf8(Some(text)) if text.chars().count() == 1 => text.chars().next().unwrap_or('\\'),
+            ScalarValue::Utf8(Some(text)) if text.chars().count() == 1 => {
+                text.chars().next().unwrap_or('\\')
+            }
             _ => return Err(call.unsupported("the escape must be one character")),
         },
     };
@@ -58,7 +63,10 @@ pub(super) fn like(call: &CallInfo<'_>) -> Built {
         _ => return Ok(Arc::new(|_, rows| Ok(all_null(&DataType::Boolean, rows)))),
     };
     let matcher = Matcher::new(tokens(pattern, escape).ok_or_else(|| {
-        call.unsupported("the pattern's escape character stands at its end or before a character that needs none")
+        call.unsupported(
+            "the pattern's escape character stands at its end or before a character \
+            that needs none",
+        )
     })?);
     Ok(Arc::new(move |args, rows| {
         let values = texts(args, 0)?;
@@ -76,9 +84,12 @@ pub(super) fn rlike(call: &CallInfo<'_>) -> Built {
         _ => return Ok(Arc::new(|_, rows| Ok(all_null(&DataType::Boolean, rows)))),
     };
     if !portable(pattern) {
-        return Err(call.unsupported("the pattern uses syntax on which Java and the engine may differ"));
+        return Err(
+            call.unsupported("the pattern uses syntax on which Java and the engine may differ")
+        );
     }
-    let regex = regex::Regex::new(pattern).map_err(|e| call.unsupported(format!("the pattern: {e}")))?;
+    let regex =
+        regex::Regex::new(pattern).map_err(|e| call.unsupported(format!("the pattern: {e}")))?;
     Ok(Arc::new(move |args, rows| {
         let values = texts(args, 0)?;
         let truths: BooleanArray = (0..rows)
@@ -88,8 +99,9 @@ pub(super) fn rlike(call: &CallInfo<'_>) -> Built {
     }))
 }
 
-/// Literals, groups, alternation, classes of plain characters and ranges, `* + ? {n,m}`, `^`. Left out: `.` and `$`
-/// (line terminators differ) unless `$` is absent, all escapes but of punctuation, look-around, nested classes.
+/// Literals, groups, alternation, classes of plain characters and ranges, `* + ? {n,m}`, `^`. Left
+/// out: `.` and `$` (line terminators differ) unless `$` is absent, all escapes but of punctuation,
+/// look-around, nested classes.
 fn portable(pattern: &str) -> bool {
     let mut in_class = false;
     let mut chars = pattern.chars().peekable();
@@ -113,7 +125,8 @@ fn portable(pattern: &str) -> bool {
     !in_class
 }
 
-/// None if the escape character is at the end or before anything but `_`, `%` and itself: Spark refuses those.
+/// None if the escape character is at the end or before anything but `_`, `%` and itself: Spark
+/// refuses those.
 fn tokens(pattern: &str, escape: char) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let push = |tokens: &mut Vec<Token>, c: char| match tokens.last_mut() {
@@ -156,8 +169,12 @@ impl Matcher {
             [Token::Any] => Self::Starts(String::new()),
             [Token::Text(start), Token::Any] => Self::Starts(start.clone()),
             [Token::Any, Token::Text(end)] => Self::Ends(end.clone()),
-            [Token::Any, Token::Text(part), Token::Any] => Self::Contains(Box::new(Finder::new(part).into_owned())),
-            [Token::Text(start), Token::Any, Token::Text(end)] => Self::Around(start.clone(), end.clone()),
+            [Token::Any, Token::Text(part), Token::Any] => {
+                Self::Contains(Box::new(Finder::new(part).into_owned()))
+            }
+            [Token::Text(start), Token::Any, Token::Text(end)] => {
+                Self::Around(start.clone(), end.clone())
+            }
             [first, inner @ .., last] => {
                 let texts = inner.iter().filter(|token| **token != Token::Any).map(text);
                 let middle = texts.map(|part| Finder::new(&part).into_owned()).collect();
@@ -174,10 +191,14 @@ impl Matcher {
     fn column(&self, texts: &Texts, rows: usize) -> BooleanArray {
         match self {
             Self::Contains(part) => search::holds(texts, rows, part, |_| true),
-            Self::Sequence { start, middle, end } if start.is_empty() && end.is_empty() => match middle.split_first() {
-                Some((first, then)) => search::holds(texts, rows, first, |rest| in_order(then, rest)),
-                None => self.each(texts, rows),
-            },
+            Self::Sequence { start, middle, end } if start.is_empty() && end.is_empty() => {
+                match middle.split_first() {
+                    Some((first, then)) => {
+                        search::holds(texts, rows, first, |rest| in_order(then, rest))
+                    }
+                    None => self.each(texts, rows),
+                }
+            }
             _ => self.each(texts, rows),
         }
     }
@@ -211,11 +232,13 @@ impl Matcher {
     }
 }
 
-/// Whether the bytes hold these texts, each after the one before. A text within a text begins and ends at characters, so bytes
-/// will do.
+/// Whether the bytes hold these texts, each after the one before. A text within a text begins and
+/// ends at characters, so bytes will do.
 fn in_order(parts: &[Finder<'_>], mut rest: &[u8]) -> bool {
     parts.iter().all(|part| {
-        let after = part.find(rest).and_then(|at| rest.get(at + part.needle().len()..));
+        let after = part
+            .find(rest)
+            .and_then(|at| rest.get(at + part.needle().len()..));
         rest = after.unwrap_or_default();
         after.is_some()
     })
@@ -238,7 +261,9 @@ fn general(tokens: &[Token], text: &str) -> bool {
                 let mut chars = rest.chars();
                 chars.next().map(|_| (chars.as_str(), after))
             }
-            Some((Token::Text(part), after)) => rest.strip_prefix(part.as_str()).map(|rest| (rest, after)),
+            Some((Token::Text(part), after)) => {
+                rest.strip_prefix(part.as_str()).map(|rest| (rest, after))
+            }
         };
         match (stepped, retry) {
             (Some(next), _) => (rest, left) = next,
@@ -262,10 +287,12 @@ mod tests {
     #[test]
     fn agrees_with_a_regular_expression() {
         let patterns = [
-            "", "a", "%", "a%", "%a", "%a%", "a%b", "a%b%c", "%a%b%", "_", "a_", "_%", "%_b%", "a__%b", "%é_", "a%%b",
+            "", "a", "%", "a%", "%a", "%a%", "a%b", "a%b%c", "%a%b%", "_", "a_", "_%", "%_b%",
+            "a__%b", "%é_", "a%%b",
         ];
         let texts = [
-            "", "a", "b", "ab", "ba", "aab", "abc", "a\nb", "axbxc", "éa", "aé😀", "aaab", "abab", "ABC",
+            "", "a", "b", "ab", "ba", "aab", "abc", "a\nb", "axbxc", "éa", "aé😀", "aaab", "abab",
+            "ABC",
         ];
         for pattern in patterns {
             let mut regex = String::from("(?s)^");
@@ -281,7 +308,11 @@ mod tests {
             let all: Texts = Texts::Array(texts.iter().copied().map(Some).collect());
             let column = matcher.column(&all, texts.len());
             for (row, text) in texts.iter().enumerate() {
-                assert_eq!(matcher.matches(text), regex.is_match(text), "{text:?} LIKE {pattern:?}");
+                assert_eq!(
+                    matcher.matches(text),
+                    regex.is_match(text),
+                    "{text:?} LIKE {pattern:?}"
+                );
                 assert_eq!(
                     column.value(row),
                     regex.is_match(text),
@@ -294,7 +325,10 @@ mod tests {
     #[test]
     fn escapes() {
         assert_eq!(tokens(r"a\_b", '\\'), Some(vec![Token::Text("a_b".into())]));
-        assert_eq!(tokens("a|%%", '|'), Some(vec![Token::Text("a%".into()), Token::Any]));
+        assert_eq!(
+            tokens("a|%%", '|'),
+            Some(vec![Token::Text("a%".into()), Token::Any])
+        );
         assert_eq!(tokens(r"a\", '\\'), None);
         assert_eq!(tokens(r"\a", '\\'), None);
     }

@@ -1,4 +1,5 @@
-//! Parts of strings by position. Positions count from 1; 0 and negative ones follow Spark's `substringSQL`.
+//! Parts of strings by position. Positions count from 1; 0 and negative ones follow Spark's
+//! `substringSQL`.
 
 use std::sync::Arc;
 
@@ -25,7 +26,8 @@ fn range(position: i32, count: i32, length: i32) -> (i32, i32) {
     (start.max(0), end)
 }
 
-/// As [`range`] for bytes, with what Spark's 32 bit subtraction makes of positions far before the start.
+/// As [`range`] for bytes, with what Spark's 32 bit subtraction makes of positions far before the
+/// start.
 fn byte_range(position: i32, count: i32, length: i32) -> (i32, i32) {
     let start = match position {
         1.. => position - 1,
@@ -55,7 +57,9 @@ fn byte_of(text: &str, n: i32) -> usize {
     if text.is_ascii() {
         return n.min(text.len());
     }
-    text.char_indices().nth(n).map_or(text.len(), |(byte, _)| byte)
+    text.char_indices()
+        .nth(n)
+        .map_or(text.len(), |(byte, _)| byte)
 }
 
 fn chars(text: &str) -> i32 {
@@ -64,38 +68,44 @@ fn chars(text: &str) -> i32 {
 
 pub(super) fn substring(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Utf8, DataType::Int32, DataType::Int32], DataType::Utf8) => Ok(Arc::new(|args, rows| {
-            let (values, positions, counts) = (texts(args, 0)?, ints(args, 1, rows)?, ints(args, 2, rows)?);
-            build(rows, |row, out| {
-                match (values.get(row), int(&positions, row), int(&counts, row)) {
-                    (Some(text), Some(position), Some(count)) => {
-                        let length = if position < 0 { chars(text) } else { 0 };
-                        let (start, end) = range(position, count, length);
-                        out.push_str(slice(text, start, end));
-                        true
+        ([DataType::Utf8, DataType::Int32, DataType::Int32], DataType::Utf8) => {
+            Ok(Arc::new(|args, rows| {
+                let (values, positions, counts) =
+                    (texts(args, 0)?, ints(args, 1, rows)?, ints(args, 2, rows)?);
+                build(rows, |row, out| {
+                    match (values.get(row), int(&positions, row), int(&counts, row)) {
+                        (Some(text), Some(position), Some(count)) => {
+                            let length = if position < 0 { chars(text) } else { 0 };
+                            let (start, end) = range(position, count, length);
+                            out.push_str(slice(text, start, end));
+                            true
+                        }
+                        _ => false,
                     }
-                    _ => false,
-                }
-            })
-        })),
-        ([DataType::Binary, DataType::Int32, DataType::Int32], DataType::Binary) => Ok(Arc::new(|args, rows| {
-            let values = array(argument(args, 0)?, rows)?;
-            let values = values.as_binary::<i32>();
-            let (positions, counts) = (ints(args, 1, rows)?, ints(args, 2, rows)?);
-            let parts: BinaryArray = (values.iter().enumerate())
-                .map(|(row, bytes)| {
-                    let (bytes, position, count) = (bytes?, int(&positions, row)?, int(&counts, row)?);
-                    let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
-                    let (start, end) = byte_range(position, count, length);
-                    let (start, end) = (
-                        usize::try_from(start).unwrap_or(0),
-                        usize::try_from(end.min(length)).unwrap_or(0),
-                    );
-                    Some(bytes.get(start..end).unwrap_or_default())
                 })
-                .collect();
-            Ok(Arc::new(parts) as ArrayRef)
-        })),
+            }))
+        }
+        ([DataType::Binary, DataType::Int32, DataType::Int32], DataType::Binary) => {
+            Ok(Arc::new(|args, rows| {
+                let values = array(argument(args, 0)?, rows)?;
+                let values = values.as_binary::<i32>();
+                let (positions, counts) = (ints(args, 1, rows)?, ints(args, 2, rows)?);
+                let parts: BinaryArray = (values.iter().enumerate())
+                    .map(|(row, bytes)| {
+                        let (bytes, position, count) =
+                            (bytes?, int(&positions, row)?, int(&counts, row)?);
+                        let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+                        let (start, end) = byte_range(position, count, length);
+                        let (start, end) = (
+                            usize::try_from(start).unwrap_or(0),
+                            usize::try_from(end.min(length)).unwrap_or(0),
+                        );
+                        Some(bytes.get(start..end).unwrap_or_default())
+                    })
+                    .collect();
+                Ok(Arc::new(parts) as ArrayRef)
+            }))
+        }
         _ => Err(call.bad_types()),
     }
 }
@@ -120,19 +130,23 @@ fn part(call: &CallInfo<'_>, f: fn(&str, i32) -> &str) -> Built {
     };
     Ok(Arc::new(move |args, rows| {
         let (values, counts) = (texts(args, 0)?, ints(args, 1, rows)?);
-        build(rows, |row, out| match (values.get(row), int(&counts, row)) {
-            (Some(text), Some(count)) => {
-                out.push_str(f(text, count));
-                true
+        build(rows, |row, out| {
+            match (values.get(row), int(&counts, row)) {
+                (Some(text), Some(count)) => {
+                    out.push_str(f(text, count));
+                    true
+                }
+                _ => false,
             }
-            _ => false,
         })
     }))
 }
 
 /// What stands before the n-th delimiter; with n < 0, after the n-th from the right.
 pub(super) fn substring_index(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Utf8, DataType::Utf8, DataType::Int32], DataType::Utf8) = (call.types, call.ret) else {
+    let ([DataType::Utf8, DataType::Utf8, DataType::Int32], DataType::Utf8) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     Ok(Arc::new(|args, rows| {
@@ -155,10 +169,14 @@ fn before_delimiter<'a>(text: &'a str, delimiter: &str, count: i32) -> &'a str {
         return "";
     }
     let (bytes, wanted) = (text.as_bytes(), delimiter.as_bytes());
-    let mut starts = (0..bytes.len()).filter(|start| bytes.get(*start..).is_some_and(|b| b.starts_with(wanted)));
+    let mut starts =
+        (0..bytes.len()).filter(|start| bytes.get(*start..).is_some_and(|b| b.starts_with(wanted)));
     let nth = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX) - 1;
     if count > 0 {
-        starts.nth(nth).and_then(|start| text.get(..start)).unwrap_or(text)
+        starts
+            .nth(nth)
+            .and_then(|start| text.get(..start))
+            .unwrap_or(text)
     } else {
         starts
             .rev()
@@ -189,16 +207,21 @@ pub(super) fn instr(call: &CallInfo<'_>) -> Built {
     }))
 }
 
-/// locate(part, text, start): as [`instr`] from a position on. A NULL start gives 0, one below 1 too.
+/// locate(part, text, start): as [`instr`] from a position on. A NULL start gives 0, one below 1
+/// too.
 pub(super) fn locate(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Utf8, DataType::Utf8, DataType::Int32], DataType::Int32) = (call.types, call.ret) else {
+    let ([DataType::Utf8, DataType::Utf8, DataType::Int32], DataType::Int32) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     Ok(Arc::new(|args, rows| {
         let (parts, values, starts) = (texts(args, 0)?, texts(args, 1)?, ints(args, 2, rows)?);
         let found: Int32Array = (0..rows)
             .map(|row| {
-                let Some(start) = int(&starts, row) else { return Some(0) };
+                let Some(start) = int(&starts, row) else {
+                    return Some(0);
+                };
                 let (part, text) = (parts.get(row)?, values.get(row)?);
                 if start < 1 {
                     return Some(0);

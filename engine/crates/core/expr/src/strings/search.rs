@@ -1,7 +1,8 @@
 //! A text looked for in all rows of a column at once.
 //!
-//! The bytes of a string column lie one row after the other: one search runs over all of them, at the speed of memory, and what it
-//! finds is a row's if it lies within it. Row by row, short texts cost more to begin with than to search.
+//! The bytes of a string column lie one row after the other: one search runs over all of them, at
+//! the speed of memory, and what it finds is a row's if it lies within it. Row by row, short texts
+//! cost more to begin with than to search.
 
 use arrow::{
     array::{Array, BooleanArray, StringArray},
@@ -11,12 +12,20 @@ use memchr::memmem::Finder;
 
 use super::Texts;
 
-/// Per row, whether it holds the text, which is not empty, and whether `rest` is true of the bytes after its first occurrence.
-pub(super) fn holds(texts: &Texts, rows: usize, part: &Finder<'_>, rest: impl Fn(&[u8]) -> bool) -> BooleanArray {
+/// Per row, whether it holds the text, which is not empty, and whether `rest` is true of the bytes
+/// after its first occurrence.
+pub(super) fn holds(
+    texts: &Texts,
+    rows: usize,
+    part: &Finder<'_>,
+    rest: impl Fn(&[u8]) -> bool,
+) -> BooleanArray {
     match texts {
         Texts::Array(column) => in_column(column, part, rest),
         Texts::One(text) => {
-            let found = text.as_ref().map(|text| in_row(text.as_bytes(), part, &rest));
+            let found = text
+                .as_ref()
+                .map(|text| in_row(text.as_bytes(), part, &rest));
             (0..rows).map(|_| found).collect()
         }
     }
@@ -28,7 +37,11 @@ fn in_row(text: &[u8], part: &Finder<'_>, rest: impl Fn(&[u8]) -> bool) -> bool 
         .is_some_and(rest)
 }
 
-fn in_column(column: &StringArray, part: &Finder<'_>, rest: impl Fn(&[u8]) -> bool) -> BooleanArray {
+fn in_column(
+    column: &StringArray,
+    part: &Finder<'_>,
+    rest: impl Fn(&[u8]) -> bool,
+) -> BooleanArray {
     let bytes = column.value_data();
     let mut found = vec![false; column.len()];
     let mut ends = column
@@ -77,7 +90,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Texts of few letters, so that most of them hold the part, and many of them across the end of a row.
+        /// Texts of few letters, so that most of them hold the part, and many of them across the
+        /// end of a row.
         #[test]
         fn finds_what_a_search_of_each_row_finds(
             texts in prop::collection::vec(prop::option::of("[ab]{0,6}"), 0..40),
@@ -93,7 +107,9 @@ mod tests {
             });
             let each: BooleanArray = column
                 .iter()
-                .map(|text| text.map(|text| text.split_once(&part).is_some_and(|(_, rest)| rest.contains(&tail))))
+                .map(|text|
+                    text.map(|text|
+                        text.split_once(&part).is_some_and(|(_, rest)| rest.contains(&tail))))
                 .collect();
             prop_assert_eq!(found, each);
         }
@@ -104,6 +120,9 @@ mod tests {
         let finder = Finder::new("b");
         let found = holds(&Texts::One(Some("abc".to_owned())), 3, &finder, |_| true);
         assert_eq!(found, BooleanArray::from(vec![true; 3]));
-        assert_eq!(holds(&Texts::One(None), 2, &finder, |_| true).null_count(), 2);
+        assert_eq!(
+            holds(&Texts::One(None), 2, &finder, |_| true).null_count(),
+            2
+        );
     }
 }

@@ -71,7 +71,9 @@ pub(super) fn concat(call: &CallInfo<'_>) -> Built {
     let count = call.types.len();
     if call.types.iter().all(|t| *t == DataType::Utf8) && *call.ret == DataType::Utf8 {
         return Ok(Arc::new(move |args, rows| {
-            let parts = (0..count).map(|index| texts(args, index)).collect::<Result<Vec<_>>>()?;
+            let parts = (0..count)
+                .map(|index| texts(args, index))
+                .collect::<Result<Vec<_>>>()?;
             build(rows, |row, out| {
                 parts.iter().all(|part| match part.get(row) {
                     Some(text) => {
@@ -85,7 +87,10 @@ pub(super) fn concat(call: &CallInfo<'_>) -> Built {
     }
     if call.types.iter().all(|t| *t == DataType::Binary) && *call.ret == DataType::Binary {
         return Ok(Arc::new(move |args, rows| {
-            let parts = args.iter().map(|arg| array(arg, rows)).collect::<Result<Vec<_>>>()?;
+            let parts = args
+                .iter()
+                .map(|arg| array(arg, rows))
+                .collect::<Result<Vec<_>>>()?;
             let joined: BinaryArray = (0..rows)
                 .map(|row| {
                     let mut bytes = Vec::new();
@@ -114,7 +119,9 @@ pub(super) fn concat_ws(call: &CallInfo<'_>) -> Built {
     strings_only(call, count, &DataType::Utf8)?;
     Ok(Arc::new(move |args, rows| {
         let separator = texts(args, 0)?;
-        let parts = (1..count).map(|index| texts(args, index)).collect::<Result<Vec<_>>>()?;
+        let parts = (1..count)
+            .map(|index| texts(args, index))
+            .collect::<Result<Vec<_>>>()?;
         build(rows, |row, out| {
             let Some(separator) = separator.get(row) else {
                 return false;
@@ -161,7 +168,9 @@ pub(super) fn trim(call: &CallInfo<'_>, start: bool, end: bool) -> Built {
 }
 
 pub(super) fn pad(call: &CallInfo<'_>, left: bool) -> Built {
-    let ([DataType::Utf8, DataType::Int32, DataType::Utf8], DataType::Utf8) = (call.types, call.ret) else {
+    let ([DataType::Utf8, DataType::Int32, DataType::Utf8], DataType::Utf8) =
+        (call.types, call.ret)
+    else {
         return Err(call.bad_types());
     };
     Ok(Arc::new(move |args, rows| {
@@ -217,12 +226,14 @@ pub(super) fn repeat(call: &CallInfo<'_>) -> Built {
     };
     Ok(Arc::new(|args, rows| {
         let (values, counts) = (texts(args, 0)?, ints(args, 1, rows)?);
-        build(rows, |row, out| match (values.get(row), int(&counts, row)) {
-            (Some(text), Some(count)) => {
-                (0..count.max(0)).for_each(|_| out.push_str(text));
-                true
+        build(rows, |row, out| {
+            match (values.get(row), int(&counts, row)) {
+                (Some(text), Some(count)) => {
+                    (0..count.max(0)).for_each(|_| out.push_str(text));
+                    true
+                }
+                _ => false,
             }
-            _ => false,
         })
     }))
 }
@@ -243,22 +254,25 @@ pub(super) fn space(call: &CallInfo<'_>) -> Built {
     }))
 }
 
-/// Each character of the second argument becomes the one at its place in the third, or goes if there is none.
+/// Each character of the second argument becomes the one at its place in the third, or goes if
+/// there is none.
 pub(super) fn translate(call: &CallInfo<'_>) -> Built {
     strings_only(call, 3, &DataType::Utf8)?;
     Ok(Arc::new(|args, rows| {
         let (values, from, to) = (texts(args, 0)?, texts(args, 1)?, texts(args, 2)?);
-        build(rows, |row, out| match (values.get(row), from.get(row), to.get(row)) {
-            (Some(text), Some(from), Some(to)) => {
-                for c in text.chars() {
-                    match from.chars().position(|f| f == c) {
-                        Some(position) => out.extend(to.chars().nth(position)),
-                        None => out.push(c),
+        build(rows, |row, out| {
+            match (values.get(row), from.get(row), to.get(row)) {
+                (Some(text), Some(from), Some(to)) => {
+                    for c in text.chars() {
+                        match from.chars().position(|f| f == c) {
+                            Some(position) => out.extend(to.chars().nth(position)),
+                            None => out.push(c),
+                        }
                     }
+                    true
                 }
-                true
+                _ => false,
             }
-            _ => false,
         })
     }))
 }

@@ -1,5 +1,5 @@
-//! `ashe_sum`: the sum of values under Seabed's additively symmetric encryption, for engines that hold no key of them. Buffer and result:
-//! the state of [`AsheSum`], which says which rows it took.
+//! `ashe_sum`: the sum of values under Seabed's additively symmetric encryption, for engines that
+//! hold no key of them. Buffer and result: the state of [`AsheSum`], which says which rows it took.
 
 use std::sync::Arc;
 
@@ -28,7 +28,12 @@ impl GroupState for Sums {
         self.groups.resize_with(groups, AsheSum::default);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let stored = column(values, 0, &DataType::Int64)?;
         let stored = stored.as_primitive::<Int64Type>();
         let files = values
@@ -38,7 +43,8 @@ impl GroupState for Sums {
         let rows = column(values, 2, &DataType::Int64)?;
         let rows = rows.as_primitive::<Int64Type>();
         let live = live(stored.nulls(), filter);
-        let missing = || internal_datafusion_err!("a value under ashe came without its file and row");
+        let missing =
+            || internal_datafusion_err!("a value under ashe came without its file and row");
         each(live.as_ref(), groups, |row, group| {
             let file = files.at(row).ok_or_else(missing)?;
             let number = u64::try_from(rows.value(row)).map_err(|_| missing())?;
@@ -48,7 +54,12 @@ impl GroupState for Sums {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let states = column(buffers, 0, &DataType::Binary)?;
         let states = states.as_binary::<i32>();
         let live = live(states.nulls(), filter);

@@ -1,4 +1,5 @@
-//! AVG. Buffer: `[sum, count]` (see Average.scala), with `sum` as BINARY where a sum of Spark's type depends on the order of the rows.
+//! AVG. Buffer: `[sum, count]` (see Average.scala), with `sum` as BINARY where a sum of Spark's
+//! type depends on the order of the rows.
 
 use std::sync::Arc;
 
@@ -39,17 +40,33 @@ impl GroupState for AverageDouble {
         self.states.resize_with(groups, Default::default);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &DataType::Float64)?;
         let more = &mut self.more;
-        fold::<Float64Type, _>(&values, groups, filter, &mut self.states, |(sum, count), value| {
-            sum.add(value, more);
-            *count += 1;
-            Ok(())
-        })
+        fold::<Float64Type, _>(
+            &values,
+            groups,
+            filter,
+            &mut self.states,
+            |(sum, count), value| {
+                sum.add(value, more);
+                *count += 1;
+                Ok(())
+            },
+        )
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let sums = binary(buffers, 0)?;
         let live = live(sums.nulls(), filter);
         let (states, more) = (&mut self.states, &mut self.more);
@@ -57,10 +74,16 @@ impl GroupState for AverageDouble {
             states[group].0.merge_encoded(sums.value(row), more)
         })?;
         let counts = column(buffers, 1, &DataType::Int64)?;
-        fold::<Int64Type, _>(&counts, groups, filter, &mut self.states, |(_, count), more| {
-            *count = count.wrapping_add(more);
-            Ok(())
-        })
+        fold::<Int64Type, _>(
+            &counts,
+            groups,
+            filter,
+            &mut self.states,
+            |(_, count), more| {
+                *count = count.wrapping_add(more);
+                Ok(())
+            },
+        )
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
@@ -74,12 +97,19 @@ impl GroupState for AverageDouble {
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let states = self.emitted(emit);
-        let counts = states.iter().map(|(_, count)| Some(*count)).collect::<Int64Array>();
-        Ok(vec![encoded(states.iter().map(|(sum, _)| sum)), Arc::new(counts)])
+        let counts = states
+            .iter()
+            .map(|(_, count)| Some(*count))
+            .collect::<Int64Array>();
+        Ok(vec![
+            encoded(states.iter().map(|(sum, _)| sum)),
+            Arc::new(counts),
+        ])
     }
 
     fn size(&self) -> usize {
-        self.states.capacity() * size_of::<(ExactSum, i64)>() + usize::try_from(self.more).unwrap_or(0)
+        self.states.capacity() * size_of::<(ExactSum, i64)>()
+            + usize::try_from(self.more).unwrap_or(0)
     }
 }
 
@@ -118,16 +148,34 @@ impl GroupState for AverageDecimal {
         self.states.resize(groups, (Whole::default(), 0));
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
-        let Some(values) = values.first() else { return Ok(()) };
-        fold::<Decimal128Type, _>(values, groups, filter, &mut self.states, |(sum, count), value| {
-            sum.add(value);
-            *count += 1;
-            Ok(())
-        })
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let Some(values) = values.first() else {
+            return Ok(());
+        };
+        fold::<Decimal128Type, _>(
+            values,
+            groups,
+            filter,
+            &mut self.states,
+            |(sum, count), value| {
+                sum.add(value);
+                *count += 1;
+                Ok(())
+            },
+        )
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let counts = column(buffers, 1, &DataType::Int64)?;
         let counts = counts.as_primitive::<Int64Type>();
         let states = &mut self.states;
@@ -164,7 +212,8 @@ impl GroupState for AverageDecimal {
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        let (sums, counts): (Vec<Whole>, Vec<i64>) = emit.take_needed(&mut self.states).into_iter().unzip();
+        let (sums, counts): (Vec<Whole>, Vec<i64>) =
+            emit.take_needed(&mut self.states).into_iter().unzip();
         let sums = match self.wide {
             true => wide(sums.into_iter()),
             false => narrow(sums.into_iter(), self.sum.0, self.sum.1)?,

@@ -22,10 +22,17 @@ impl GroupState for Count {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
-        let valid = values.iter().fold(None, |valid: Option<NullBuffer>, column| {
-            NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
-        });
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let valid = values
+            .iter()
+            .fold(None, |valid: Option<NullBuffer>, column| {
+                NullBuffer::union(valid.as_ref(), column.logical_nulls().as_ref())
+            });
         let live = live(valid.as_ref(), filter);
         let counts = &mut self.counts;
         each(live.as_ref(), groups, |_, group| {
@@ -34,8 +41,15 @@ impl GroupState for Count {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
-        let Some(counts) = buffers.first() else { return Ok(()) };
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let Some(counts) = buffers.first() else {
+            return Ok(());
+        };
         fold::<Int64Type, _>(counts, groups, filter, &mut self.counts, |count, more| {
             *count = count.wrapping_add(more);
             Ok(())
@@ -43,7 +57,9 @@ impl GroupState for Count {
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        Ok(Arc::new(Int64Array::from(emit.take_needed(&mut self.counts))))
+        Ok(Arc::new(Int64Array::from(
+            emit.take_needed(&mut self.counts),
+        )))
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {

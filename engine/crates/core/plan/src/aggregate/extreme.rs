@@ -1,16 +1,18 @@
-//! MIN and MAX. Buffer: `[min]` or `[max]`. NaN is larger than every number, and there is one. −0.0 equals 0.0; of the two it is −0.0 that
-//! is the least and 0.0 that is the largest, or the result would depend on which came first. Strings and binaries compare by bytes.
+//! MIN and MAX. Buffer: `[min]` or `[max]`. NaN is larger than every number, and there is one. −0.0
+//! equals 0.0; of the two it is −0.0 that is the least and 0.0 that is the largest, or the result
+//! would depend on which came first. Strings and binaries compare by bytes.
 
 use std::{cmp::Ordering, sync::Arc};
 
 use arrow::{
     array::{
-        ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+        ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray,
+        PrimitiveArray, StringArray,
     },
     compute::cast,
     datatypes::{
-        DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType,
+        DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
+        Int32Type, Int64Type, TimestampMicrosecondType,
     },
 };
 use datafusion_common::{Result, internal_datafusion_err};
@@ -59,7 +61,11 @@ float_order!(f32, f64);
 
 /// The state for a type, or `None` if Spark's order of it is not here.
 pub(super) fn state(data_type: &DataType, largest: bool) -> Option<Box<dyn GroupState>> {
-    let wanted = if largest { Ordering::Greater } else { Ordering::Less };
+    let wanted = if largest {
+        Ordering::Greater
+    } else {
+        Ordering::Less
+    };
     fn numbers<T: ArrowPrimitiveType>(
         stored: DataType,
         result: &DataType,
@@ -115,7 +121,12 @@ where
         self.values.resize(groups, None);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &self.stored)?;
         let wanted = self.wanted;
         fold::<T, _>(&values, groups, filter, &mut self.values, |best, value| {
@@ -131,7 +142,12 @@ where
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         self.update(buffers, groups, filter)
     }
 
@@ -192,7 +208,12 @@ impl GroupState for ExtremeBytes {
         self.values.resize(groups, None);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         if self.utf8 {
             let array = column(values, 0, &DataType::Utf8)?;
             self.take(array.as_string::<i32>(), groups, filter)
@@ -202,7 +223,12 @@ impl GroupState for ExtremeBytes {
         }
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         self.update(buffers, groups, filter)
     }
 

@@ -90,7 +90,12 @@ impl GroupState for FirstLast {
         self.states.resize(groups, (self.null.clone(), false));
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &self.data_type)?;
         let ignore_nulls = self.ignore_nulls;
         let nulls = values.logical_nulls();
@@ -99,23 +104,37 @@ impl GroupState for FirstLast {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(buffers, 0, &self.data_type)?;
         let set = column(buffers, 1, &DataType::Boolean)?;
         let set = set
             .as_boolean_opt()
             .ok_or_else(|| internal_datafusion_err!("valueSet is not a boolean"))?;
-        self.take(&values, groups, filter, |row| set.is_valid(row) && set.value(row))
+        self.take(&values, groups, filter, |row| {
+            set.is_valid(row) && set.value(row)
+        })
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let values = self.emitted(emit).into_iter().map(|(value, _)| value).collect();
+        let values = self
+            .emitted(emit)
+            .into_iter()
+            .map(|(value, _)| value)
+            .collect();
         self.values(values)
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let (values, set): (Vec<ScalarValue>, Vec<bool>) = self.emitted(emit).into_iter().unzip();
-        Ok(vec![self.values(values)?, Arc::new(BooleanArray::from(set))])
+        Ok(vec![
+            self.values(values)?,
+            Arc::new(BooleanArray::from(set)),
+        ])
     }
 
     fn size(&self) -> usize {

@@ -27,7 +27,8 @@ use super::{
 /// What an aggregate's result depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependsOn {
-    /// The rows of a group, in whatever order they come and however partial results were made of them.
+    /// The rows of a group, in whatever order they come and however partial results were made of
+    /// them.
     Rows,
     /// Their order as well.
     Order,
@@ -39,7 +40,8 @@ pub(super) struct Function {
     name: String,
     kind: Kind,
     eval: EvalMode,
-    /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of the rows in Spark's types.
+    /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of
+    /// the rows in Spark's types.
     pub(super) buffer: Vec<DataType>,
     /// Type of the result.
     pub(super) result: DataType,
@@ -61,8 +63,15 @@ enum Kind {
 
 impl Function {
     /// The function of that name over arguments of these types; the reason if there is none.
-    pub(super) fn resolve(name: &str, inputs: &[DataType], eval: EvalMode, ignore_nulls: bool) -> Result<Self, String> {
-        use DataType::{Binary, Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8};
+    pub(super) fn resolve(
+        name: &str,
+        inputs: &[DataType],
+        eval: EvalMode,
+        ignore_nulls: bool,
+    ) -> Result<Self, String> {
+        use DataType::{
+            Binary, Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8,
+        };
         let one = || match inputs {
             [input] => Ok(input),
             _ => Err(format!("takes one argument, not {}", inputs.len())),
@@ -74,8 +83,9 @@ impl Function {
                 scale.saturating_add(more_scale).min(38),
             )
         };
-        // With ten digits more than its values have, a sum of fewer than 10^10 rows fits whatever their order; with fewer more, one on the
-        // way may not, and is kept and sent as a wider number.
+        // With ten digits more than its values have, a sum of fewer than 10^10 rows fits whatever
+        // their order; with fewer more, one on the way may not, and is kept and sent as a wider
+        // number.
         let sum_of_decimals = |precision: u8, scale: i8| {
             let (sum, scale) = bounded(precision, scale, 10, 0);
             match sum.saturating_sub(precision) {
@@ -95,15 +105,21 @@ impl Function {
         match name {
             "count" => of(Kind::Count, vec![Int64], Int64),
             "sum" => match one()? {
-                t if integral(t) && eval == EvalMode::Try => {
-                    of(Kind::SumTracked { wide: true }, vec![Binary, Boolean], Int64)
-                }
+                t if integral(t) && eval == EvalMode::Try => of(
+                    Kind::SumTracked { wide: true },
+                    vec![Binary, Boolean],
+                    Int64,
+                ),
                 t if integral(t) => of(Kind::SumLong, vec![Int64], Int64),
                 Float32 | Float64 => of(Kind::SumDouble, vec![Binary], Float64),
                 Decimal128(p, s) => {
                     let (buffer, wide) = sum_of_decimals(*p, *s);
                     let (p, s) = bounded(*p, *s, 10, 0);
-                    of(Kind::SumTracked { wide }, vec![buffer, Boolean], Decimal128(p, s))
+                    of(
+                        Kind::SumTracked { wide },
+                        vec![buffer, Boolean],
+                        Decimal128(p, s),
+                    )
                 }
                 other => Err(format!("no sum of {other}")),
             },
@@ -138,7 +154,8 @@ impl Function {
             },
             "first" | "last" => {
                 let input = one()?.clone();
-                let known = input.is_primitive() || matches!(input, Boolean | Utf8 | Binary | DataType::Null);
+                let known = input.is_primitive()
+                    || matches!(input, Boolean | Utf8 | Binary | DataType::Null);
                 if !known {
                     return Err(format!("not of {input}"));
                 }
@@ -151,7 +168,8 @@ impl Function {
                     input,
                 )
             }
-            "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" | "variance_samp" | "variance_pop" => {
+            "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" | "variance_samp"
+            | "variance_pop" => {
                 if one()? != &Float64 {
                     return Err("takes a double".to_owned());
                 }
@@ -166,7 +184,8 @@ impl Function {
         }
     }
 
-    /// What the result depends on. Every function is here: what is not known to be of its rows alone must be said to be of their order.
+    /// What the result depends on. Every function is here: what is not known to be of its rows
+    /// alone must be said to be of their order.
     pub(super) fn depends_on(&self) -> DependsOn {
         match &self.kind {
             Kind::Count | Kind::Extreme { .. } => DependsOn::Rows,
@@ -200,8 +219,9 @@ impl Function {
             }
             Kind::AverageDouble => Box::new(AverageDouble::default()),
             Kind::AverageDecimal { sum, wide } => {
-                let result = decimal(Some(&self.result))
-                    .ok_or_else(|| internal_datafusion_err!("an average of decimals is no decimal"))?;
+                let result = decimal(Some(&self.result)).ok_or_else(|| {
+                    internal_datafusion_err!("an average of decimals is no decimal")
+                })?;
                 Box::new(AverageDecimal::new(*sum, *wide, result, self.eval))
             }
             Kind::Extreme { largest } => extreme::state(&self.result, *largest)
@@ -215,8 +235,8 @@ impl Function {
     }
 }
 
-/// One call: the function, what comes in (rows, or buffers to merge) and what goes out of a DataFusion stage that
-/// evaluates (results, or buffers as one struct).
+/// One call: the function, what comes in (rows, or buffers to merge) and what goes out of a
+/// DataFusion stage that evaluates (results, or buffers as one struct).
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Call {
     pub(super) function: Function,
@@ -287,7 +307,10 @@ impl AggregateUDFImpl for Udaf {
     fn accumulator(&self, _: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let mut groups = self.call.groups()?;
         groups.state.resize(1);
-        Ok(Box::new(OneGroup { groups, zeros: vec![] }))
+        Ok(Box::new(OneGroup {
+            groups,
+            zeros: vec![],
+        }))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs) -> bool {
@@ -310,7 +333,11 @@ impl Groups {
             return self.state.evaluate(emit);
         }
         let buffers = self.state.buffers(emit)?;
-        Ok(Arc::new(StructArray::try_new(self.call.fields(), buffers, None)?))
+        Ok(Arc::new(StructArray::try_new(
+            self.call.fields(),
+            buffers,
+            None,
+        )?))
     }
 }
 
@@ -338,12 +365,21 @@ impl GroupsAccumulator for Groups {
         self.state.buffers(emit_to)
     }
 
-    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+    fn merge_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        total_num_groups: usize,
+    ) -> Result<()> {
         self.state.resize(total_num_groups);
         self.state.merge(values, group_indices, None)
     }
 
-    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+    fn convert_to_state(
+        &self,
+        values: &[ArrayRef],
+        opt_filter: Option<&BooleanArray>,
+    ) -> Result<Vec<ArrayRef>> {
         // Every row is a group of its own.
         let rows = values
             .first()
@@ -393,7 +429,8 @@ impl OneGroup {
 impl Accumulator for OneGroup {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let rows = self.zeros(values);
-        self.groups.update_batch(values, &self.zeros[..rows], None, 1)
+        self.groups
+            .update_batch(values, &self.zeros[..rows], None, 1)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {

@@ -1,11 +1,13 @@
 //! Aggregate: one DataFusion aggregation for one Aggregate node.
 //!
-//! Spark gives every *call* its mode, DataFusion every *operator*. So the modes live in our functions: a call that merges
-//! has buffer columns for arguments, and its accumulator merges where others update. What is left for the operator is
-//! whether it may give up reducing:
-//! * a node of PARTIAL calls alone runs as `Partial`, which hands rows on when they hardly reduce, and early when memory is short;
-//! * all others run as `Single`, which spills instead and yields every group once. Spark's plans for DISTINCT rely on that
-//!   for nodes without calls and for PARTIAL_MERGE. Buffers leave it as one struct for each call, unpacked by a projection.
+//! Spark gives every *call* its mode, DataFusion every *operator*. So the modes live in our
+//! functions: a call that merges has buffer columns for arguments, and its accumulator merges where
+//! others update. What is left for the operator is whether it may give up reducing:
+//! * a node of PARTIAL calls alone runs as `Partial`, which hands rows on when they hardly reduce,
+//!   and early when memory is short;
+//! * all others run as `Single`, which spills instead and yields every group once. Spark's plans
+//!   for DISTINCT rely on that for nodes without calls and for PARTIAL_MERGE. Buffers leave it as
+//!   one struct for each call, unpacked by a projection.
 
 mod ashe;
 mod average;
@@ -160,7 +162,9 @@ pub fn depends_on(call: &AggCall) -> Option<DependsOn> {
 }
 
 /// One row without columns, whatever comes in: the rows are counted and the count is dropped.
-fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<dyn ExecutionPlan>>> {
+fn one_row(
+    input: Arc<dyn ExecutionPlan>,
+) -> datafusion_common::Result<Vec<Arc<dyn ExecutionPlan>>> {
     let function = Function::resolve("count", &[], EvalMode::Legacy, false)
         .map_err(|reason| datafusion_common::internal_datafusion_err!("count {reason}"))?;
     let names = vec!["count".to_owned()];
@@ -171,10 +175,13 @@ fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<d
         names,
     };
     let schema = input.schema();
-    let count = AggregateExprBuilder::new(Arc::new(AggregateUDF::from(Udaf::new(call))), vec![lit(true)])
-        .schema(Arc::clone(&schema))
-        .alias("count")
-        .build()?;
+    let count = AggregateExprBuilder::new(
+        Arc::new(AggregateUDF::from(Udaf::new(call))),
+        vec![lit(true)],
+    )
+    .schema(Arc::clone(&schema))
+    .alias("count")
+    .build()?;
     let counted: Arc<dyn ExecutionPlan> = Arc::new(AggregateExec::try_new(
         AggregateMode::Single,
         PhysicalGroupBy::new_single(vec![]),
@@ -191,7 +198,13 @@ fn one_row(input: Arc<dyn ExecutionPlan>) -> datafusion_common::Result<Vec<Arc<d
 }
 
 /// The call's function, with what the fragment declares of it held against what the function is.
-fn translate(node: u32, position: usize, call: &AggCall, mode: AggMode, as_struct: bool) -> Result<Call, Unsupported> {
+fn translate(
+    node: u32,
+    position: usize,
+    call: &AggCall,
+    mode: AggMode,
+    as_struct: bool,
+) -> Result<Call, Unsupported> {
     let expression = |source| Unsupported::Expression { node, source };
     let refuse = |reason: String| Unsupported::Aggregate {
         node,
@@ -208,7 +221,8 @@ fn translate(node: u32, position: usize, call: &AggCall, mode: AggMode, as_struc
         node,
         what: "eval mode",
     })?;
-    let function = Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).map_err(refuse)?;
+    let function =
+        Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).map_err(refuse)?;
 
     let declared = match &call.buffer {
         Some(buffer) => types::schema_to_arrow(buffer).map_err(expression)?,
@@ -220,7 +234,11 @@ fn translate(node: u32, position: usize, call: &AggCall, mode: AggMode, as_struc
             });
         }
     };
-    let buffer: Vec<&DataType> = declared.fields().iter().map(|field| field.data_type()).collect();
+    let buffer: Vec<&DataType> = declared
+        .fields()
+        .iter()
+        .map(|field| field.data_type())
+        .collect();
     if call.buffer.is_some() && buffer != function.buffer.iter().collect::<Vec<_>>() {
         return Err(refuse(format!(
             "its buffer is {:?}, the fragment declares {buffer:?}",
@@ -287,14 +305,18 @@ fn expression(
         });
     }
     if arguments.is_empty() {
-        // COUNT() of rows; DataFusion wants an argument, and takes its length for the number of rows.
+        // COUNT() of rows; DataFusion wants an argument, and takes its length for the number of
+        // rows.
         arguments.push(lit(true));
     }
-    AggregateExprBuilder::new(Arc::new(AggregateUDF::from(Udaf::new(translated.clone()))), arguments)
-        .schema(schema)
-        .alias(format!("{position}.{}", mode_of(call)))
-        .build()
-        .map_err(|source| Unsupported::Operators { node, source })
+    AggregateExprBuilder::new(
+        Arc::new(AggregateUDF::from(Udaf::new(translated.clone()))),
+        arguments,
+    )
+    .schema(schema)
+    .alias(format!("{position}.{}", mode_of(call)))
+    .build()
+    .map_err(|source| Unsupported::Operators { node, source })
 }
 
 /// Grouping columns as they are, then every call's struct as its parts.
@@ -306,10 +328,18 @@ fn unpack(
     let schema = operator.schema();
     let mut columns: Vec<(Arc<dyn PhysicalExpr>, String)> = Vec::new();
     for (index, field) in schema.fields().iter().enumerate() {
-        match index.checked_sub(groups).and_then(|position| calls.get(position)) {
-            None => columns.push((Arc::new(Column::new(field.name(), index)), field.name().clone())),
+        match index
+            .checked_sub(groups)
+            .and_then(|position| calls.get(position))
+        {
+            None => columns.push((
+                Arc::new(Column::new(field.name(), index)),
+                field.name().clone(),
+            )),
             Some(call) => {
-                for (part, (name, data_type)) in call.names.iter().zip(&call.function.buffer).enumerate() {
+                for (part, (name, data_type)) in
+                    call.names.iter().zip(&call.function.buffer).enumerate()
+                {
                     columns.push((
                         Arc::new(BufferColumn::new(index, part, data_type.clone())),
                         name.clone(),
@@ -318,5 +348,8 @@ fn unpack(
             }
         }
     }
-    Ok(Arc::new(ProjectionExec::try_new(columns, Arc::clone(operator))?))
+    Ok(Arc::new(ProjectionExec::try_new(
+        columns,
+        Arc::clone(operator),
+    )?))
 }

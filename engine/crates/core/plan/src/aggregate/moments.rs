@@ -1,6 +1,7 @@
-//! STDDEV and VARIANCE, of samples and of populations. Buffer: `[n, sum, squares]` in the place of Spark's `[n, avg, m2]` (see
-//! CentralMomentAgg.scala): the exact sums of the values and of their squares, as BINARY. The result is rounded from
-//! (n · Σx² − (Σx)²) / n, which is exact up to there, so it depends on no order.
+//! STDDEV and VARIANCE, of samples and of populations. Buffer: `[n, sum, squares]` in the place of
+//! Spark's `[n, avg, m2]` (see CentralMomentAgg.scala): the exact sums of the values and of their
+//! squares, as BINARY. The result is rounded from (n · Σx² − (Σx)²) / n, which is exact up to
+//! there, so it depends on no order.
 
 use std::sync::Arc;
 
@@ -85,7 +86,12 @@ impl GroupState for Moments {
         self.states.resize_with(groups, Moment::default);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &DataType::Float64)?;
         let more = &mut self.more;
         fold::<Float64Type, _>(&values, groups, filter, &mut self.states, |state, value| {
@@ -96,7 +102,12 @@ impl GroupState for Moments {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let (states, more) = (&mut self.states, &mut self.more);
         let counts = column(buffers, 0, &DataType::Float64)?;
         fold::<Float64Type, _>(&counts, groups, filter, states, |state, n| {

@@ -12,16 +12,29 @@ use datafusion_expr::EmitTo;
 
 /// Accumulated values of one aggregate function, one for each group.
 ///
-/// The buffers that [`Self::buffers`] returns and [`Self::merge`] takes are Spark's `aggBufferAttributes`, in order, and in type but
-/// where a number of Spark's type would depend on the order of the rows: those are BINARY. They cross exchanges, and a plan may mix
-/// engines' partial results freely. The same rows, in whatever order and however they were grouped into buffers, give the same result.
+/// The buffers that [`Self::buffers`] returns and [`Self::merge`] takes are Spark's
+/// `aggBufferAttributes`, in order, and in type but where a number of Spark's type would depend on
+/// the order of the rows: those are BINARY. They cross exchanges, and a plan may mix engines'
+/// partial results freely. The same rows, in whatever order and however they were grouped into
+/// buffers, give the same result.
 pub(super) trait GroupState: Send + Sync {
     /// Makes room for so many groups; new ones hold the function's initial value.
     fn resize(&mut self, groups: usize);
-    /// Takes rows of arguments. `groups[i]` is row i's group; rows where `filter` is not true do not count.
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()>;
+    /// Takes rows of arguments. `groups[i]` is row i's group; rows where `filter` is not true do
+    /// not count.
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()>;
     /// Takes rows of buffers, under the same rules.
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()>;
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()>;
     /// The results of the emitted groups, which are forgotten.
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef>;
     /// The buffers of the emitted groups, which are forgotten.
@@ -31,7 +44,10 @@ pub(super) trait GroupState: Send + Sync {
 }
 
 /// Rows that count: valid ones that the filter lets through. `None`: all.
-pub(super) fn live(valid: Option<&NullBuffer>, filter: Option<&BooleanArray>) -> Option<NullBuffer> {
+pub(super) fn live(
+    valid: Option<&NullBuffer>,
+    filter: Option<&BooleanArray>,
+) -> Option<NullBuffer> {
     let filter = filter.map(|filter| {
         let chosen = match filter.nulls() {
             Some(nulls) => filter.values() & nulls.inner(),
@@ -49,7 +65,10 @@ pub(super) fn each(
     mut f: impl FnMut(usize, usize) -> Result<()>,
 ) -> Result<()> {
     match live.filter(|live| live.null_count() > 0) {
-        None => groups.iter().enumerate().try_for_each(|(row, group)| f(row, *group)),
+        None => groups
+            .iter()
+            .enumerate()
+            .try_for_each(|(row, group)| f(row, *group)),
         Some(live) => live.valid_indices().try_for_each(|row| f(row, groups[row])),
     }
 }
@@ -62,14 +81,22 @@ pub(super) fn fold<T: ArrowPrimitiveType, S>(
     states: &mut [S],
     mut f: impl FnMut(&mut S, T::Native) -> Result<()>,
 ) -> Result<()> {
-    let column = column.as_primitive_opt::<T>().ok_or_else(|| wrong_type::<T>(column))?;
+    let column = column
+        .as_primitive_opt::<T>()
+        .ok_or_else(|| wrong_type::<T>(column))?;
     let values = column.values();
     let live = live(column.nulls(), filter);
-    each(live.as_ref(), groups, |row, group| f(&mut states[group], values[row]))
+    each(live.as_ref(), groups, |row, group| {
+        f(&mut states[group], values[row])
+    })
 }
 
 fn wrong_type<T: ArrowPrimitiveType>(column: &ArrayRef) -> DataFusionError {
-    internal_datafusion_err!("an aggregate got {} for {}", column.data_type(), T::DATA_TYPE)
+    internal_datafusion_err!(
+        "an aggregate got {} for {}",
+        column.data_type(),
+        T::DATA_TYPE
+    )
 }
 
 /// The column at `index`, cast to `to` if it is not of that type.
@@ -86,7 +113,9 @@ pub(super) fn column(columns: &[ArrayRef], index: usize, to: &DataType) -> Resul
 
 /// The column at `index`, which must be BINARY.
 pub(super) fn binary(columns: &[ArrayRef], index: usize) -> Result<&BinaryArray> {
-    let column = columns.get(index).and_then(|column| column.as_binary_opt::<i32>());
+    let column = columns
+        .get(index)
+        .and_then(|column| column.as_binary_opt::<i32>());
     column.ok_or_else(|| internal_datafusion_err!("an aggregate's buffer is not BINARY"))
 }
 
@@ -100,7 +129,8 @@ pub(super) fn overflow(what: &str, hint: &str) -> DataFusionError {
     DataFusionError::External(Box::new(SparkError {
         class: "ARITHMETIC_OVERFLOW",
         message: format!(
-            "{what}.{hint} If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass this error."
+            "{what}.{hint} If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass \
+                this error."
         ),
     }))
 }

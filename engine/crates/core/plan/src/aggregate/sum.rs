@@ -1,13 +1,13 @@
-//! SUM of integers, decimals and floating point numbers. Buffer: `[sum]`, or `[sum, isEmpty]` where Spark tracks emptiness
-//! (decimals and TRY; see Sum.scala); with `sum` as BINARY where a sum of Spark's type depends on the order of the rows ([`ExactSum`],
-//! [`Whole`]).
+//! SUM of integers, decimals and floating point numbers. Buffer: `[sum]`, or `[sum, isEmpty]` where
+//! Spark tracks emptiness (decimals and TRY; see Sum.scala); with `sum` as BINARY where a sum of
+//! Spark's type depends on the order of the rows ([`ExactSum`], [`Whole`]).
 
 use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, BooleanBuilder, Decimal128Array, Float64Array,
-        Int64Array,
+        Array, ArrayRef, AsArray, BinaryBuilder, BooleanArray, BooleanBuilder, Decimal128Array,
+        Float64Array, Int64Array,
     },
     datatypes::{DataType, Decimal128Type, Float64Type, Int64Type},
 };
@@ -41,7 +41,12 @@ impl GroupState for SumLong {
         self.sums.resize(groups, None);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &DataType::Int64)?;
         let ansi = self.ansi;
         fold::<Int64Type, _>(&values, groups, filter, &mut self.sums, |sum, value| {
@@ -55,7 +60,12 @@ impl GroupState for SumLong {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         self.update(buffers, groups, filter)
     }
 
@@ -115,7 +125,12 @@ impl GroupState for SumDouble {
         self.sums.resize_with(groups, ExactSum::default);
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = column(values, 0, &DataType::Float64)?;
         let more = &mut self.more;
         fold::<Float64Type, _>(&values, groups, filter, &mut self.sums, |sum, value| {
@@ -124,7 +139,12 @@ impl GroupState for SumDouble {
         })
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let (sums, more) = (&mut self.sums, &mut self.more);
         let column = binary(buffers, 0)?;
         let live = live(column.nulls(), filter);
@@ -135,7 +155,9 @@ impl GroupState for SumDouble {
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
         let sums = self.emitted(emit);
-        let sums = sums.iter().map(|sum| (!sum.is_empty()).then(|| sum.rounded()));
+        let sums = sums
+            .iter()
+            .map(|sum| (!sum.is_empty()).then(|| sum.rounded()));
         Ok(Arc::new(sums.collect::<Float64Array>()))
     }
 
@@ -153,7 +175,8 @@ impl GroupState for SumDouble {
 pub(super) enum Tracked {
     /// TRY over integers: overflow of a BIGINT is NULL.
     Long,
-    /// Decimals of this precision and scale: what does not fit is NULL, and an error of the result under ANSI.
+    /// Decimals of this precision and scale: what does not fit is NULL, and an error of the result
+    /// under ANSI.
     Decimal(u8, i8),
 }
 
@@ -161,7 +184,9 @@ impl Tracked {
     fn fits(self, sum: i128) -> bool {
         match self {
             Self::Long => i64::try_from(sum).is_ok(),
-            Self::Decimal(precision, _) => sum.unsigned_abs() < 10u128.pow(u32::from(precision.min(38))),
+            Self::Decimal(precision, _) => {
+                sum.unsigned_abs() < 10u128.pow(u32::from(precision.min(38)))
+            }
         }
     }
 }
@@ -169,7 +194,8 @@ impl Tracked {
 /// A sum that is NULL if it does not fit, and whose `isEmpty` tells that from no rows.
 pub(super) struct SumTracked {
     kind: Tracked,
-    /// The buffer's sum is a number of its own rather than of Spark's type, which does not hold every sum on the way.
+    /// The buffer's sum is a number of its own rather than of Spark's type, which does not hold
+    /// every sum on the way.
     wide: bool,
     ansi: bool,
     sums: Vec<(Whole, bool)>,
@@ -189,15 +215,27 @@ impl SumTracked {
     fn integers(&self, values: &[ArrayRef]) -> Result<ArrayRef> {
         match self.kind {
             // Any integer fits Decimal(19, 0) as its own unscaled value.
-            Tracked::Long => column(&[column(values, 0, &DataType::Int64)?], 0, &DataType::Decimal128(19, 0)),
+            Tracked::Long => column(
+                &[column(values, 0, &DataType::Int64)?],
+                0,
+                &DataType::Decimal128(19, 0),
+            ),
             // Same scale, more precision: unscaled values stay as they are.
-            Tracked::Decimal(..) => column(values, 0, values.first().map_or(&DataType::Null, |v| v.data_type())),
+            Tracked::Decimal(..) => column(
+                values,
+                0,
+                values.first().map_or(&DataType::Null, |v| v.data_type()),
+            ),
         }
     }
 }
 
 /// Sums that Spark's own type holds, if not more rows than there can be were added.
-pub(super) fn narrow(sums: impl Iterator<Item = Whole>, precision: u8, scale: i8) -> Result<ArrayRef> {
+pub(super) fn narrow(
+    sums: impl Iterator<Item = Whole>,
+    precision: u8,
+    scale: i8,
+) -> Result<ArrayRef> {
     let sums = sums.map(|sum| {
         sum.narrow()
             .ok_or_else(|| overflow("A partial sum of decimals has too many rows", ""))
@@ -224,16 +262,32 @@ impl GroupState for SumTracked {
         self.sums.resize(groups, (Whole::default(), true));
     }
 
-    fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let values = self.integers(values)?;
-        fold::<Decimal128Type, _>(&values, groups, filter, &mut self.sums, |(sum, is_empty), value| {
-            sum.add(value);
-            *is_empty = false;
-            Ok(())
-        })
+        fold::<Decimal128Type, _>(
+            &values,
+            groups,
+            filter,
+            &mut self.sums,
+            |(sum, is_empty), value| {
+                sum.add(value);
+                *is_empty = false;
+                Ok(())
+            },
+        )
     }
 
-    fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
         let empty = column(buffers, 1, &DataType::Boolean)?;
         let empty = empty.as_boolean();
         let sums = &mut self.sums;
@@ -250,15 +304,19 @@ impl GroupState for SumTracked {
         let sums = emit
             .take_needed(&mut self.sums)
             .into_iter()
-            .map(|(sum, is_empty)| match sum.narrow().filter(|sum| kind.fits(*sum)) {
-                _ if is_empty => Ok(None),
-                None if fails => Err(overflow("Overflow in sum of decimals", "try_sum")),
-                sum => Ok(sum),
-            })
+            .map(
+                |(sum, is_empty)| match sum.narrow().filter(|sum| kind.fits(*sum)) {
+                    _ if is_empty => Ok(None),
+                    None if fails => Err(overflow("Overflow in sum of decimals", "try_sum")),
+                    sum => Ok(sum),
+                },
+            )
             .collect::<Result<Vec<_>>>()?;
         Ok(match kind {
             Tracked::Long => {
-                let longs = sums.into_iter().map(|sum| sum.and_then(|sum| i64::try_from(sum).ok()));
+                let longs = sums
+                    .into_iter()
+                    .map(|sum| sum.and_then(|sum| i64::try_from(sum).ok()));
                 Arc::new(longs.collect::<Int64Array>())
             }
             Tracked::Decimal(precision, scale) => {
@@ -270,7 +328,9 @@ impl GroupState for SumTracked {
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
         let taken = emit.take_needed(&mut self.sums);
         let mut empty = BooleanBuilder::with_capacity(taken.len());
-        taken.iter().for_each(|(_, is_empty)| empty.append_value(*is_empty));
+        taken
+            .iter()
+            .for_each(|(_, is_empty)| empty.append_value(*is_empty));
         let sums = taken.into_iter().map(|(sum, _)| sum);
         let sums = match self.kind {
             Tracked::Decimal(precision, scale) if !self.wide => narrow(sums, precision, scale)?,
@@ -303,7 +363,9 @@ pub(super) fn merge_whole(
     let sums = column(
         buffers,
         0,
-        buffers.first().map_or(&DataType::Null, |sums| sums.data_type()),
+        buffers
+            .first()
+            .map_or(&DataType::Null, |sums| sums.data_type()),
     )?;
     let sums = sums
         .as_primitive_opt::<Decimal128Type>()
@@ -332,14 +394,24 @@ mod tests {
         fn resize(&mut self, groups: usize) {
             self.0.resize(groups, None);
         }
-        fn update(&mut self, values: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+        fn update(
+            &mut self,
+            values: &[ArrayRef],
+            groups: &[usize],
+            filter: Option<&BooleanArray>,
+        ) -> Result<()> {
             let values = column(values, 0, &DataType::Float64)?;
             fold::<Float64Type, _>(&values, groups, filter, &mut self.0, |sum, value| {
                 *sum = Some(sum.unwrap_or(0.0) + value);
                 Ok(())
             })
         }
-        fn merge(&mut self, buffers: &[ArrayRef], groups: &[usize], filter: Option<&BooleanArray>) -> Result<()> {
+        fn merge(
+            &mut self,
+            buffers: &[ArrayRef],
+            groups: &[usize],
+            filter: Option<&BooleanArray>,
+        ) -> Result<()> {
             self.update(buffers, groups, filter)
         }
         fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
@@ -357,12 +429,18 @@ mod tests {
     fn timed(state: &mut dyn GroupState, values: &ArrayRef, groups: usize) -> [f64; 3] {
         const BATCH: usize = 8192;
         let rows: Vec<Vec<usize>> = (0..values.len() / BATCH)
-            .map(|batch| (0..BATCH).map(|row| (batch * BATCH + row) * 7919 % groups).collect())
+            .map(|batch| {
+                (0..BATCH)
+                    .map(|row| (batch * BATCH + row) * 7919 % groups)
+                    .collect()
+            })
             .collect();
         state.resize(groups);
         let start = Instant::now();
         for (batch, rows) in rows.iter().enumerate() {
-            state.update(&[values.slice(batch * BATCH, BATCH)], rows, None).unwrap();
+            state
+                .update(&[values.slice(batch * BATCH, BATCH)], rows, None)
+                .unwrap();
         }
         let updated = start.elapsed().as_nanos() as f64 / (rows.len() * BATCH) as f64;
         let start = Instant::now();
@@ -372,7 +450,11 @@ mod tests {
         state.resize(groups);
         let start = Instant::now();
         state.merge(&buffers, &all, None).unwrap();
-        [updated, sent, start.elapsed().as_nanos() as f64 / groups as f64]
+        [
+            updated,
+            sent,
+            start.elapsed().as_nanos() as f64 / groups as f64,
+        ]
     }
 
     /// `cargo test --release … -- --ignored --nocapture what_exact_sums_cost`
@@ -385,23 +467,31 @@ mod tests {
         let kinds: [(&str, Kind); 4] = [
             ("whole numbers", |drawn| f64::from(drawn % 1000)),
             ("prices", |drawn| f64::from(drawn % 10_000_000) / 100.0),
-            ("from 0 to 1", |drawn| f64::from(drawn) / f64::from(1 << 24) / 1.1),
+            ("from 0 to 1", |drawn| {
+                f64::from(drawn) / f64::from(1 << 24) / 1.1
+            }),
             ("of all sizes", |drawn| {
                 f64::from(drawn % 1000 + 1) * 10f64.powi((drawn % 200).cast_signed() - 100)
             }),
         ];
         for (name, kind) in kinds {
-            let values: ArrayRef = Arc::new(Float64Array::from_iter_values((0..rows).map(|row| kind(draw(row)))));
+            let values: ArrayRef = Arc::new(Float64Array::from_iter_values(
+                (0..rows).map(|row| kind(draw(row))),
+            ));
             for groups in [1, 1000, 100_000, 1_000_000] {
                 let before = timed(&mut Rounding::default(), &values, groups);
                 let now = timed(&mut SumDouble::default(), &values, groups);
-                println!("{name:>14}, {groups:>7} groups: rounding {before:6.2?}, exact {now:6.2?} ns");
+                println!(
+                    "{name:>14}, {groups:>7} groups: rounding {before:6.2?}, exact {now:6.2?} ns"
+                );
             }
         }
         let values: ArrayRef = Arc::new(
-            Decimal128Array::from_iter_values((0..rows).map(|row| i128::from(draw(row)) * 1_000_003))
-                .with_precision_and_scale(38, 6)
-                .unwrap(),
+            Decimal128Array::from_iter_values(
+                (0..rows).map(|row| i128::from(draw(row)) * 1_000_003),
+            )
+            .with_precision_and_scale(38, 6)
+            .unwrap(),
         );
         for groups in [4, 100_000] {
             let now = timed(

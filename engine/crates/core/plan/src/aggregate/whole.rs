@@ -22,7 +22,10 @@ impl Whole {
     pub(super) fn merge(&mut self, other: Self) {
         let (low, carry) = self.low.overflowing_add(other.low);
         self.low = low;
-        self.high = self.high.wrapping_add(other.high).wrapping_add(carry.into());
+        self.high = self
+            .high
+            .wrapping_add(other.high)
+            .wrapping_add(carry.into());
     }
 
     /// The number, if 128 bits hold it.

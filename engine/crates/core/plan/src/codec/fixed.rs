@@ -11,16 +11,17 @@
 //!          | form u8 ‖ rows × n bytes                (n of 8: 64-bit numbers of a type of 16 bytes; or the type's own)
 //! form     = log₂ of the type's width (4 bits) ‖ 0, 1, 2, 4, 8: n | 9, 10, 12: steps of n = 1, 2, 4 | 15: the type's own
 //! ```
-//! Offsets from the least value are frame of reference (Goldstein, Ramakrishnan, Shaft, "Compressing Relations and Indexes",
-//! ICDE 1998), here in whole bytes; steps are for ascending values, as keys of a table in their order. What lies under a
-//! NULL travels as it is. Where nothing is packed, a validity bitmap is always there and numbers are the type's own.
+//! Offsets from the least value are frame of reference (Goldstein, Ramakrishnan, Shaft,
+//! "Compressing Relations and Indexes", ICDE 1998), here in whole bytes; steps are for ascending
+//! values, as keys of a table in their order. What lies under a NULL travels as it is. Where
+//! nothing is packed, a validity bitmap is always there and numbers are the type's own.
 
 use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder, NullArray, StringArray,
-        make_array,
+        Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
+        NullArray, StringArray, make_array,
     },
     buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer},
     datatypes::{ArrowNativeType, DataType, ToByteSlice},
@@ -61,8 +62,10 @@ macro_rules! number {
             }
             #[inline(always)]
             fn of(number: i64) -> Self {
-                // Only numbers that were in range are narrowed; others wrap, and mean nothing anyway.
-                number.to_le_bytes().first_chunk().map_or(0, |bytes| <$native>::from_le_bytes(*bytes))
+                // Only numbers that were in range are narrowed; others wrap, and mean nothing
+                // anyway.
+                number.to_le_bytes().first_chunk().map_or(0, |bytes|
+                    <$native>::from_le_bytes(*bytes))
             }
         }
     )*};
@@ -169,7 +172,8 @@ fn write_texts<'a>(
     let mut lengths = Vec::new();
     for (offsets, bytes) in parts {
         let (first, last) = (offsets.first().copied(), offsets.last().copied());
-        let range = first.map_or(0, ArrowNativeType::as_usize)..last.map_or(0, ArrowNativeType::as_usize);
+        let range =
+            first.map_or(0, ArrowNativeType::as_usize)..last.map_or(0, ArrowNativeType::as_usize);
         text.extend_from_slice(bytes.get(range).ok_or(CodecError::Layout("offsets"))?);
         lengths.extend(
             offsets
@@ -335,7 +339,11 @@ fn room<const N: usize>(out: &mut Vec<u8>, count: usize) -> &mut [[u8; N]] {
 
 #[inline(always)]
 fn low<const N: usize>(number: i64) -> [u8; N] {
-    number.to_le_bytes().first_chunk().copied().unwrap_or([0; N])
+    number
+        .to_le_bytes()
+        .first_chunk()
+        .copied()
+        .unwrap_or([0; N])
 }
 
 /// Takes the two parts of a payload apart. Memory is claimed for `room` bytes at most.
@@ -365,13 +373,19 @@ impl<'a> Reader<'a> {
     }
 
     fn take(&mut self, length: usize) -> Result<&'a [u8], CodecError> {
-        let (taken, rest) = self.fixed.split_at_checked(length).ok_or(CodecError::Truncated)?;
+        let (taken, rest) = self
+            .fixed
+            .split_at_checked(length)
+            .ok_or(CodecError::Truncated)?;
         self.fixed = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], CodecError> {
-        let (taken, rest) = self.fixed.split_first_chunk().ok_or(CodecError::Truncated)?;
+        let (taken, rest) = self
+            .fixed
+            .split_first_chunk()
+            .ok_or(CodecError::Truncated)?;
         self.fixed = rest;
         Ok(*taken)
     }
@@ -426,12 +440,18 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    fn offsets<T: Number, const N: usize>(&mut self, offset: impl Fn([u8; N]) -> i64) -> Result<Buffer, CodecError> {
+    fn offsets<T: Number, const N: usize>(
+        &mut self,
+        offset: impl Fn([u8; N]) -> i64,
+    ) -> Result<Buffer, CodecError> {
         let base = self.base()?;
         self.each(|bytes| T::of(base.wrapping_add(offset(bytes))))
     }
 
-    fn steps<T: Number, const N: usize>(&mut self, step: impl Fn([u8; N]) -> i64) -> Result<Buffer, CodecError> {
+    fn steps<T: Number, const N: usize>(
+        &mut self,
+        step: impl Fn([u8; N]) -> i64,
+    ) -> Result<Buffer, CodecError> {
         let mut value = self.base()?;
         self.each(|bytes| {
             value = value.wrapping_add(step(bytes));
@@ -439,7 +459,10 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn each<T: Number, const N: usize>(&mut self, value: impl FnMut([u8; N]) -> T) -> Result<Buffer, CodecError> {
+    fn each<T: Number, const N: usize>(
+        &mut self,
+        value: impl FnMut([u8; N]) -> T,
+    ) -> Result<Buffer, CodecError> {
         let length = self.rows.checked_mul(N).ok_or(CodecError::TooLarge)?;
         let (chunks, _) = self.take(length)?.as_chunks();
         let values: Vec<T> = chunks.iter().copied().map(value).collect();
@@ -447,8 +470,12 @@ impl<'a> Reader<'a> {
     }
 
     fn texts(&mut self) -> Result<(OffsetBuffer<i32>, Buffer), CodecError> {
-        let length = usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|_| CodecError::TooLarge)?;
-        let (bytes, rest) = self.text.split_at_checked(length).ok_or(CodecError::Truncated)?;
+        let length =
+            usize::try_from(u32::from_le_bytes(self.array()?)).map_err(|_| CodecError::TooLarge)?;
+        let (bytes, rest) = self
+            .text
+            .split_at_checked(length)
+            .ok_or(CodecError::Truncated)?;
         self.text = rest;
         let lengths = ScalarBuffer::<i32>::from(self.numbers::<i32>()?);
         let mut offsets = Vec::with_capacity(lengths.len() + 1);
@@ -469,7 +496,10 @@ impl<'a> Reader<'a> {
 }
 
 /// The next column of the payload, of this type.
-pub(super) fn read_column(reader: &mut Reader<'_>, data_type: &DataType) -> Result<ArrayRef, CodecError> {
+pub(super) fn read_column(
+    reader: &mut Reader<'_>,
+    data_type: &DataType,
+) -> Result<ArrayRef, CodecError> {
     if data_type == &DataType::Null {
         return Ok(Arc::new(NullArray::new(reader.rows)));
     }

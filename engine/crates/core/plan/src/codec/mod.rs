@@ -4,16 +4,18 @@
 //! codec u8 (0 plain, 1 LZ4 block, 2 no batch) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖
 //! stored u32 LE ‖ fixed part ‖ text part (`stored` bytes) ‖ zeros, if padded
 //! ```
-//! The fixed part has, column after column, what `fixed` describes: a validity bitmap if there are NULLs, then bits, numbers
-//! in as few bytes as their range needs, or the lengths of strings. The text part has the bytes of all strings, column after
-//! column, as one LZ4 block where that pays. Numbers are not given to LZ4: what it finds in them is mostly the
-//! high bytes that narrowing has left out already, at a small part of the cost.
+//! The fixed part has, column after column, what `fixed` describes: a validity bitmap if there are
+//! NULLs, then bits, numbers in as few bytes as their range needs, or the lengths of strings. The
+//! text part has the bytes of all strings, column after column, as one LZ4 block where that pays.
+//! Numbers are not given to LZ4: what it finds in them is mostly the high bytes that narrowing has
+//! left out already, at a small part of the cost.
 //!
-//! Where the host may have chosen some of the bytes nothing is packed ([`Packing::None`]): the same layout, in which a payload's length
-//! follows from its number of rows and the lengths of its texts alone.
+//! Where the host may have chosen some of the bytes nothing is packed ([`Packing::None`]): the same
+//! layout, in which a payload's length follows from its number of rows and the lengths of its texts
+//! alone.
 //!
-//! All lengths follow from the header, and are checked before memory is taken. Dictionaries and views never occur: what
-//! crosses a fragment's edge has the IR's types.
+//! All lengths follow from the header, and are checked before memory is taken. Dictionaries and
+//! views never occur: what crosses a fragment's edge has the IR's types.
 
 mod fixed;
 
@@ -34,7 +36,8 @@ pub const HEADER: usize = 20;
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 const NOTHING: u8 = 2;
-/// Batches that take more than this in memory are refused by both ends: a frame holds 64 MiB at most.
+/// Batches that take more than this in memory are refused by both ends: a frame holds 64 MiB at
+/// most.
 pub const MAX_BODY: usize = 1 << 30;
 /// Texts below this are not worth a call into the compressor.
 const PACK_FROM: usize = 512;
@@ -69,11 +72,13 @@ pub enum CodecError {
 /// What may show in a payload's length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Packing {
-    /// How well its values pack: texts that repeat, numbers that lie close together, columns without NULLs.
+    /// How well its values pack: texts that repeat, numbers that lie close together, columns
+    /// without NULLs.
     #[default]
     Tight,
-    /// Nothing of its values but the sum of its texts' lengths. For rows that hold, or were picked by, what the host chose: it could plant
-    /// guesses, and read from lengths whether they go together with what is secret (as CRIME did).
+    /// Nothing of its values but the sum of its texts' lengths. For rows that hold, or were picked
+    /// by, what the host chose: it could plant guesses, and read from lengths whether they go
+    /// together with what is secret (as CRIME did).
     None,
 }
 
@@ -136,11 +141,16 @@ impl Encoder {
     fn append_text(&self, out: &mut Vec<u8>) -> u8 {
         if self.packing == Packing::Tight && self.text.len() >= PACK_FROM {
             let at = out.len();
-            out.resize(at + lz4_flex::block::get_maximum_output_size(self.text.len()), 0);
+            out.resize(
+                at + lz4_flex::block::get_maximum_output_size(self.text.len()),
+                0,
+            );
             let packed = out
                 .get_mut(at..)
                 .and_then(|space| lz4_flex::block::compress_into(&self.text, space).ok());
-            if let Some(packed) = packed.filter(|packed| *packed < self.text.len() - self.text.len() / 8) {
+            if let Some(packed) =
+                packed.filter(|packed| *packed < self.text.len() - self.text.len() / 8)
+            {
                 out.truncate(at + packed);
                 return LZ4;
             }
@@ -156,7 +166,8 @@ pub fn encode_batch(batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), CodecE
     Encoder::default().encode(std::slice::from_ref(batch), out)
 }
 
-/// Makes the payload that begins at `start` of `out` so long, if it is shorter. One without any bytes becomes one without a batch.
+/// Makes the payload that begins at `start` of `out` so long, if it is shorter. One without any
+/// bytes becomes one without a batch.
 pub fn pad(out: &mut Vec<u8>, start: usize, length: usize) {
     if out.len() == start {
         out.push(NOTHING);
@@ -168,8 +179,8 @@ pub fn pad(out: &mut Vec<u8>, start: usize, length: usize) {
     out.resize(out.len().max(start + length), 0);
 }
 
-/// Decodes one whole payload: a batch, or none. Every length is checked against the bytes at hand, or against the stated bound, before
-/// anything of that size is allocated.
+/// Decodes one whole payload: a batch, or none. Every length is checked against the bytes at hand,
+/// or against the stated bound, before anything of that size is allocated.
 pub fn decode_batch(schema: &SchemaRef, payload: Bytes) -> Result<Option<RecordBatch>, CodecError> {
     if payload.is_empty() {
         return Ok(None);
@@ -261,7 +272,10 @@ fn without_dictionaries(batches: &[RecordBatch]) -> Result<Option<Vec<RecordBatc
         return Ok(None);
     };
     let fields = first.schema_ref().fields();
-    if fields.iter().all(|field| plain(field.data_type()).is_none()) {
+    if fields
+        .iter()
+        .all(|field| plain(field.data_type()).is_none())
+    {
         return Ok(None);
     }
     batches
@@ -289,7 +303,12 @@ fn without_dictionary(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         while let Some(target) = plain(column.data_type()) {
             column = cast(&column, &target)?;
         }
-        fields.push(field.as_ref().clone().with_data_type(column.data_type().clone()));
+        fields.push(
+            field
+                .as_ref()
+                .clone()
+                .with_data_type(column.data_type().clone()),
+        );
         columns.push(column);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

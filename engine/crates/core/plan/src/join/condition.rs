@@ -13,8 +13,9 @@ use crate::{
     columns::{gather, narrowed},
 };
 
-/// The condition over Spark's left and right side. It sees the columns that it reads and no others, since these are put
-/// together for every pair of rows with equal keys, and it is evaluated on no other pairs.
+/// The condition over Spark's left and right side. It sees the columns that it reads and no others,
+/// since these are put together for every pair of rows with equal keys, and it is evaluated on no
+/// other pairs.
 pub(super) fn filter(
     spec: &Spec,
     left: &SchemaRef,

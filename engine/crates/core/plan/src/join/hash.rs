@@ -1,4 +1,5 @@
-//! Hash joins: of one partition of each side, or of a broadcast that is built once for all tasks of the plan.
+//! Hash joins: of one partition of each side, or of a broadcast that is built once for all tasks of
+//! the plan.
 
 use std::sync::Arc;
 
@@ -18,7 +19,13 @@ pub(super) fn plan(
     output: &Output,
     expressions: &Expressions,
 ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
-    Ok(vec![Arc::new(operator(spec, sides, filter, output, expressions)?)])
+    Ok(vec![Arc::new(operator(
+        spec,
+        sides,
+        filter,
+        output,
+        expressions,
+    )?)])
 }
 
 pub(super) fn operator(
@@ -33,11 +40,16 @@ pub(super) fn operator(
         Side::Left => (sides.left, sides.right, on, filter),
         Side::Right => {
             let on = on.into_iter().map(|(left, right)| (right, left)).collect();
-            (sides.right, sides.left, on, filter.as_ref().map(JoinFilter::swap))
+            (
+                sides.right,
+                sides.left,
+                on,
+                filter.as_ref().map(JoinFilter::swap),
+            )
         }
     };
-    // In a shuffled join every partition builds its own side and shares nothing; a broadcast is built by the first task
-    // that comes, and the others wait for it.
+    // In a shuffled join every partition builds its own side and shares nothing; a broadcast is
+    // built by the first task that comes, and the others wait for it.
     let mode = match spec.broadcast {
         true => PartitionMode::CollectLeft,
         false => PartitionMode::Partitioned,

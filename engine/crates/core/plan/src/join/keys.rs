@@ -10,7 +10,11 @@ use super::{Sides, Spec};
 use crate::{Unsupported, build::Expressions};
 
 /// Pairs of keys that must be equal, floats in canonical form.
-pub(super) fn pairs(spec: &Spec, sides: &Sides, expressions: &Expressions) -> Result<JoinOn, Unsupported> {
+pub(super) fn pairs(
+    spec: &Spec,
+    sides: &Sides,
+    expressions: &Expressions,
+) -> Result<JoinOn, Unsupported> {
     let (left, right) = (sides.left.schema(), sides.right.schema());
     let node = spec.node;
     let mut pairs = Vec::with_capacity(spec.left_keys.len());

@@ -1,9 +1,10 @@
 //! Joins: the IR's types and strategies as DataFusion's operators.
 //!
-//! DataFusion always builds its left side, and names what comes out by that: a join that builds Spark's right side is planned
-//! with the sides swapped, its type turned around and its columns put back in order. How the partitions of a shared
-//! plan meet is said by the strategy: a shuffled join reads partition i of both sides in task i and shares nothing; of a
-//! broadcast join, one build serves all tasks of the plan.
+//! DataFusion always builds its left side, and names what comes out by that: a join that builds
+//! Spark's right side is planned with the sides swapped, its type turned around and its columns put
+//! back in order. How the partitions of a shared plan meet is said by the strategy: a shuffled join
+//! reads partition i of both sides in task i and shares nothing; of a broadcast join, one build
+//! serves all tasks of the plan.
 
 mod condition;
 mod hash;
@@ -30,7 +31,8 @@ pub(crate) struct Sides {
     pub(crate) right: Arc<dyn ExecutionPlan>,
 }
 
-/// The operators of a join, the top one first. With `needed`, only these columns of its output come out, in that order.
+/// The operators of a join, the top one first. With `needed`, only these columns of its output come
+/// out, in that order.
 pub(crate) fn plan(
     spec: &Spec,
     sides: Sides,
@@ -59,7 +61,12 @@ struct Output {
 }
 
 impl Output {
-    fn of(spec: &Spec, left: &SchemaRef, right: &SchemaRef, needed: Option<&[u32]>) -> Result<Self, Unsupported> {
+    fn of(
+        spec: &Spec,
+        left: &SchemaRef,
+        right: &SchemaRef,
+        needed: Option<&[u32]>,
+    ) -> Result<Self, Unsupported> {
         let (left, right) = (left.fields().len(), right.fields().len());
         let (both, width) = match spec.operator_type() {
             JoinType::LeftSemi | JoinType::LeftAnti => (None, left),
@@ -86,7 +93,8 @@ impl Output {
         })
     }
 
-    /// The projection of an operator whose left side is `build`; `None` when it gives what is wanted.
+    /// The projection of an operator whose left side is `build`; `None` when it gives what is
+    /// wanted.
     fn projection(&self, build: Side) -> Option<Vec<usize>> {
         match (build, self.both) {
             (Side::Right, Some((left, right))) => {

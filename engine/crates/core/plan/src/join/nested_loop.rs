@@ -1,7 +1,8 @@
 //! Nested loops: joins without keys.
 //!
-//! DataFusion's operator builds its left side once for all partitions, which is a broadcast. Where the sides meet
-//! partition by partition, each task runs an operator of its own over its two partitions.
+//! DataFusion's operator builds its left side once for all partitions, which is a broadcast. Where
+//! the sides meet partition by partition, each task runs an operator of its own over its two
+//! partitions.
 
 use std::{fmt, sync::Arc};
 
@@ -31,7 +32,11 @@ pub(super) fn plan(
 ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
     let (build, probe, filter) = match spec.build {
         Side::Left => (sides.left, sides.right, filter),
-        Side::Right => (sides.right, sides.left, filter.as_ref().map(JoinFilter::swap)),
+        Side::Right => (
+            sides.right,
+            sides.left,
+            filter.as_ref().map(JoinFilter::swap),
+        ),
     };
     let pairing = Pairing {
         filter,
@@ -57,8 +62,18 @@ struct Pairing {
 }
 
 impl Pairing {
-    fn operator(&self, build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>) -> Result<NestedLoopJoinExec> {
-        NestedLoopJoinExec::try_new(build, probe, self.filter.clone(), &self.kind, self.projection.clone())
+    fn operator(
+        &self,
+        build: Arc<dyn ExecutionPlan>,
+        probe: Arc<dyn ExecutionPlan>,
+    ) -> Result<NestedLoopJoinExec> {
+        NestedLoopJoinExec::try_new(
+            build,
+            probe,
+            self.filter.clone(),
+            &self.kind,
+            self.projection.clone(),
+        )
     }
 }
 
@@ -73,8 +88,14 @@ struct PairedLoopExec {
 }
 
 impl PairedLoopExec {
-    fn try_new(build: Arc<dyn ExecutionPlan>, probe: Arc<dyn ExecutionPlan>, pairing: Pairing) -> Result<Self> {
-        let schema = pairing.operator(Arc::clone(&build), Arc::clone(&probe))?.schema();
+    fn try_new(
+        build: Arc<dyn ExecutionPlan>,
+        probe: Arc<dyn ExecutionPlan>,
+        pairing: Pairing,
+    ) -> Result<Self> {
+        let schema = pairing
+            .operator(Arc::clone(&build), Arc::clone(&probe))?
+            .schema();
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count()),
@@ -104,23 +125,40 @@ impl ExecutionPlan for PairedLoopExec {
         vec![&self.build, &self.probe]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.pop(), children.is_empty()) {
-            (Some(probe), Some(build), true) => Ok(Arc::new(Self::try_new(build, probe, self.pairing.clone())?)),
+            (Some(probe), Some(build), true) => {
+                Ok(Arc::new(Self::try_new(build, probe, self.pairing.clone())?))
+            }
             _ => internal_err!("a join has two children"),
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let pinned = |side: &Arc<dyn ExecutionPlan>| {
-            Arc::new(PinnedExec::new(Arc::clone(side), partition, Arc::clone(&context)))
+            Arc::new(PinnedExec::new(
+                Arc::clone(side),
+                partition,
+                Arc::clone(&context),
+            ))
         };
-        let join = self.pairing.operator(pinned(&self.build), pinned(&self.probe))?;
+        let join = self
+            .pairing
+            .operator(pinned(&self.build), pinned(&self.probe))?;
         let stream = join.execute(0, without_disk(&context)?)?;
         // The inner operator knows one partition only.
         for metric in join.metrics().unwrap_or_default().iter() {
-            self.metrics
-                .register(Arc::new(Metric::new(metric.value().clone(), Some(partition))));
+            self.metrics.register(Arc::new(Metric::new(
+                metric.value().clone(),
+                Some(partition),
+            )));
         }
         Ok(stream)
     }
@@ -130,8 +168,8 @@ impl ExecutionPlan for PairedLoopExec {
     }
 }
 
-/// When memory runs out, DataFusion's operator would read its build side again from the start, which a task's input
-/// cannot do; without a disk it says that memory ran out.
+/// When memory runs out, DataFusion's operator would read its build side again from the start,
+/// which a task's input cannot do; without a disk it says that memory ran out.
 fn without_disk(context: &TaskContext) -> Result<Arc<TaskContext>> {
     let runtime = context.runtime_env();
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);

@@ -1,8 +1,9 @@
-//! NOT IN over a broadcast, with SQL's meaning of NULL: over no rows everything qualifies, NULL too; a NULL among the rows
-//! disqualifies everything; else what is NULL does not qualify, nor does what is found.
+//! NOT IN over a broadcast, with SQL's meaning of NULL: over no rows everything qualifies, NULL
+//! too; a NULL among the rows disqualifies everything; else what is NULL does not qualify, nor does
+//! what is found.
 //!
-//! DataFusion's null-aware join builds the side whose rows come out. Here that side is streamed: an ordinary anti join
-//! over the broadcast finds what has no match, and this operator does the rest.
+//! DataFusion's null-aware join builds the side whose rows come out. Here that side is streamed: an
+//! ordinary anti join over the broadcast finds what has no match, and this operator does the rest.
 
 use std::{
     fmt,
@@ -38,12 +39,13 @@ pub(super) fn plan(
         node: spec.node,
         source,
     };
-    let (left_key, right_key) = keys::pairs(spec, &sides, expressions)?
-        .pop()
-        .ok_or(Unsupported::Malformed {
-            node: spec.node,
-            what: "a join by keys without keys",
-        })?;
+    let (left_key, right_key) =
+        keys::pairs(spec, &sides, expressions)?
+            .pop()
+            .ok_or(Unsupported::Malformed {
+                node: spec.node,
+                what: "a join by keys without keys",
+            })?;
     let values = Arc::clone(&sides.right);
     let schema = sides.left.schema();
     // The key is looked at once more above the join, so every column has to come through it.
@@ -52,18 +54,28 @@ pub(super) fn plan(
         columns: (0..schema.fields().len()).collect(),
         whole: true,
     };
-    let unmatched: Arc<dyn ExecutionPlan> = Arc::new(hash::operator(spec, sides, None, &all, expressions)?);
-    let not_in: Arc<dyn ExecutionPlan> = Arc::new(NotInExec::new(Arc::clone(&unmatched), values, left_key, right_key));
+    let unmatched: Arc<dyn ExecutionPlan> =
+        Arc::new(hash::operator(spec, sides, None, &all, expressions)?);
+    let not_in: Arc<dyn ExecutionPlan> = Arc::new(NotInExec::new(
+        Arc::clone(&unmatched),
+        values,
+        left_key,
+        right_key,
+    ));
     let mut made = vec![];
     if let Some(projection) = output.projection(Side::Left) {
         let columns = projection.into_iter().map(|index| {
-            let column = datafusion_physical_expr::expressions::Column::new(schema.field(index).name(), index);
+            let column = datafusion_physical_expr::expressions::Column::new(
+                schema.field(index).name(),
+                index,
+            );
             (
                 Arc::new(column) as Arc<dyn PhysicalExpr>,
                 schema.field(index).name().clone(),
             )
         });
-        let projected = ProjectionExec::try_new(columns.collect::<Vec<_>>(), Arc::clone(&not_in)).map_err(operators)?;
+        let projected = ProjectionExec::try_new(columns.collect::<Vec<_>>(), Arc::clone(&not_in))
+            .map_err(operators)?;
         made.push(Arc::new(projected) as Arc<dyn ExecutionPlan>);
     }
     made.extend([not_in, unmatched]);
@@ -111,7 +123,10 @@ impl NotInExec {
     }
 }
 
-async fn facts_of(mut values: SendableRecordBatchStream, key: Arc<dyn PhysicalExpr>) -> Result<Facts> {
+async fn facts_of(
+    mut values: SendableRecordBatchStream,
+    key: Arc<dyn PhysicalExpr>,
+) -> Result<Facts> {
     let mut facts = Facts::default();
     while let Some(batch) = values.try_next().await? {
         let keys = key.evaluate(&batch)?.into_array(batch.num_rows())?;
@@ -137,7 +152,10 @@ impl ExecutionPlan for NotInExec {
         vec![&self.unmatched, &self.values]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.pop(), children.is_empty()) {
             (Some(values), Some(unmatched), true) => Ok(Arc::new(Self::new(
                 unmatched,
@@ -149,7 +167,11 @@ impl ExecutionPlan for NotInExec {
         }
     }
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema: SchemaRef = self.unmatched.schema();
         let values = self.values.execute(0, Arc::clone(&context))?;

@@ -1,4 +1,5 @@
-//! Keys of merge joins as integers, where DataFusion's comparator would panic (a NaN) or refuse (an instant).
+//! Keys of merge joins as integers, where DataFusion's comparator would panic (a NaN) or refuse (an
+//! instant).
 
 use std::{
     fmt,
@@ -14,9 +15,13 @@ use datafusion_common::{Result, internal_err};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-/// A key that is equal where the first one is, in some order that is the same on both sides: the join needs no more. Of a
-/// float in canonical form, its bits; of a timestamp, its count. Other types stay as they are.
-pub(super) fn ordered(key: Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Arc<dyn PhysicalExpr>> {
+/// A key that is equal where the first one is, in some order that is the same on both sides: the
+/// join needs no more. Of a float in canonical form, its bits; of a timestamp, its count. Other
+/// types stay as they are.
+pub(super) fn ordered(
+    key: Arc<dyn PhysicalExpr>,
+    schema: &Schema,
+) -> Result<Arc<dyn PhysicalExpr>> {
     Ok(match integer_of(&key.data_type(schema)?) {
         Some(_) => Arc::new(AsInteger { key: vec![key] }),
         None => key,
@@ -62,7 +67,9 @@ impl Hash for AsInteger {
 
 impl fmt::Display for AsInteger {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        self.key.iter().try_for_each(|key| write!(f, "as_integer({key})"))
+        self.key
+            .iter()
+            .try_for_each(|key| write!(f, "as_integer({key})"))
     }
 }
 
@@ -95,7 +102,9 @@ impl PhysicalExpr for AsInteger {
                 Arc::new(bits)
             }
             DataType::Timestamp(..) => {
-                let counts: Int64Array = keys.as_primitive::<TimestampMicrosecondType>().reinterpret_cast();
+                let counts: Int64Array = keys
+                    .as_primitive::<TimestampMicrosecondType>()
+                    .reinterpret_cast();
                 Arc::new(counts)
             }
             other => return internal_err!("a key of {other} needs no other form"),
@@ -107,7 +116,10 @@ impl PhysicalExpr for AsInteger {
         self.key.iter().collect()
     }
 
-    fn with_new_children(self: Arc<Self>, key: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        key: Vec<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         Ok(Arc::new(Self { key }))
     }
 

@@ -23,7 +23,11 @@ pub(super) struct PinnedExec {
 }
 
 impl PinnedExec {
-    pub(super) fn new(child: Arc<dyn ExecutionPlan>, partition: usize, context: Arc<TaskContext>) -> Self {
+    pub(super) fn new(
+        child: Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(child.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -52,14 +56,22 @@ impl ExecutionPlan for PinnedExec {
         vec![&self.child]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child, self.partition, Arc::clone(&self.context)))),
+            (Some(child), true) => Ok(Arc::new(Self::new(
+                child,
+                self.partition,
+                Arc::clone(&self.context),
+            ))),
             _ => internal_err!("a pinned partition is of one plan"),
         }
     }
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.child.execute(self.partition, Arc::clone(&self.context))
+        self.child
+            .execute(self.partition, Arc::clone(&self.context))
     }
 }

@@ -1,5 +1,5 @@
-//! Merge joins: both sides are sorted by the keys, spilling where they must, and met in that order. For joins whose
-//! build side would not fit in memory.
+//! Merge joins: both sides are sorted by the keys, spilling where they must, and met in that order.
+//! For joins whose build side would not fit in memory.
 
 use std::sync::Arc;
 
@@ -38,16 +38,27 @@ pub(super) fn plan(
         descending: false,
         nulls_first: true,
     };
-    let sorted = |plan, keys: Vec<Arc<dyn PhysicalExpr>>| -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
-        let ordering = keys.into_iter().map(|expr| PhysicalSortExpr { expr, options });
-        let ordering = LexOrdering::new(ordering).ok_or(Unsupported::Malformed {
-            node: spec.node,
-            what: "a join by keys without keys",
-        })?;
-        Ok(Arc::new(SortExec::new(ordering, plan).with_preserve_partitioning(true)))
-    };
-    let left = sorted(sides.left, on.iter().map(|(left, _)| Arc::clone(left)).collect())?;
-    let right = sorted(sides.right, on.iter().map(|(_, right)| Arc::clone(right)).collect())?;
+    let sorted =
+        |plan, keys: Vec<Arc<dyn PhysicalExpr>>| -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+            let ordering = keys
+                .into_iter()
+                .map(|expr| PhysicalSortExpr { expr, options });
+            let ordering = LexOrdering::new(ordering).ok_or(Unsupported::Malformed {
+                node: spec.node,
+                what: "a join by keys without keys",
+            })?;
+            Ok(Arc::new(
+                SortExec::new(ordering, plan).with_preserve_partitioning(true),
+            ))
+        };
+    let left = sorted(
+        sides.left,
+        on.iter().map(|(left, _)| Arc::clone(left)).collect(),
+    )?;
+    let right = sorted(
+        sides.right,
+        on.iter().map(|(_, right)| Arc::clone(right)).collect(),
+    )?;
     let options = vec![options; on.len()];
     let join = SortMergeJoinExec::try_new(
         Arc::clone(&left),
@@ -63,10 +74,12 @@ pub(super) fn plan(
     if let Some(projection) = output.projection(Side::Left) {
         let schema = join.schema();
         let columns = projection.into_iter().map(|index| {
-            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(index).name(), index));
+            let column: Arc<dyn PhysicalExpr> =
+                Arc::new(Column::new(schema.field(index).name(), index));
             (column, schema.field(index).name().clone())
         });
-        let projected = ProjectionExec::try_new(columns.collect::<Vec<_>>(), Arc::clone(&join)).map_err(operators)?;
+        let projected = ProjectionExec::try_new(columns.collect::<Vec<_>>(), Arc::clone(&join))
+            .map_err(operators)?;
         made.push(Arc::new(projected) as Arc<dyn ExecutionPlan>);
     }
     made.extend([join, left, right]);

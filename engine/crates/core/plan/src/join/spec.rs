@@ -49,7 +49,8 @@ impl<'a> Spec<'a> {
             Err(_) => return Err(malformed("an unknown way to join")),
         };
         let kind = match proto::JoinType::try_from(join.r#type) {
-            // What makes a join a cross join is that it has no condition; Spark keeps the name where it has one.
+            // What makes a join a cross join is that it has no condition; Spark keeps the name
+            // where it has one.
             Ok(proto::JoinType::Inner | proto::JoinType::Cross) => JoinType::Inner,
             Ok(proto::JoinType::LeftOuter) => JoinType::Left,
             Ok(proto::JoinType::RightOuter) => JoinType::Right,
@@ -62,7 +63,11 @@ impl<'a> Spec<'a> {
         let spec = Self {
             node,
             strategy,
-            build: if join.build_left { Side::Left } else { Side::Right },
+            build: if join.build_left {
+                Side::Left
+            } else {
+                Side::Right
+            },
             broadcast: join.broadcast,
             null_aware: join.null_aware,
             left_keys: &join.left_keys,
@@ -74,12 +79,19 @@ impl<'a> Spec<'a> {
     }
 
     fn checked(self) -> Result<Self, Unsupported> {
-        let malformed = |what| Err(Unsupported::Malformed { node: self.node, what });
+        let malformed = |what| {
+            Err(Unsupported::Malformed {
+                node: self.node,
+                what,
+            })
+        };
         if self.left_keys.len() != self.right_keys.len() {
             return malformed("a join with keys of one side only");
         }
         match (self.strategy, self.left_keys.is_empty()) {
-            (Strategy::Hash | Strategy::SortMerge, true) => return malformed("a join by keys without keys"),
+            (Strategy::Hash | Strategy::SortMerge, true) => {
+                return malformed("a join by keys without keys");
+            }
             (Strategy::NestedLoop, false) => return malformed("a nested loop join with keys"),
             _ => {}
         }
@@ -88,7 +100,8 @@ impl<'a> Spec<'a> {
         }
         if self.null_aware {
             let one_key = self.left_keys.len() == 1 && self.condition.is_none();
-            let of_broadcast = self.strategy == Strategy::Hash && self.broadcast && self.build == Side::Right;
+            let of_broadcast =
+                self.strategy == Strategy::Hash && self.broadcast && self.build == Side::Right;
             if self.kind != JoinType::LeftAnti || !one_key || !of_broadcast {
                 return malformed("a null-aware join that is not NOT IN over a broadcast");
             }
@@ -98,7 +111,8 @@ impl<'a> Spec<'a> {
             return Err(Unsupported::Operator {
                 node: self.node,
                 operator: "join",
-                reason: "rows of a broadcast side that match nothing cannot come out of a task".to_owned(),
+                reason: "rows of a broadcast side that match nothing cannot come out of a task"
+                    .to_owned(),
             });
         }
         Ok(self)
@@ -130,7 +144,11 @@ impl<'a> Spec<'a> {
     fn gives_unmatched_of_build(&self) -> bool {
         matches!(
             self.built_type(),
-            JoinType::Left | JoinType::Full | JoinType::LeftSemi | JoinType::LeftAnti | JoinType::LeftMark
+            JoinType::Left
+                | JoinType::Full
+                | JoinType::LeftSemi
+                | JoinType::LeftAnti
+                | JoinType::LeftMark
         )
     }
 }

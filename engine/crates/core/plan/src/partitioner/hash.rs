@@ -5,8 +5,9 @@ use std::hash::{BuildHasher, Hasher};
 use arrow::array::{Array, ArrayRef};
 use datafusion_common::{Result, hash_utils::create_hashes_with_hasher};
 
-/// SipHash-1-3 (Aumasson, Bernstein 2012) under a key of the session, so that the sizes of targets tell nothing of the values
-/// in them. The same on every machine: tasks of one exchange run on different ones.
+/// SipHash-1-3 (Aumasson, Bernstein 2012) under a key of the session, so that the sizes of targets
+/// tell nothing of the values in them. The same on every machine: tasks of one exchange run on
+/// different ones.
 #[derive(Clone, Copy)]
 pub(super) struct KeyedHash {
     k0: u64,
@@ -23,18 +24,30 @@ struct KeyedWord {
 
 impl KeyedHash {
     pub(super) fn new(key: &[u8; 32]) -> Self {
-        let mut words = key.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+        let mut words = key
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_le_bytes(*word));
         let mut next = || words.next().unwrap_or_default();
         let (k0, k1) = (next(), next());
         Self {
             k0,
             k1,
-            finish: KeyedWord { k0: next(), k1: next() },
+            finish: KeyedWord {
+                k0: next(),
+                k1: next(),
+            },
         }
     }
 
     /// Appends each row's target.
-    pub(super) fn targets(&self, columns: &[ArrayRef], targets: u32, out: &mut Vec<u32>) -> Result<()> {
+    pub(super) fn targets(
+        &self,
+        columns: &[ArrayRef],
+        targets: u32,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
         let rows = columns.first().map_or(0, |column| column.len());
         let mut hashes = vec![0u64; rows];
         create_hashes_with_hasher(columns, self, &mut hashes)?;
@@ -71,7 +84,11 @@ impl Sip {
             k0 ^ 0x6c79_6765_6e65_7261,
             k1 ^ 0x7465_6462_7974_6573,
         ];
-        Self { v, tail: 0, length: 0 }
+        Self {
+            v,
+            tail: 0,
+            length: 0,
+        }
     }
 
     #[inline]

@@ -22,13 +22,14 @@ use range::Ranges;
 
 use crate::{Unsupported, build::Expressions};
 
-/// The most targets that an exchange may have. Each task keeps something for each of its targets, and writes a stream for it;
-/// Spark's map statuses would fill a driver long before.
+/// The most targets that an exchange may have. Each task keeps something for each of its targets,
+/// and writes a stream for it; Spark's map statuses would fill a driver long before.
 pub const MAX_TARGETS: u32 = 1 << 24;
 
 /// What a partitioner needs beside the fragment.
 pub struct PartitionContext<'a> {
-    /// Derived for the session: equal keys go to equal targets in all its exchanges, and nobody outside can tell which.
+    /// Derived for the session: equal keys go to equal targets in all its exchanges, and nobody
+    /// outside can tell which.
     pub key: &'a [u8; 32],
     /// The task's own partition.
     pub partition: u32,
@@ -38,7 +39,8 @@ pub struct PartitionContext<'a> {
     pub expressions: &'a CompileContext,
 }
 
-/// Sends rows of one task to targets. The same rows in the same order go to the same targets, whatever engine runs it.
+/// Sends rows of one task to targets. The same rows in the same order go to the same targets,
+/// whatever engine runs it.
 pub struct Partitioner {
     targets: u32,
     way: Way,
@@ -79,9 +81,15 @@ impl Partitioner {
         let several = |partitions: u32| match partitions {
             0 => Err(malformed("an exchange without partitions")),
             1..=MAX_TARGETS => Ok(partitions),
-            _ => Err(malformed("an exchange of more partitions than there can be")),
+            _ => Err(malformed(
+                "an exchange of more partitions than there can be",
+            )),
         };
-        let (targets, way) = match partitioning.kind.as_ref().ok_or(malformed("no partitioning"))? {
+        let (targets, way) = match partitioning
+            .kind
+            .as_ref()
+            .ok_or(malformed("no partitioning"))?
+        {
             Kind::Single(_) => (1, Way::Single),
             Kind::Hash(hash) => {
                 let keys = hash
@@ -102,7 +110,8 @@ impl Partitioner {
             }
             Kind::RoundRobin(robin) => {
                 let targets = several(robin.partitions)?;
-                // Spark starts at a place drawn from the partition's number, so that small tasks do not all favour target 0.
+                // Spark starts at a place drawn from the partition's number, so that small tasks do
+                // not all favour target 0.
                 (
                     targets,
                     Way::RoundRobin {
@@ -112,8 +121,12 @@ impl Partitioner {
             }
             Kind::Range(range) => {
                 let targets = several(range.partitions)?;
-                let bounds = context.bounds.ok_or(malformed("range partitioning without bounds"))?;
-                if bounds.id != range.bounds_id || bounds.rows.len() >= usize::try_from(targets).unwrap_or(usize::MAX) {
+                let bounds = context
+                    .bounds
+                    .ok_or(malformed("range partitioning without bounds"))?;
+                if bounds.id != range.bounds_id
+                    || bounds.rows.len() >= usize::try_from(targets).unwrap_or(usize::MAX)
+                {
                     return Err(malformed("bounds of another exchange"));
                 }
                 (
@@ -135,7 +148,8 @@ impl Partitioner {
         self.targets
     }
 
-    /// The target of each row of a batch, for a caller that gathers the rows of many batches itself.
+    /// The target of each row of a batch, for a caller that gathers the rows of many batches
+    /// itself.
     pub fn targets_of(&mut self, batch: &RecordBatch) -> Result<&[u32]> {
         self.of_row.clear();
         match &mut self.way {
@@ -158,7 +172,8 @@ impl Partitioner {
         Ok(&self.of_row)
     }
 
-    /// Cuts a batch, targets ascending, without those that get nothing. With one target the batch passes as it is.
+    /// Cuts a batch, targets ascending, without those that get nothing. With one target the batch
+    /// passes as it is.
     pub fn split(&mut self, batch: &RecordBatch) -> Result<Vec<Portion>> {
         if batch.num_rows() == 0 {
             return Ok(vec![]);

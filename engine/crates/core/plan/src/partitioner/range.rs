@@ -42,7 +42,12 @@ impl Ranges {
             .map(|key| key.expr.data_type(schema))
             .collect::<Result<Vec<_>>>()
             .map_err(operators)?;
-        if rows.columns().iter().map(|column| column.data_type()).ne(&types) {
+        if rows
+            .columns()
+            .iter()
+            .map(|column| column.data_type())
+            .ne(&types)
+        {
             return Err(malformed("bounds of other types than the keys"));
         }
         let fields = sort
@@ -51,7 +56,8 @@ impl Ranges {
             .map(|(key, data_type)| SortField::new_with_options(data_type, key.options))
             .collect();
         let converter = RowConverter::new(fields).map_err(|error| operators(error.into()))?;
-        let columns = canonical(&rows).map_err(|source| Unsupported::Expression { node: 0, source })?;
+        let columns =
+            canonical(&rows).map_err(|source| Unsupported::Expression { node: 0, source })?;
         let columns = columns.map_err(operators)?;
         let bounds = converter
             .convert_columns(&columns)
@@ -127,7 +133,9 @@ fn canonical(batch: &RecordBatch) -> Result<Result<Vec<ArrayRef>>, coffer_expr::
         .fields()
         .iter()
         .enumerate()
-        .map(|(index, field)| coffer_expr::normalize_key(Arc::new(Column::new(field.name(), index)), &schema))
+        .map(|(index, field)| {
+            coffer_expr::normalize_key(Arc::new(Column::new(field.name(), index)), &schema)
+        })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(keys
         .iter()

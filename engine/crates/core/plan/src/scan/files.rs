@@ -25,7 +25,8 @@ pub(super) struct OpenedFiles {
     pub(super) files: Vec<PartitionedFile>,
     /// Whether the keys of all columns of all files are held.
     pub(super) all_keys: bool,
-    /// Whether columns of some file may lie unencrypted: their chunks are pinned whole, and so read whole, without page indexes.
+    /// Whether columns of some file may lie unencrypted: their chunks are pinned whole, and so read
+    /// whole, without page indexes.
     pub(super) clear: bool,
 }
 
@@ -81,7 +82,10 @@ fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
         for chunk in group.columns() {
             let sealed = chunk.crypto_metadata().is_some();
             let name = chunk.column_path().string();
-            let clear = slice.clear_columns.iter().find(|column| column.name == name);
+            let clear = slice
+                .clear_columns
+                .iter()
+                .find(|column| column.name == name);
             let digest = clear
                 .zip(number.checked_sub(groups.start))
                 .and_then(|(column, at)| column.chunks.get(at));
@@ -90,7 +94,9 @@ fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
                 range: start..start.saturating_add(length),
                 digest: match digest {
                     // What the descriptor says is unencrypted is nothing else.
-                    Some(_) if sealed => return exec_err!("column {name} is encrypted where it should not be"),
+                    Some(_) if sealed => {
+                        return exec_err!("column {name} is encrypted where it should not be");
+                    }
                     Some(digest) => Some(Digest::try_from(digest.as_ref()).map_err(external)?),
                     None => None,
                 },
@@ -139,7 +145,11 @@ fn pin(slice: &FileSlice) -> Result<Pin> {
         footer_length: slice.footer_length,
         footer_sha256,
         clear: slice.clear,
-        adopted: slice.adopted.as_ref().map(|file| adopted(slice, file)).transpose()?,
+        adopted: slice
+            .adopted
+            .as_ref()
+            .map(|file| adopted(slice, file))
+            .transpose()?,
     }))
 }
 
@@ -162,9 +172,14 @@ fn adopted(slice: &FileSlice, file: &AdoptedFile) -> Result<Adopted> {
     })
 }
 
-/// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs for a missing column.
-/// Of a file that another program wrote those may be cast that Spark reads as the declared ones, all of whose values fit them.
-pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_others: bool) -> Result<()> {
+/// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs
+/// for a missing column. Of a file that another program wrote those may be cast that Spark reads as
+/// the declared ones, all of whose values fit them.
+pub(super) fn check_types(
+    metadata: &ParquetMetaData,
+    schema: &Schema,
+    of_others: bool,
+) -> Result<()> {
     let file = metadata.file_metadata();
     let found = if of_others {
         plain::arrow_schema(metadata).map_err(external)?
@@ -172,7 +187,10 @@ pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_others
         parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())?
     };
     for wanted in schema.fields() {
-        let mut same_name = found.fields().iter().filter(|field| field.name() == wanted.name());
+        let mut same_name = found
+            .fields()
+            .iter()
+            .filter(|field| field.name() == wanted.name());
         match (same_name.next(), same_name.next()) {
             (Some(field), None) if field.data_type() == wanted.data_type() => {}
             (Some(field), None)
@@ -190,8 +208,12 @@ pub(super) fn check_types(metadata: &ParquetMetaData, schema: &Schema, of_others
                     wanted.data_type()
                 );
             }
-            (None, _) => return exec_err!("column {} is not in a file of the table", wanted.name()),
-            (Some(_), Some(_)) => return exec_err!("column {} is twice in a file of the table", wanted.name()),
+            (None, _) => {
+                return exec_err!("column {} is not in a file of the table", wanted.name());
+            }
+            (Some(_), Some(_)) => {
+                return exec_err!("column {} is twice in a file of the table", wanted.name());
+            }
         }
     }
     Ok(())
@@ -202,7 +224,10 @@ fn location(path: &str) -> Result<Path> {
     if path.starts_with('/') {
         return Path::from_absolute_path(path).map_err(external);
     }
-    if let Some(url_path) = path.strip_prefix("file://").filter(|rest| rest.starts_with('/')) {
+    if let Some(url_path) = path
+        .strip_prefix("file://")
+        .filter(|rest| rest.starts_with('/'))
+    {
         return Path::from_url_path(url_path).map_err(external);
     }
     if let Some(plain) = path
@@ -231,7 +256,13 @@ mod tests {
 
     #[test]
     fn other_places_are_refused() {
-        for path in ["s3://bucket/x", "relative/x", "file://host/x", "hdfs:/x", ""] {
+        for path in [
+            "s3://bucket/x",
+            "relative/x",
+            "file://host/x",
+            "hdfs:/x",
+            "",
+        ] {
             assert!(location(path).is_err(), "{path}");
         }
     }

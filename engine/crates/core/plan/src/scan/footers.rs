@@ -12,13 +12,15 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::files::{check_types, external};
 
-/// Opened footers of one session, by pin. DataFusion's own cache knows nothing of keys and keeps no encrypted footers.
+/// Opened footers of one session, by pin. DataFusion's own cache knows nothing of keys and keeps no
+/// encrypted footers.
 ///
 /// One cache must never serve two sessions: what a footer shows depends on the keys that opened it.
 #[derive(Default)]
 pub struct FooterCache(Mutex<HashMap<Key, Arc<Footer>>>);
 
-/// What must be known of a file before its footer is read. The sealed descriptor says which kind it is.
+/// What must be known of a file before its footer is read. The sealed descriptor says which kind it
+/// is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Pin {
     Sealed(FooterPin),
@@ -73,12 +75,26 @@ impl fmt::Debug for FooterCache {
 
 impl FooterCache {
     pub(super) fn get(&self, pin: &Pin, schema: &Schema, keys: &KekSet) -> Option<Arc<Footer>> {
-        self.0.lock().get(&key(pin.clone(), schema, keys)).map(Arc::clone)
+        self.0
+            .lock()
+            .get(&key(pin.clone(), schema, keys))
+            .map(Arc::clone)
     }
 
-    /// Opens a footer and keeps it. Two tasks may open the same one at the same time; that costs only time.
-    pub(super) fn open(&self, bytes: Bytes, pin: Pin, schema: &Schema, keys: &Arc<KekSet>) -> Result<Arc<Footer>> {
-        let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    /// Opens a footer and keeps it. Two tasks may open the same one at the same time; that costs
+    /// only time.
+    pub(super) fn open(
+        &self,
+        bytes: Bytes,
+        pin: Pin,
+        schema: &Schema,
+        keys: &Arc<KekSet>,
+    ) -> Result<Arc<Footer>> {
+        let columns: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
         let opened = match &pin {
             Pin::Sealed(pin) => footer::open(bytes, pin, keys, &columns),
             Pin::Plain(pin) => plain::open_footer(bytes, pin),
@@ -86,7 +102,9 @@ impl FooterCache {
         .map_err(external)?;
         check_types(opened.metadata(), schema, pin.is_by_others())?;
         let footer = Arc::new(Footer(opened));
-        self.0.lock().insert(key(pin, schema, keys), Arc::clone(&footer));
+        self.0
+            .lock()
+            .insert(key(pin, schema, keys), Arc::clone(&footer));
         Ok(footer)
     }
 }

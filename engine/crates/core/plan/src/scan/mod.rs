@@ -1,9 +1,10 @@
 //! Scan: a sealed table's columns, read and opened inside the engine.
 //!
-//! Which files, which row groups and what their footers must be comes from the task's sealed descriptor; storage is
-//! believed nothing. A footer is parsed only after length and digest matched (`coffer_format::footer`); DataFusion's
-//! Parquet source then gets the opened metadata and reads pages by it, pruning row groups and pages by the pushed
-//! conjuncts and decoding the other columns late.
+//! Which files, which row groups and what their footers must be comes from the task's sealed
+//! descriptor; storage is believed nothing. A footer is parsed only after length and digest matched
+//! (`coffer_format::footer`); DataFusion's Parquet source then gets the opened metadata and reads
+//! pages by it, pruning row groups and pages by the pushed conjuncts and decoding the other columns
+//! late.
 
 mod files;
 mod footers;
@@ -19,9 +20,12 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use datafusion_common::{
-    DataFusionError, Result, config::TableParquetOptions, internal_datafusion_err, tree_node::TreeNodeRecursion,
+    DataFusionError, Result, config::TableParquetOptions, internal_datafusion_err,
+    tree_node::TreeNodeRecursion,
 };
-use datafusion_datasource::{file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec};
+use datafusion_datasource::{
+    file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec,
+};
 use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning, conjunction_opt};
@@ -60,7 +64,12 @@ pub(crate) struct ScanExec {
 
 impl ScanExec {
     /// `pushed` are boolean and infallible over `schema`.
-    pub(crate) fn new(scan_id: u32, schema: SchemaRef, pushed: Vec<Arc<dyn PhysicalExpr>>, partitions: usize) -> Self {
+    pub(crate) fn new(
+        scan_id: u32,
+        schema: SchemaRef,
+        pushed: Vec<Arc<dyn PhysicalExpr>>,
+        partitions: usize,
+    ) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&schema)),
             Partitioning::UnknownPartitioning(partitions),
@@ -91,13 +100,22 @@ impl DisplayAs for ScanExec {
 impl ExecutionPlan for ScanExec {
     operator_basics!(leaf);
 
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let files = task_io(&context)?.scan(self.scan_id)?;
         if files.slices.is_empty() {
             return Ok(empty(&self.schema));
         }
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let opening = open(files, Arc::clone(&self.schema), self.pushed.clone(), context);
+        let opening = open(
+            files,
+            Arc::clone(&self.schema),
+            self.pushed.clone(),
+            context,
+        );
         let opened = Box::pin(RecordBatchStreamAdapter::new(
             Arc::clone(&self.schema),
             stream::once(opening).try_flatten(),
@@ -119,7 +137,8 @@ async fn open(
 ) -> Result<SendableRecordBatchStream> {
     let opened = files::open(&files, &schema).await.map_err(of_file)?;
     let mut options = TableParquetOptions::default();
-    // Where reading must not depend on data, the conditions are looked at only when the rows are here.
+    // Where reading must not depend on data, the conditions are looked at only when the rows are
+    // here.
     let prunes = files.whole.is_none();
     options.global.pushdown_filters = prunes;
     options.global.reorder_filters = false;
@@ -127,9 +146,10 @@ async fn open(
     // Only files of other programs have INT96: instants, which Spark holds in microseconds.
     options.global.coerce_int96 = Some("us".to_owned());
     options.global.coerce_int96_tz = Some("UTC".to_owned());
-    // The index of a column is sealed with the column's key, and the reader loads all columns' or none. Where columns lie
-    // unencrypted their chunks are read whole.
-    options.global.enable_page_index = prunes && pushed.is_some() && opened.all_keys && !opened.clear;
+    // The index of a column is sealed with the column's key, and the reader loads all columns' or
+    // none. Where columns lie unencrypted their chunks are read whole.
+    options.global.enable_page_index =
+        prunes && pushed.is_some() && opened.all_keys && !opened.clear;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
     if let Some(pushed) = pushed.as_ref().filter(|_| prunes) {
         source = source.with_predicate(Arc::clone(pushed));
@@ -152,19 +172,22 @@ async fn open(
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, checked)))
 }
 
-/// A file whose pages do not open, or do not hold what they must, is to be told from an operator that failed. What is
-/// pushed into the reader cannot fail, so nothing else comes in these kinds.
+/// A file whose pages do not open, or do not hold what they must, is to be told from an operator
+/// that failed. What is pushed into the reader cannot fail, so nothing else comes in these kinds.
 fn of_file(error: DataFusionError) -> DataFusionError {
     if is_changed(&error) {
         return external(coffer_format::Error::PlainChanged);
     }
     match error.find_root() {
-        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => external(Unread(error.strip_backtrace())),
+        DataFusionError::ArrowError(..) | DataFusionError::Execution(_) => {
+            external(Unread(error.strip_backtrace()))
+        }
         _ => error,
     }
 }
 
-/// Whether an unverified input was found to be another than when the query first read it: of that one can be told more than of damage.
+/// Whether an unverified input was found to be another than when the query first read it: of that
+/// one can be told more than of damage.
 fn is_changed(error: &DataFusionError) -> bool {
     let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = at {
@@ -183,8 +206,9 @@ struct Unread(String);
 
 /// Rows for which the condition is true.
 ///
-/// The Parquet reader has filtered already, if it may prune, but drops a filter that it cannot build with no more than a debug message.
-/// Looking again costs little, as most rows that come here pass.
+/// The Parquet reader has filtered already, if it may prune, but drops a filter that it cannot
+/// build with no more than a debug message. Looking again costs little, as most rows that come here
+/// pass.
 fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
     let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
     let passes = passes

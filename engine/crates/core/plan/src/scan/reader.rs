@@ -41,7 +41,8 @@ pub(super) struct SealedFile {
 pub(super) enum Kind {
     /// Encrypted modules.
     Sealed,
-    /// An unverified input, nothing of which is encrypted: these column chunks, in order, as the query first read them.
+    /// An unverified input, nothing of which is encrypted: these column chunks, in order, as the
+    /// query first read them.
     Plain(Arc<[Chunk]>),
     /// Of a table with stored columns: these column chunks, in order.
     Stored(Arc<[Chunk]>),
@@ -74,10 +75,17 @@ impl SealedFile {
             // Nobody asks for them: what lies unencrypted there has no digest.
             Kind::Stored(_) => return Err(refused(coffer_format::Error::ChunkDigest)),
             Kind::Plain(_) => return Err(refused(coffer_format::Error::PlainChanged)),
-            Kind::Sealed if !coffer_sealing::UNSEALED => return lengths::check_modules(bytes).map_err(refused),
+            Kind::Sealed if !coffer_sealing::UNSEALED => {
+                return lengths::check_modules(bytes).map_err(refused);
+            }
             Kind::Sealed => {}
         }
-        for chunk in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        for chunk in self
+            .metadata
+            .row_groups()
+            .iter()
+            .flat_map(|group| group.columns())
+        {
             let (offset, length) = (chunk.column_index_offset(), chunk.column_index_length());
             if let Some(index) = part(range, bytes, offset, length) {
                 lengths::check_column_index(index).map_err(refused)?;
@@ -98,8 +106,13 @@ fn chunk_of<'a>(chunks: &'a [Chunk], range: &Range<u64>) -> Option<&'a Chunk> {
     chunk.filter(|chunk| range.end <= chunk.range.end)
 }
 
-/// A column chunk of an unverified input is read whole, and is the pinned one. Several may lie at the same place, if its writer likes.
-fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
+/// A column chunk of an unverified input is read whole, and is the pinned one. Several may lie at
+/// the same place, if its writer likes.
+fn check_plain(
+    chunks: &[Chunk],
+    range: &Range<u64>,
+    bytes: &[u8],
+) -> Result<(), coffer_format::Error> {
     let first = chunks.partition_point(|chunk| chunk.range.start < range.start);
     let here = chunks
         .iter()
@@ -114,8 +127,13 @@ fn check_plain(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(),
     }
 }
 
-/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is made of encrypted modules.
-fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<(), coffer_format::Error> {
+/// An unencrypted column chunk is read whole, and is the pinned one; whatever else is asked for is
+/// made of encrypted modules.
+fn check_stored(
+    chunks: &[Chunk],
+    range: &Range<u64>,
+    bytes: &[u8],
+) -> Result<(), coffer_format::Error> {
     match chunk_of(chunks, range) {
         Some(Chunk { sealed: true, .. }) => lengths::check_modules(bytes),
         Some(Chunk {
@@ -130,7 +148,12 @@ fn check_stored(chunks: &[Chunk], range: &Range<u64>, bytes: &[u8]) -> Result<()
 }
 
 /// What a range of a file has of a page index, if it has all of it.
-fn part<'a>(range: &Range<u64>, bytes: &'a [u8], offset: Option<i64>, length: Option<i32>) -> Option<&'a [u8]> {
+fn part<'a>(
+    range: &Range<u64>,
+    bytes: &'a [u8],
+    offset: Option<i64>,
+    length: Option<i32>,
+) -> Option<&'a [u8]> {
     let from = u64::try_from(offset?).ok()?.checked_sub(range.start)?;
     let from = usize::try_from(from).ok()?;
     let length = usize::try_from(length?).ok().filter(|length| *length > 0)?;
@@ -203,9 +226,9 @@ impl SealedReader {
     /// Before any of them is asked for.
     fn admit(&self, ranges: &[Range<u64>]) -> parquet::errors::Result<()> {
         match &self.limit {
-            Some(limit) if !limit.allows(ranges) => {
-                Err(ParquetError::General("more would be read than is allowed".to_owned()))
-            }
+            Some(limit) if !limit.allows(ranges) => Err(ParquetError::General(
+                "more would be read than is allowed".to_owned(),
+            )),
             _ => Ok(()),
         }
     }
@@ -220,7 +243,9 @@ impl SealedReader {
         if range.start <= range.end && range.end <= self.file.size {
             Ok(())
         } else {
-            Err(ParquetError::General("a page lies outside of its file".to_owned()))
+            Err(ParquetError::General(
+                "a page lies outside of its file".to_owned(),
+            ))
         }
     }
 }
@@ -232,9 +257,14 @@ impl AsyncFileReader for SealedReader {
             self.check(&range)?;
             self.admit(std::slice::from_ref(&range))?;
             self.note(&range);
-            let bytes = read_range(self.store.as_ref(), &self.file.path, range.clone(), &self.bytes_read)
-                .await
-                .map_err(|error| ParquetError::External(Box::new(error)))?;
+            let bytes = read_range(
+                self.store.as_ref(),
+                &self.file.path,
+                range.clone(),
+                &self.bytes_read,
+            )
+            .await
+            .map_err(|error| ParquetError::External(Box::new(error)))?;
             self.file.check_indexes(&range, &bytes)?;
             Ok(bytes)
         }
@@ -242,7 +272,10 @@ impl AsyncFileReader for SealedReader {
     }
 
     /// Pages are read so: a whole column chunk for each range, or a whole page.
-    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         async move {
             ranges.iter().try_for_each(|range| self.check(range))?;
             self.admit(&ranges)?;
@@ -253,7 +286,9 @@ impl AsyncFileReader for SealedReader {
                 Ok(read) => read,
                 Err(error) => {
                     let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-                    return Err(refused(unread(self.store.as_ref(), &self.file.path, end, error).await));
+                    return Err(refused(
+                        unread(self.store.as_ref(), &self.file.path, end, error).await,
+                    ));
                 }
             };
             for (bytes, range) in read.iter().zip(&ranges) {
@@ -297,8 +332,14 @@ pub(super) async fn read_range(
     Ok(bytes)
 }
 
-/// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no check of ours.
-async fn unread(store: &dyn ObjectStore, path: &Path, end: u64, error: object_store::Error) -> coffer_format::Error {
+/// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no
+/// check of ours.
+async fn unread(
+    store: &dyn ObjectStore,
+    path: &Path,
+    end: u64,
+    error: object_store::Error,
+) -> coffer_format::Error {
     let missing = || coffer_format::Error::FileMissing(path.to_string());
     if matches!(error, object_store::Error::NotFound { .. }) {
         return missing();

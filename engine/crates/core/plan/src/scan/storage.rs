@@ -1,7 +1,8 @@
 //! What scans read from: files, and nothing else that a host may have put under a file's name.
 //!
-//! A pipe that nobody writes to would hold its reader for ever, on a thread that no cancel reaches; a device has no end. A
-//! host that swaps one in after the look gains what it has anyway: it can deny service.
+//! A pipe that nobody writes to would hold its reader for ever, on a thread that no cancel reaches;
+//! a device has no end. A host that swaps one in after the look gains what it has anyway: it can
+//! deny service.
 
 use std::{fmt, io, ops::Range};
 
@@ -13,8 +14,9 @@ use futures::{
     stream::{self, BoxStream},
 };
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, local::LocalFileSystem, path::Path,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    local::LocalFileSystem, path::Path,
 };
 
 /// The local file system, of which regular files are read. It does nothing but read.
@@ -58,11 +60,18 @@ impl ObjectStore for FilesOnly {
         Err(only_reads("put"))
     }
 
-    async fn put_multipart_opts(&self, _: &Path, _: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(
+        &self,
+        _: &Path,
+        _: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
         Err(only_reads("put"))
     }
 
-    fn delete_stream(&self, _: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+    fn delete_stream(
+        &self,
+        _: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
         stream::once(async { Err(only_reads("delete")) }).boxed()
     }
 
@@ -116,11 +125,15 @@ mod tests {
         assert!(pipe.unwrap().success());
         for name in ["socket", "device", "pipe"] {
             let reading = async { store.get_range(&at(name), 0..1).await };
-            let read = tokio::time::timeout(Duration::from_secs(20), reading).await.unwrap();
+            let read = tokio::time::timeout(Duration::from_secs(20), reading)
+                .await
+                .unwrap();
             assert!(matches!(read, Err(Error::Generic { .. })), "{name}");
             assert!(
                 matches!(
-                    store.get_ranges(&at(name), std::slice::from_ref(&(0..1))).await,
+                    store
+                        .get_ranges(&at(name), std::slice::from_ref(&(0..1)))
+                        .await,
                     Err(Error::Generic { .. })
                 ),
                 "{name}"

@@ -1,8 +1,8 @@
-//! Reading that does not depend on what is read: every row group and page of a scan's columns, whatever its rows are and whatever
-//! the plan makes of them.
+//! Reading that does not depend on what is read: every row group and page of a scan's columns,
+//! whatever its rows are and whatever the plan makes of them.
 //!
-//! The scan then prunes nothing ([`super::ScanExec`]); and what a plan left unread, because a limit was reached or one side of a join was
-//! empty, is read by [`read_rest`] when the plan is done.
+//! The scan then prunes nothing ([`super::ScanExec`]); and what a plan left unread, because a limit
+//! was reached or one side of a join was empty, is read by [`read_rest`] when the plan is done.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -36,18 +36,28 @@ impl BytesSeen {
     }
 }
 
-/// Reads the column chunks of a task's scan that it has not read, row group by row group, and drops them. `schema` has the columns
-/// of the scan. Does nothing for a scan that may prune.
+/// Reads the column chunks of a task's scan that it has not read, row group by row group, and drops
+/// them. `schema` has the columns of the scan. Does nothing for a scan that may prune.
 pub async fn read_rest(schema: &SchemaRef, task: &ScanFiles) -> Result<()> {
     let Some(seen) = &task.whole else {
         return Ok(());
     };
-    for (slice, opened) in task.slices.iter().zip(files::open(task, schema).await?.files) {
+    for (slice, opened) in task
+        .slices
+        .iter()
+        .zip(files::open(task, schema).await?.files)
+    {
         let Some(file) = opened.extension::<SealedFile>() else {
             continue;
         };
         let groups = files::row_groups(slice, &file.metadata)?;
-        for group in file.metadata.row_groups().iter().take(groups.end).skip(groups.start) {
+        for group in file
+            .metadata
+            .row_groups()
+            .iter()
+            .take(groups.end)
+            .skip(groups.start)
+        {
             for column in group.columns() {
                 if schema
                     .column_with_name(column.column_path().string().as_str())

@@ -1,11 +1,12 @@
-//! Aggregate functions, in one step and in Spark's several, must agree with each other and with Spark's rules.
+//! Aggregate functions, in one step and in Spark's several, must agree with each other and with
+//! Spark's rules.
 
 use std::sync::Arc;
 
 use arrow::{
     array::{
-        ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
-        StringArray,
+        ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array,
+        RecordBatch, StringArray,
     },
     datatypes::Int64Type,
 };
@@ -14,8 +15,8 @@ use coffer_protocol::plan::{AggMode, DataType, EvalMode, Schema, TypeId};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 
 use crate::support::{
-    Function, MemoryIo, aggregate, batch, body, column, context_in, data_type, decimal, fragment, function, input,
-    named, plan, run, run_on, schema, sorted,
+    Function, MemoryIo, aggregate, batch, body, column, context_in, data_type, decimal, fragment,
+    function, input, named, plan, run, run_on, schema, sorted,
 };
 
 const LONG: TypeId = TypeId::Long;
@@ -56,13 +57,21 @@ fn rows(value: DataType, keys: Vec<Option<i64>>, values: ArrayRef) -> (Schema, V
 }
 
 fn buffer_schema(function: &Function, grouped: bool) -> Schema {
-    let names: Vec<String> = (0..function.buffer.len()).map(|i| format!("b{i}")).collect();
+    let names: Vec<String> = (0..function.buffer.len())
+        .map(|i| format!("b{i}"))
+        .collect();
     let mut fields = if grouped { vec![("k", long())] } else { vec![] };
-    fields.extend(names.iter().map(String::as_str).zip(function.buffer.iter().copied()));
+    fields.extend(
+        names
+            .iter()
+            .map(String::as_str)
+            .zip(function.buffer.iter().copied()),
+    );
     schema(&fields)
 }
 
-/// The function over v by k: COMPLETE; and PARTIAL on two halves, PARTIAL_MERGE, FINAL. They must agree.
+/// The function over v by k: COMPLETE; and PARTIAL on two halves, PARTIAL_MERGE, FINAL. They must
+/// agree.
 async fn grouped(
     function: &Function,
     input_schema: &Schema,
@@ -94,7 +103,12 @@ async fn grouped(
     let mut halves = vec![];
     for (index, half) in [left, right].into_iter().enumerate() {
         if !half.is_empty() {
-            let rows = run_on(&partial, index, MemoryIo::default().input(1, vec![half.to_vec()])).await?;
+            let rows = run_on(
+                &partial,
+                index,
+                MemoryIo::default().input(1, vec![half.to_vec()]),
+            )
+            .await?;
             halves.push(RecordBatch::try_new(
                 coffer_plan::boundary_schema(&buffers).unwrap(),
                 rows.columns().to_vec(),
@@ -128,7 +142,12 @@ async fn grouped(
     )
     .await?;
 
-    assert_eq!(sorted(&last), sorted(&expected), "{} in several steps", function.name);
+    assert_eq!(
+        sorted(&last),
+        sorted(&expected),
+        "{} in several steps",
+        function.name
+    );
     Ok(sorted(&expected))
 }
 
@@ -156,9 +175,23 @@ async fn whole(
         vec![],
         vec![function.rows(AggMode::Partial, 1)],
     );
-    let last = aggregate(3, partial, vec![], vec![function.buffers(AggMode::Final, 0)]);
-    let last = run(&fragment(last, result), MemoryIo::default().input(1, vec![batches])).await?;
-    assert_eq!(body(&last), body(&expected), "{} in two steps", function.name);
+    let last = aggregate(
+        3,
+        partial,
+        vec![],
+        vec![function.buffers(AggMode::Final, 0)],
+    );
+    let last = run(
+        &fragment(last, result),
+        MemoryIo::default().input(1, vec![batches]),
+    )
+    .await?;
+    assert_eq!(
+        body(&last),
+        body(&expected),
+        "{} in two steps",
+        function.name
+    );
     assert_eq!(
         body(&buffers_of(function, input_schema).await).len(),
         1,
@@ -189,10 +222,19 @@ fn class(error: &datafusion_common::DataFusionError) -> &'static str {
 
 #[tokio::test]
 async fn count_leaves_out_nulls_and_filtered_rows() {
-    let values = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4), None]));
+    let values = Arc::new(Int64Array::from(vec![
+        Some(1),
+        None,
+        Some(3),
+        Some(4),
+        None,
+    ]));
     let (s, b) = rows(long(), vec![Some(1), Some(1), None, None, Some(2)], values);
     let count = function("count", &[long()], &[long()], long());
-    assert_eq!(grouped(&count, &s, b.clone()).await.unwrap(), [" 2", "1 1", "2 0"]);
+    assert_eq!(
+        grouped(&count, &s, b.clone()).await.unwrap(),
+        [" 2", "1 1", "2 0"]
+    );
     assert_eq!(whole(&count, &s, b.clone()).await.unwrap(), ["3"]);
 
     let mut filtered = count.rows(AggMode::Complete, 1);
@@ -216,22 +258,45 @@ async fn count_of_several_columns_wants_all_of_them() {
         vec![Some(1), None, Some(3), None],
         Arc::new(StringArray::from(vec![Some("a"), Some("b"), None, None])),
     );
-    let both = function("count", &[long(), data_type(TypeId::String)], &[long()], long());
+    let both = function(
+        "count",
+        &[long(), data_type(TypeId::String)],
+        &[long()],
+        long(),
+    );
     let out = schema(&[("r", long())]);
-    let root = aggregate(2, input(1, &s), vec![], vec![both.rows(AggMode::Complete, 0)]);
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![],
+        vec![both.rows(AggMode::Complete, 0)],
+    );
     let io = MemoryIo::default().input(1, vec![b]);
     assert_eq!(
         body(&run(&fragment(root, out.clone()), io.clone()).await.unwrap()),
         ["1"]
     );
     let none = function("count", &[], &[long()], long());
-    let root = aggregate(2, input(1, &s), vec![], vec![none.rows(AggMode::Complete, 0)]);
+    let root = aggregate(
+        2,
+        input(1, &s),
+        vec![],
+        vec![none.rows(AggMode::Complete, 0)],
+    );
     assert_eq!(body(&run(&fragment(root, out), io).await.unwrap()), ["4"]);
 }
 
 #[tokio::test]
 async fn sum_of_longs_wraps_or_fails_or_is_null() {
-    let values = || Arc::new(Int64Array::from(vec![Some(i64::MAX), Some(1), None, Some(5), None]));
+    let values = || {
+        Arc::new(Int64Array::from(vec![
+            Some(i64::MAX),
+            Some(1),
+            None,
+            Some(5),
+            None,
+        ]))
+    };
     let keys = vec![Some(1), Some(1), Some(1), Some(2), Some(3)];
     let (s, b) = rows(long(), keys, values());
     let sum = function("sum", &[long()], &[long()], long());
@@ -249,7 +314,10 @@ async fn sum_of_longs_wraps_or_fails_or_is_null() {
         "ARITHMETIC_OVERFLOW"
     );
     let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
-    assert_eq!(grouped(&tried, &s, b.clone()).await.unwrap(), ["1 ", "2 5", "3 "]);
+    assert_eq!(
+        grouped(&tried, &s, b.clone()).await.unwrap(),
+        ["1 ", "2 5", "3 "]
+    );
     assert_eq!(whole(&tried, &s, b).await.unwrap(), [""]);
 }
 
@@ -273,17 +341,33 @@ async fn sum_of_decimals_overflows_to_null_or_fails() {
         vec![Some(1), Some(1), Some(2), Some(3), Some(2)],
         values,
     );
-    let sum = function("sum", &[decimal(38, 2)], &[binary(), boolean()], decimal(38, 2));
-    assert_eq!(grouped(&sum, &s, b.clone()).await.unwrap(), ["1 ", "2 2.45", "3 "]);
+    let sum = function(
+        "sum",
+        &[decimal(38, 2)],
+        &[binary(), boolean()],
+        decimal(38, 2),
+    );
+    assert_eq!(
+        grouped(&sum, &s, b.clone()).await.unwrap(),
+        ["1 ", "2 2.45", "3 "]
+    );
     let ansi = sum.eval(EvalMode::Ansi);
-    assert_eq!(class(&grouped(&ansi, &s, b).await.unwrap_err()), "ARITHMETIC_OVERFLOW");
+    assert_eq!(
+        class(&grouped(&ansi, &s, b).await.unwrap_err()),
+        "ARITHMETIC_OVERFLOW"
+    );
 }
 
 #[tokio::test]
 async fn sum_of_decimals_gains_ten_digits() {
     let values = decimals(vec![Some(99_999), Some(1), None], 5, 2);
     let (s, b) = rows(decimal(5, 2), vec![Some(1), Some(1), Some(1)], values);
-    let sum = function("sum", &[decimal(5, 2)], &[decimal(15, 2), boolean()], decimal(15, 2));
+    let sum = function(
+        "sum",
+        &[decimal(5, 2)],
+        &[decimal(15, 2), boolean()],
+        decimal(15, 2),
+    );
     assert_eq!(whole(&sum, &s, b.clone()).await.unwrap(), ["1000.00"]);
     // An empty buffer is (0, true), as Spark's.
     assert_eq!(body(&buffers_of(&sum, &s).await), ["0.00 true"]);
@@ -306,8 +390,16 @@ async fn averages() {
         vec![Some(1), Some(1), Some(1), Some(2), Some(3)],
         values,
     );
-    let avg = function("avg", &[decimal(10, 2)], &[decimal(20, 2), long()], decimal(14, 6));
-    assert_eq!(grouped(&avg, &s, b).await.unwrap(), ["1 0.013333", "2 ", "3 -0.070000"]);
+    let avg = function(
+        "avg",
+        &[decimal(10, 2)],
+        &[decimal(20, 2), long()],
+        decimal(14, 6),
+    );
+    assert_eq!(
+        grouped(&avg, &s, b).await.unwrap(),
+        ["1 0.013333", "2 ", "3 -0.070000"]
+    );
 
     let most = 10i128.pow(38) - 1;
     let (s, b) = rows(
@@ -315,7 +407,12 @@ async fn averages() {
         vec![Some(1), Some(1)],
         decimals(vec![Some(most), Some(most)], 38, 0),
     );
-    let avg = function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4));
+    let avg = function(
+        "avg",
+        &[decimal(38, 0)],
+        &[binary(), long()],
+        decimal(38, 4),
+    );
     assert_eq!(whole(&avg, &s, b.clone()).await.unwrap(), [""]);
     assert_eq!(
         class(&whole(&avg.eval(EvalMode::Ansi), &s, b).await.unwrap_err()),
@@ -332,23 +429,42 @@ async fn extremes_of_doubles_have_nan_on_top() {
         Some(-1.0),
         None,
     ]));
-    let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
+    let (s, b) = rows(
+        double(),
+        vec![Some(1), Some(1), Some(1), Some(2), Some(3)],
+        values,
+    );
     let min = function("min", &[double()], &[double()], double());
     let max = function("max", &[double()], &[double()], double());
-    assert_eq!(grouped(&min, &s, b.clone()).await.unwrap(), ["1 1.0", "2 -1.0", "3 "]);
-    assert_eq!(grouped(&max, &s, b.clone()).await.unwrap(), ["1 NaN", "2 -1.0", "3 "]);
+    assert_eq!(
+        grouped(&min, &s, b.clone()).await.unwrap(),
+        ["1 1.0", "2 -1.0", "3 "]
+    );
+    assert_eq!(
+        grouped(&max, &s, b.clone()).await.unwrap(),
+        ["1 NaN", "2 -1.0", "3 "]
+    );
     assert_eq!(whole(&max, &s, b).await.unwrap(), ["NaN"]);
 }
 
 #[tokio::test]
 async fn extremes_of_strings_and_booleans() {
     let string = data_type(TypeId::String);
-    let values = Arc::new(StringArray::from(vec![Some("b"), Some("ä"), Some(""), None, Some("B")]));
+    let values = Arc::new(StringArray::from(vec![
+        Some("b"),
+        Some("ä"),
+        Some(""),
+        None,
+        Some("B"),
+    ]));
     let keys = || vec![Some(1), Some(1), Some(2), Some(3), Some(1)];
     let (s, b) = rows(string, keys(), values);
     let max = function("max", &[string], &[string], string);
     let min = function("min", &[string], &[string], string);
-    assert_eq!(grouped(&max, &s, b.clone()).await.unwrap(), ["1 ä", "2 ", "3 "]);
+    assert_eq!(
+        grouped(&max, &s, b.clone()).await.unwrap(),
+        ["1 ä", "2 ", "3 "]
+    );
     assert_eq!(grouped(&min, &s, b).await.unwrap(), ["1 B", "2 ", "3 "]);
     let values = Arc::new(BooleanArray::from(vec![
         Some(true),
@@ -359,25 +475,45 @@ async fn extremes_of_strings_and_booleans() {
     ]));
     let (s, b) = rows(boolean(), keys(), values);
     let every = function("min", &[boolean()], &[boolean()], boolean());
-    assert_eq!(grouped(&every, &s, b).await.unwrap(), ["1 false", "2 true", "3 "]);
+    assert_eq!(
+        grouped(&every, &s, b).await.unwrap(),
+        ["1 false", "2 true", "3 "]
+    );
 }
 
 #[tokio::test]
 async fn first_and_last_mind_nulls() {
     let values = Arc::new(Int64Array::from(vec![None, Some(2), Some(3), None, None]));
-    let (s, b) = rows(long(), vec![Some(1), Some(1), Some(1), Some(1), Some(2)], values);
+    let (s, b) = rows(
+        long(),
+        vec![Some(1), Some(1), Some(1), Some(1), Some(2)],
+        values,
+    );
     let of = |name| function(name, &[long()], &[long(), boolean()], long());
-    assert_eq!(grouped(&of("first"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
     assert_eq!(
-        grouped(&of("first").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        grouped(&of("first"), &s, b.clone()).await.unwrap(),
+        ["1 ", "2 "]
+    );
+    assert_eq!(
+        grouped(&of("first").ignore_nulls(), &s, b.clone())
+            .await
+            .unwrap(),
         ["1 2", "2 "]
     );
-    assert_eq!(grouped(&of("last"), &s, b.clone()).await.unwrap(), ["1 ", "2 "]);
     assert_eq!(
-        grouped(&of("last").ignore_nulls(), &s, b.clone()).await.unwrap(),
+        grouped(&of("last"), &s, b.clone()).await.unwrap(),
+        ["1 ", "2 "]
+    );
+    assert_eq!(
+        grouped(&of("last").ignore_nulls(), &s, b.clone())
+            .await
+            .unwrap(),
         ["1 3", "2 "]
     );
-    assert_eq!(whole(&of("last").ignore_nulls(), &s, b).await.unwrap(), ["3"]);
+    assert_eq!(
+        whole(&of("last").ignore_nulls(), &s, b).await.unwrap(),
+        ["3"]
+    );
 }
 
 #[tokio::test]
@@ -389,7 +525,11 @@ async fn moments_of_samples_and_populations() {
         Some(9.0),
         None,
     ]));
-    let (s, b) = rows(double(), vec![Some(1), Some(1), Some(1), Some(2), Some(3)], values);
+    let (s, b) = rows(
+        double(),
+        vec![Some(1), Some(1), Some(1), Some(2), Some(3)],
+        values,
+    );
     let of = |name| function(name, &[double()], &[double(), binary(), binary()], double());
     assert_eq!(
         grouped(&of("variance_samp"), &s, b.clone()).await.unwrap(),
@@ -430,14 +570,27 @@ async fn results_do_not_depend_on_the_order_of_rows() {
     .into_iter()
     .map(|values| Arc::new(Float64Array::from(values)) as ArrayRef)
     .collect();
-    let of_doubles = |name, buffer: &[DataType]| (function(name, &[double()], buffer, double()), doubles.clone());
+    let of_doubles = |name, buffer: &[DataType]| {
+        (
+            function(name, &[double()], buffer, double()),
+            doubles.clone(),
+        )
+    };
     let moments = [double(), binary(), binary()];
     let overflow = |values: Vec<i128>| decimals(values.into_iter().map(Some).collect(), 38, 0);
     let of_decimals = vec![
         overflow(vec![most, most, -most, 5, -most, 1, 0]),
         overflow(vec![most, 1, 0, 0, 0, 0, 0]),
     ];
-    let of_longs: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN, 5, i64::MIN, 2, 0]));
+    let of_longs: ArrayRef = Arc::new(Int64Array::from(vec![
+        i64::MAX,
+        i64::MAX,
+        i64::MIN,
+        5,
+        i64::MIN,
+        2,
+        0,
+    ]));
     let cases = [
         of_doubles("sum", &[binary()]),
         of_doubles("avg", &[binary(), long()]),
@@ -448,11 +601,21 @@ async fn results_do_not_depend_on_the_order_of_rows() {
         of_doubles("stddev_samp", &moments),
         of_doubles("stddev_pop", &moments),
         (
-            function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0)),
+            function(
+                "sum",
+                &[decimal(38, 0)],
+                &[binary(), boolean()],
+                decimal(38, 0),
+            ),
             of_decimals.clone(),
         ),
         (
-            function("avg", &[decimal(38, 0)], &[binary(), long()], decimal(38, 4)),
+            function(
+                "avg",
+                &[decimal(38, 0)],
+                &[binary(), long()],
+                decimal(38, 4),
+            ),
             of_decimals,
         ),
         (
@@ -464,9 +627,13 @@ async fn results_do_not_depend_on_the_order_of_rows() {
         for values in columns {
             let mut results = vec![];
             for turn in 0..values.len() {
-                let turned: Vec<usize> = (0..values.len()).map(|row| (row + turn) % values.len()).collect();
+                let turned: Vec<usize> = (0..values.len())
+                    .map(|row| (row + turn) % values.len())
+                    .collect();
                 for order in [turned.clone(), turned.into_iter().rev().collect()] {
-                    let order = arrow::array::UInt64Array::from_iter_values(order.iter().map(|row| *row as u64));
+                    let order = arrow::array::UInt64Array::from_iter_values(
+                        order.iter().map(|row| *row as u64),
+                    );
                     let values = arrow::compute::take(&values, &order, None).unwrap();
                     let (s, b) = rows(function.inputs[0], vec![Some(1); values.len()], values);
                     let found = grouped(&function, &s, b.clone()).await.unwrap();
@@ -488,7 +655,12 @@ async fn sums_that_come_back_into_their_type_are_in_it() {
     let most = 10i128.pow(38) - 1;
     let values = decimals(vec![Some(most), Some(most), Some(-most), Some(3)], 38, 0);
     let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
-    let sum = function("sum", &[decimal(38, 0)], &[binary(), boolean()], decimal(38, 0));
+    let sum = function(
+        "sum",
+        &[decimal(38, 0)],
+        &[binary(), boolean()],
+        decimal(38, 0),
+    );
     assert_eq!(whole(&sum, &s, b).await.unwrap(), [""]);
     let values = decimals(vec![Some(most), Some(most), Some(-most), Some(-3)], 38, 0);
     let (s, b) = rows(decimal(38, 0), vec![Some(1); 4], values);
@@ -496,7 +668,10 @@ async fn sums_that_come_back_into_their_type_are_in_it() {
     let values = Arc::new(Int64Array::from(vec![i64::MAX, i64::MAX, i64::MIN]));
     let (s, b) = rows(long(), vec![Some(1); 3], values);
     let tried = function("sum", &[long()], &[binary(), boolean()], long()).eval(EvalMode::Try);
-    assert_eq!(whole(&tried, &s, b).await.unwrap(), [(i64::MAX - 1).to_string()]);
+    assert_eq!(
+        whole(&tried, &s, b).await.unwrap(),
+        [(i64::MAX - 1).to_string()]
+    );
 }
 
 #[tokio::test]
@@ -513,14 +688,17 @@ async fn nan_and_zero_keys_are_one_group() {
         vec![count.rows(AggMode::Complete, 0)],
     );
     let out = schema(&[("k", double()), ("n", long())]);
-    let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![vec![b]]))
-        .await
-        .unwrap();
+    let result = run(
+        &fragment(root, out),
+        MemoryIo::default().input(1, vec![vec![b]]),
+    )
+    .await
+    .unwrap();
     assert_eq!(sorted(&result), ["0.0 2", "NaN 2"]);
 }
 
-/// count(distinct v), sum(v) by k, as Spark plans it: (1) partial sum by k, v; (2) merged by k, v; (3) merged sum and partial
-/// count by k; (4) both final.
+/// count(distinct v), sum(v) by k, as Spark plans it: (1) partial sum by k, v; (2) merged by k, v;
+/// (3) merged sum and partial count by k; (4) both final.
 #[tokio::test]
 async fn modes_mix_as_in_plans_for_distinct() {
     let values = Arc::new(Int64Array::from(vec![
@@ -546,18 +724,27 @@ async fn modes_mix_as_in_plans_for_distinct() {
         4,
         two,
         by_k(),
-        vec![sum.buffers(AggMode::PartialMerge, 2), count.rows(AggMode::Partial, 1)],
+        vec![
+            sum.buffers(AggMode::PartialMerge, 2),
+            count.rows(AggMode::Partial, 1),
+        ],
     );
     let four = aggregate(
         5,
         three,
         by_k(),
-        vec![sum.buffers(AggMode::Final, 1), count.buffers(AggMode::Final, 2)],
+        vec![
+            sum.buffers(AggMode::Final, 1),
+            count.buffers(AggMode::Final, 2),
+        ],
     );
     let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
-    let result = run(&fragment(four, out), MemoryIo::default().input(1, vec![b.clone()]))
-        .await
-        .unwrap();
+    let result = run(
+        &fragment(four, out),
+        MemoryIo::default().input(1, vec![b.clone()]),
+    )
+    .await
+    .unwrap();
     assert_eq!(sorted(&result), ["1 22 2", "2 8 2"]);
 
     // FINAL beside COMPLETE, as when the last two steps are one.
@@ -567,7 +754,10 @@ async fn modes_mix_as_in_plans_for_distinct() {
         4,
         two,
         by_k(),
-        vec![sum.buffers(AggMode::Final, 2), count.rows(AggMode::Complete, 1)],
+        vec![
+            sum.buffers(AggMode::Final, 2),
+            count.rows(AggMode::Complete, 1),
+        ],
     );
     let out = schema(&[("k", long()), ("s", long()), ("n", long())]);
     let result = run(&fragment(last, out), MemoryIo::default().input(1, vec![b]))
@@ -578,16 +768,23 @@ async fn modes_mix_as_in_plans_for_distinct() {
 
 #[tokio::test]
 async fn an_aggregate_of_nothing_is_one_row() {
-    let (s, b) = rows(long(), vec![Some(1), Some(2)], Arc::new(Int64Array::from(vec![1, 2])));
+    let (s, b) = rows(
+        long(),
+        vec![Some(1), Some(2)],
+        Arc::new(Int64Array::from(vec![1, 2])),
+    );
     let empty = vec![RecordBatch::new_empty(b[0].schema())];
     for batches in [b, empty] {
         let root = aggregate(2, input(1, &s), vec![], vec![]);
         let count = function("count", &[], &[long()], long());
         let root = aggregate(3, root, vec![], vec![count.rows(AggMode::Complete, 0)]);
         let out = schema(&[("n", long())]);
-        let result = run(&fragment(root, out), MemoryIo::default().input(1, vec![batches]))
-            .await
-            .unwrap();
+        let result = run(
+            &fragment(root, out),
+            MemoryIo::default().input(1, vec![batches]),
+        )
+        .await
+        .unwrap();
         assert_eq!(body(&result), ["1"]);
     }
 }
@@ -648,10 +845,14 @@ async fn groups_stay_whole_when_memory_is_short() {
     }
     sums.sort();
     let expected: Vec<(i64, i64)> = (0..groups).map(|k| (k, k + k + groups)).collect();
-    assert_eq!(sums.iter().map(|(k, s, _)| (*k, *s)).collect::<Vec<_>>(), expected);
+    assert_eq!(
+        sums.iter().map(|(k, s, _)| (*k, *s)).collect::<Vec<_>>(),
+        expected
+    );
     assert!(
         sums.iter()
-            .all(|(k, _, e)| e == &format!("a string of row {k}") || e == &format!("a string of row {}", k + groups))
+            .all(|(k, _, e)| e == &format!("a string of row {k}")
+                || e == &format!("a string of row {}", k + groups))
     );
     assert!(
         plan.metrics(0).iter().any(|m| m.node == 2 && m.spilled > 0),
@@ -713,10 +914,20 @@ async fn what_is_declared_must_be_what_is_computed() {
     let out = schema(&[("r", decimal(20, 2))]);
     let refused = |f: Function| {
         let root = aggregate(2, input(1, &s), vec![], vec![f.rows(AggMode::Complete, 1)]);
-        plan(&fragment(root, out.clone()), 1).unwrap_err().to_string()
+        plan(&fragment(root, out.clone()), 1)
+            .unwrap_err()
+            .to_string()
     };
     let right = [decimal(20, 2), boolean()];
-    assert!(refused(function("sum", &[decimal(10, 2)], &[decimal(20, 2)], decimal(20, 2))).contains("buffer"));
+    assert!(
+        refused(function(
+            "sum",
+            &[decimal(10, 2)],
+            &[decimal(20, 2)],
+            decimal(20, 2)
+        ))
+        .contains("buffer")
+    );
     assert!(refused(function("sum", &[decimal(10, 2)], &right, decimal(21, 2))).contains("result"));
     assert!(
         refused(function(
@@ -727,5 +938,7 @@ async fn what_is_declared_must_be_what_is_computed() {
         ))
         .contains("arguments")
     );
-    assert!(refused(function("mode", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known"));
+    assert!(
+        refused(function("mode", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known")
+    );
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
-        Int8Array, Int32Array, Int64Array, NullArray, RecordBatch, RecordBatchOptions, StringArray, StringViewArray,
-        TimestampMicrosecondArray,
+        Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
+        Float64Array, Int8Array, Int32Array, Int64Array, NullArray, RecordBatch,
+        RecordBatchOptions, StringArray, StringViewArray, TimestampMicrosecondArray,
     },
     datatypes::{DataType, Field, Int32Type, Schema, SchemaRef},
 };
@@ -26,7 +26,12 @@ fn encode(batch: &RecordBatch) -> Vec<u8> {
 }
 
 fn of(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
-    RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+    RecordBatch::try_from_iter_with_nullable(
+        columns
+            .into_iter()
+            .map(|(name, column)| (name, column, true)),
+    )
+    .unwrap()
 }
 
 fn numbers(rows: i64) -> RecordBatch {
@@ -34,7 +39,9 @@ fn numbers(rows: i64) -> RecordBatch {
         ("a", Arc::new(Int64Array::from_iter_values(0..rows))),
         (
             "b",
-            Arc::new(StringArray::from_iter_values((0..rows).map(|i| format!("row {i}")))),
+            Arc::new(StringArray::from_iter_values(
+                (0..rows).map(|i| format!("row {i}")),
+            )),
         ),
     ])
 }
@@ -46,7 +53,10 @@ fn every_type() -> RecordBatch {
             "boolean",
             Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
         ),
-        ("byte", Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(1)]))),
+        (
+            "byte",
+            Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(1)])),
+        ),
         (
             "double",
             Arc::new(Float64Array::from(vec![Some(f64::NAN), None, Some(-0.0)])),
@@ -65,7 +75,11 @@ fn every_type() -> RecordBatch {
         ),
         (
             "binary",
-            Arc::new(BinaryArray::from(vec![Some(&b"\xff\x00"[..]), None, Some(b"")])),
+            Arc::new(BinaryArray::from(vec![
+                Some(&b"\xff\x00"[..]),
+                None,
+                Some(b""),
+            ])),
         ),
         (
             "date",
@@ -73,11 +87,17 @@ fn every_type() -> RecordBatch {
         ),
         (
             "timestamp",
-            Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC")),
+            Arc::new(
+                TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)]).with_timezone("UTC"),
+            ),
         ),
         (
             "ntz",
-            Arc::new(TimestampMicrosecondArray::from(vec![Some(1), None, Some(-1)])),
+            Arc::new(TimestampMicrosecondArray::from(vec![
+                Some(1),
+                None,
+                Some(-1),
+            ])),
         ),
     ])
 }
@@ -97,7 +117,8 @@ fn every_type_comes_back() {
 #[test]
 fn rows_without_columns_keep_their_number() {
     let options = RecordBatchOptions::new().with_row_count(Some(42));
-    let batch = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
+    let batch =
+        RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
     let decoded = decode_batch(&batch.schema(), Bytes::from(encode(&batch))).unwrap();
     assert_eq!(decoded.num_rows(), 42);
 }
@@ -169,7 +190,9 @@ fn ascending_numbers_take_the_bytes_that_their_steps_need() {
 #[test]
 fn decimals_are_narrowed_as_far_as_they_are_numbers_of_64_bits() {
     let decimals = |values: Vec<i128>| {
-        let array = Decimal128Array::from(values).with_precision_and_scale(38, 2).unwrap();
+        let array = Decimal128Array::from(values)
+            .with_precision_and_scale(38, 2)
+            .unwrap();
         of(vec![("d", Arc::new(array))])
     };
     for (greatest, bytes) in [
@@ -178,9 +201,16 @@ fn decimals_are_narrowed_as_far_as_they_are_numbers_of_64_bits() {
         (i128::from(i64::MAX) + 1, 16),
         (i128::MAX, 16),
     ] {
-        let batch = decimals((0..1000).map(|row| if row % 3 == 0 { 0 } else { greatest }).collect());
+        let batch = decimals(
+            (0..1000)
+                .map(|row| if row % 3 == 0 { 0 } else { greatest })
+                .collect(),
+        );
         let size = encode(&batch).len();
-        assert!((1000 * bytes..1000 * bytes + 40).contains(&size), "{greatest}: {size}");
+        assert!(
+            (1000 * bytes..1000 * bytes + 40).contains(&size),
+            "{greatest}: {size}"
+        );
         round_trip(&batch);
     }
     round_trip(&decimals(vec![i128::MIN, -1, i128::from(i64::MIN)]));
@@ -188,7 +218,10 @@ fn decimals_are_narrowed_as_far_as_they_are_numbers_of_64_bits() {
 
 #[test]
 fn texts_are_packed_where_that_pays() {
-    let same = of(vec![("a", Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])))]);
+    let same = of(vec![(
+        "a",
+        Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])),
+    )]);
     assert!(encode(&same).len() < 1_000);
     assert_eq!(encode(&same).first(), Some(&1));
     round_trip(&same);
@@ -211,7 +244,10 @@ fn rows_of_many_batches_are_one_payload() {
         ];
         let mut out = vec![];
         Encoder::default().encode(&parts, &mut out).unwrap();
-        assert_eq!(decode_batch(&whole.schema(), Bytes::from(out)).unwrap(), whole);
+        assert_eq!(
+            decode_batch(&whole.schema(), Bytes::from(out)).unwrap(),
+            whole
+        );
     }
 }
 
@@ -223,19 +259,27 @@ fn every_type_comes_back_without_packing() {
         .encode(std::slice::from_ref(&batch), &mut payload)
         .unwrap();
     assert!(payload.len() > encode(&batch).len());
-    assert_eq!(decode_batch(&batch.schema(), Bytes::from(payload)).unwrap(), batch);
+    assert_eq!(
+        decode_batch(&batch.schema(), Bytes::from(payload)).unwrap(),
+        batch
+    );
 }
 
 #[test]
 fn dictionaries_and_views_travel_as_plain_columns() {
     let words: DictionaryArray<Int32Type> = vec![Some("a"), None, Some("a")].into_iter().collect();
-    let views = StringViewArray::from(vec![Some("long enough to lie in a buffer"), None, Some("x")]);
+    let views = StringViewArray::from(vec![
+        Some("long enough to lie in a buffer"),
+        None,
+        Some("x"),
+    ]);
     let batch = of(vec![("d", Arc::new(words)), ("v", Arc::new(views))]);
     let fields = vec![
         Field::new("d", DataType::Utf8, true),
         Field::new("v", DataType::Utf8, true),
     ];
-    let decoded = decode_batch(&Arc::new(Schema::new(fields)), Bytes::from(encode(&batch))).unwrap();
+    let decoded =
+        decode_batch(&Arc::new(Schema::new(fields)), Bytes::from(encode(&batch))).unwrap();
     assert_eq!(
         decoded.column(0).as_ref(),
         &StringArray::from(vec![Some("a"), None, Some("a")]) as &dyn Array
@@ -248,18 +292,46 @@ type Case = (&'static str, fn(&mut Vec<u8>), fn(&CodecError) -> bool);
 #[test]
 fn payloads_that_must_be_refused() {
     let plain = of(vec![
-        ("a", Arc::new(Int32Array::from(vec![Some(1), None, Some(300)]))),
+        (
+            "a",
+            Arc::new(Int32Array::from(vec![Some(1), None, Some(300)])),
+        ),
         ("b", Arc::new(StringArray::from(vec!["x", "yz", ""]))),
     ]);
-    // The header; column a: flag, bitmap, width, base, 3 × 2; column b: flag, length, width, base, 3 × 1; text.
+    // The header; column a: flag, bitmap, width, base, 3 × 2; column b: flag, length, width, base,
+    // 3 × 1; text.
     assert_eq!(encode(&plain).len(), HEADER + 17 + 17 + 3);
     let cases: [Case; 18] = [
-        ("header_cut", |p| p.truncate(19), |e| matches!(e, CodecError::Truncated)),
-        ("codec_unknown", |p| p[0] = 2, |e| matches!(e, CodecError::Header)),
-        ("reserved_set", |p| p[2] = 1, |e| matches!(e, CodecError::Header)),
-        ("padded_unknown", |p| p[1] = 2, |e| matches!(e, CodecError::Header)),
-        ("stored_shorter", |p| p[16] -= 1, |e| matches!(e, CodecError::Trailing)),
-        ("rows_more", |p| p[4] += 1, |e| matches!(e, CodecError::Truncated)),
+        (
+            "header_cut",
+            |p| p.truncate(19),
+            |e| matches!(e, CodecError::Truncated),
+        ),
+        (
+            "codec_unknown",
+            |p| p[0] = 2,
+            |e| matches!(e, CodecError::Header),
+        ),
+        (
+            "reserved_set",
+            |p| p[2] = 1,
+            |e| matches!(e, CodecError::Header),
+        ),
+        (
+            "padded_unknown",
+            |p| p[1] = 2,
+            |e| matches!(e, CodecError::Header),
+        ),
+        (
+            "stored_shorter",
+            |p| p[16] -= 1,
+            |e| matches!(e, CodecError::Trailing),
+        ),
+        (
+            "rows_more",
+            |p| p[4] += 1,
+            |e| matches!(e, CodecError::Truncated),
+        ),
         (
             "rows_fewer",
             |p| p[4] -= 1,
@@ -280,7 +352,11 @@ fn payloads_that_must_be_refused() {
             |p| p[8..12].fill(0xff),
             |e| matches!(e, CodecError::Truncated),
         ),
-        ("fixed_shorter", |p| p[8] -= 1, |e| matches!(e, CodecError::Trailing)),
+        (
+            "fixed_shorter",
+            |p| p[8] -= 1,
+            |e| matches!(e, CodecError::Trailing),
+        ),
         (
             "text_huge",
             |p| p[12..16].fill(0xff),
@@ -311,7 +387,11 @@ fn payloads_that_must_be_refused() {
             |p| p.truncate(p.len() - 1),
             |e| matches!(e, CodecError::Truncated),
         ),
-        ("trailing", |p| p.push(0), |e| matches!(e, CodecError::Trailing)),
+        (
+            "trailing",
+            |p| p.push(0),
+            |e| matches!(e, CodecError::Trailing),
+        ),
     ];
     for (name, spoil, expected) in cases {
         let mut payload = encode(&plain);
@@ -328,7 +408,10 @@ fn a_negative_length_of_a_text_is_refused() {
     // Flag, length, width, then the base of the lengths.
     payload[HEADER + 6..HEADER + 14].copy_from_slice(&(-1i64).to_le_bytes());
     let error = decode_batch(&texts.schema(), Bytes::from(payload)).unwrap_err();
-    assert!(matches!(error, CodecError::Layout("text length")), "{error}");
+    assert!(
+        matches!(error, CodecError::Layout("text length")),
+        "{error}"
+    );
 }
 
 #[test]
@@ -345,7 +428,10 @@ fn few_bytes_claim_no_memory() {
 
 #[test]
 fn packed_payloads_that_must_be_refused() {
-    let same = of(vec![("a", Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])))]);
+    let same = of(vec![(
+        "a",
+        Arc::new(StringArray::from(vec!["AUTOMOBILE"; 10_000])),
+    )]);
     let spoil = |length: u32| {
         let mut payload = encode(&same);
         assert_eq!(payload[0], 1);
@@ -354,13 +440,22 @@ fn packed_payloads_that_must_be_refused() {
     };
     let text = u32::from_le_bytes(encode(&same)[12..16].try_into().unwrap());
     let limit = u32::try_from(MAX_BODY).unwrap();
-    assert!(matches!(spoil(text - 1), CodecError::Unpack), "lz4_longer_than_stated");
-    assert!(matches!(spoil(text + 1), CodecError::Unpack), "lz4_shorter_than_stated");
+    assert!(
+        matches!(spoil(text - 1), CodecError::Unpack),
+        "lz4_longer_than_stated"
+    );
+    assert!(
+        matches!(spoil(text + 1), CodecError::Unpack),
+        "lz4_shorter_than_stated"
+    );
     assert!(
         matches!(spoil(limit), CodecError::TooLarge),
         "lz4_more_than_it_can_hold"
     );
-    assert!(matches!(spoil(limit + 1), CodecError::TooLarge), "lz4_above_the_limit");
+    assert!(
+        matches!(spoil(limit + 1), CodecError::TooLarge),
+        "lz4_above_the_limit"
+    );
 }
 
 #[test]
@@ -373,14 +468,25 @@ fn padded_payloads_are_as_long_as_asked_and_mean_the_same() {
             let bare = out.len() - 6;
             pad(&mut out, 6, length);
             assert_eq!(out.len() - 6, length.max(bare));
-            assert_eq!(decode_batch(&schema, Bytes::from(out.split_off(6))).unwrap(), batch);
+            assert_eq!(
+                decode_batch(&schema, Bytes::from(out.split_off(6))).unwrap(),
+                batch
+            );
         }
         let mut nothing = Vec::new();
         pad(&mut nothing, 0, length);
         assert_eq!(nothing.len(), length.max(HEADER));
-        assert!(codec::decode_batch(&schema, Bytes::from(nothing)).unwrap().is_none());
+        assert!(
+            codec::decode_batch(&schema, Bytes::from(nothing))
+                .unwrap()
+                .is_none()
+        );
     }
-    assert!(codec::decode_batch(&schema, Bytes::new()).unwrap().is_none());
+    assert!(
+        codec::decode_batch(&schema, Bytes::new())
+            .unwrap()
+            .is_none()
+    );
 }
 
 #[test]
@@ -419,7 +525,8 @@ fn null_in_a_column_without_nulls_is_refused() {
 
 proptest! {
     #[test]
-    fn batches_come_back(rows in prop::collection::vec((any::<Option<i64>>(), any::<Option<String>>(), any::<Option<bool>>()), 0..200), from in 0usize..50) {
+    fn batches_come_back(rows in prop::collection::vec((any::<Option<i64>>(),
+        any::<Option<String>>(), any::<Option<bool>>()), 0..200), from in 0usize..50) {
         let batch = of(vec![
             ("a", Arc::new(rows.iter().map(|r| r.0).collect::<Int64Array>())),
             ("b", Arc::new(rows.iter().map(|r| r.1.as_deref()).collect::<StringArray>())),
@@ -431,15 +538,18 @@ proptest! {
         prop_assert_eq!(decoded, batch);
     }
 
-    /// What the host may have chosen is not packed: a payload's length then tells of its rows and of the sum of its texts' lengths, and of no
-    /// value.
+    /// What the host may have chosen is not packed: a payload's length then tells of its rows and
+    /// of the sum of its texts' lengths, and of no value.
     #[test]
     fn lengths_of_what_is_not_packed_do_not_depend_on_values(rows in prop::collection::vec((any::<Option<i64>>(), any::<Option<bool>>(), any::<Option<i128>>(), "[ab]{0,9}"), 1..200)) {
         let batch = |change: bool| {
-            let numbers = rows.iter().map(|r| if change { Some(7) } else { r.0 }).collect::<Int64Array>();
-            let bits = rows.iter().map(|r| if change { None } else { r.1 }).collect::<BooleanArray>();
+            let numbers = rows.iter().map(|r|
+                if change { Some(7) } else { r.0 }).collect::<Int64Array>();
+            let bits = rows.iter().map(|r|
+                if change { None } else { r.1 }).collect::<BooleanArray>();
             let wide = rows.iter().map(|r| r.2.filter(|_| !change)).collect::<Decimal128Array>();
-            let texts = rows.iter().map(|r| if change { "c".repeat(r.3.len()) } else { r.3.clone() });
+            let texts = rows.iter().map(|r|
+                if change { "c".repeat(r.3.len()) } else { r.3.clone() });
             of(vec![
                 ("a", Arc::new(numbers)),
                 ("b", Arc::new(bits)),
@@ -461,7 +571,8 @@ proptest! {
     }
 
     #[test]
-    fn altered_payloads_never_panic(at in any::<prop::sample::Index>(), value in any::<u8>(), cut in any::<prop::sample::Index>(), rows in 1i64..60) {
+    fn altered_payloads_never_panic(at in any::<prop::sample::Index>(), value in any::<u8>(),
+        cut in any::<prop::sample::Index>(), rows in 1i64..60) {
         let batch = if rows % 2 == 0 { every_type() } else { numbers(rows) };
         let mut payload = encode(&batch);
         let index = at.index(payload.len());

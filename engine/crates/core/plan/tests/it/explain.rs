@@ -1,21 +1,24 @@
-//! The readable form of fragments, held against golden files. `COFFER_GOLDEN=write` writes them anew.
+//! The readable form of fragments, held against golden files. `COFFER_GOLDEN=write` writes them
+//! anew.
 
 use std::{fs, path::Path};
 
 use coffer_plan::readable;
 use coffer_protocol::plan::{
-    AggMode, CaseWhen, Cast, Expr, Filter, Fragment, InList, Join, JoinType, Limit, Literal, Partitioning, Project,
-    Scan, Sink, Sort, SubqueryValue, TypeId, Union, Values, case_when::Branch, expr::Kind, join::Strategy,
-    literal::Value, node::Op, partitioning, sink,
+    AggMode, CaseWhen, Cast, Expr, Filter, Fragment, InList, Join, JoinType, Limit, Literal,
+    Partitioning, Project, Scan, Sink, Sort, SubqueryValue, TypeId, Union, Values,
+    case_when::Branch, expr::Kind, join::Strategy, literal::Value, node::Op, partitioning, sink,
 };
 
 use crate::support::{
-    aggregate, broadcast, call, column, data_type, decimal, fragment, function, input, key, literal, long, named, node,
-    schema,
+    aggregate, broadcast, call, column, data_type, decimal, fragment, function, input, key,
+    literal, long, named, node, schema,
 };
 
 fn golden(name: &str, fragment: &Fragment) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
     let found = readable(fragment);
     if std::env::var_os("COFFER_GOLDEN").is_some_and(|value| value == "write") {
         fs::write(&path, &found).unwrap();
@@ -74,8 +77,13 @@ fn a_scan_with_a_partial_aggregate() {
         &[decimal(25, 2), data_type(TypeId::Boolean)],
         decimal(25, 2),
     );
-    let mut count =
-        function("count", &[], &[data_type(TypeId::Long)], data_type(TypeId::Long)).rows(AggMode::Partial, 0);
+    let mut count = function(
+        "count",
+        &[],
+        &[data_type(TypeId::Long)],
+        data_type(TypeId::Long),
+    )
+    .rows(AggMode::Partial, 0);
     count.filter = Some(call("is_not_null", vec![column(0)], TypeId::Boolean));
     let root = aggregate(
         3,
@@ -97,7 +105,10 @@ fn a_scan_with_a_partial_aggregate() {
 
 #[test]
 fn everything_else() {
-    let s = schema(&[("a", data_type(TypeId::Long)), ("b", data_type(TypeId::String))]);
+    let s = schema(&[
+        ("a", data_type(TypeId::Long)),
+        ("b", data_type(TypeId::String)),
+    ]);
     let last = function(
         "last",
         &[data_type(TypeId::Long)],
@@ -146,7 +157,13 @@ fn everything_else() {
     let exprs = vec![
         named("c", expr(Kind::CaseWhen(Box::new(case)))),
         named("in", expr(Kind::InList(Box::new(list)))),
-        named("s", expr(Kind::Subquery(SubqueryValue { id: 3, r#type: None }))),
+        named(
+            "s",
+            expr(Kind::Subquery(SubqueryValue {
+                id: 3,
+                r#type: None,
+            })),
+        ),
         named("d", literal(TypeId::Double, Value::Double(1e300))),
         named("x", literal(TypeId::Binary, Value::Binary(vec![0, 255]))),
     ];
@@ -196,7 +213,10 @@ fn everything_else() {
 
 #[test]
 fn joins() {
-    let columns = schema(&[("k", data_type(TypeId::Long)), ("v", data_type(TypeId::String))]);
+    let columns = schema(&[
+        ("k", data_type(TypeId::Long)),
+        ("v", data_type(TypeId::String)),
+    ]);
     let condition = call("less_than", vec![column(1), column(3)], TypeId::Boolean);
     let not_in = Join {
         left: Some(Box::new(input(1, &columns))),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use coffer_plan::Unsupported;
 use coffer_protocol::plan::{
-    AggMode, Call, EvalMode, Expr, Join, JoinType, Node, Project, Schema, TypeId, Union, Values, expr::Kind,
-    join::Strategy, node::Op,
+    AggMode, Call, EvalMode, Expr, Join, JoinType, Node, Project, Schema, TypeId, Union, Values,
+    expr::Kind, join::Strategy, node::Op,
 };
 use datafusion_common::DataFusionError;
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
@@ -14,8 +14,8 @@ use datafusion_physical_plan::common::collect;
 use crate::{
     joins::{columns, table},
     support::{
-        MemoryIo, aggregate, broadcast, call, column, context_in, data_type, fragment, function, input, long, named,
-        node, plan, run, run_on, schema, sorted,
+        MemoryIo, aggregate, broadcast, call, column, context_in, data_type, fragment, function,
+        input, long, named, node, plan, run, run_on, schema, sorted,
     },
 };
 
@@ -90,7 +90,13 @@ fn joins_that_would_not_be_sparks_are_refused() {
         |join| join.broadcast = true,
         |join| join.right = boxed(broadcast(2, &columns("r"))),
         |join| join.null_aware = true,
-        |join| join.condition = Some(call("greater_than", vec![column(2), column(6)], TypeId::Boolean)),
+        |join| {
+            join.condition = Some(call(
+                "greater_than",
+                vec![column(2), column(6)],
+                TypeId::Boolean,
+            ))
+        },
         |join| {
             join.broadcast = true;
             join.strategy = Strategy::SortMerge.into();
@@ -127,9 +133,15 @@ fn joins_that_would_not_be_sparks_are_refused() {
     let mut types = base();
     types.right_keys = vec![column(1)];
     let refused = plan(&fragment(of(types), both()), 2);
-    assert!(matches!(refused, Err(Unsupported::Type { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Unsupported::Type { .. })),
+        "{refused:?}"
+    );
     let number = with(|join| join.condition = Some(column(0)));
-    assert!(matches!(number, Err(Unsupported::Malformed { .. })), "{number:?}");
+    assert!(
+        matches!(number, Err(Unsupported::Malformed { .. })),
+        "{number:?}"
+    );
 }
 
 #[test]
@@ -147,7 +159,10 @@ fn local_rows_are_no_side_of_a_cartesian_product() {
         ..base()
     };
     let fragment = fragment(of(join), both());
-    assert!(matches!(plan(&fragment, 2), Err(Unsupported::Operator { .. })));
+    assert!(matches!(
+        plan(&fragment, 2),
+        Err(Unsupported::Operator { .. })
+    ));
     plan(&fragment, 1).unwrap();
 }
 
@@ -193,7 +208,9 @@ async fn a_condition_is_evaluated_where_keys_match_and_nowhere_else() {
                 let good = run_on(&plan, 0, io()).await;
                 good.unwrap_or_else(|error| panic!("{strategy:?} {kind:?}: {error}"));
                 let zero = table("r", &[(Some(1), None, Some(0))]);
-                let bad = run_on(&plan, 0, io().input(2, vec![vec![zero]])).await.unwrap_err();
+                let bad = run_on(&plan, 0, io().input(2, vec![vec![zero]]))
+                    .await
+                    .unwrap_err();
                 let spark = coffer_expr::SparkError::find(&bad).map(|error| error.class);
                 assert!(spark.is_some(), "{strategy:?} {kind:?}: {bad}");
             }
@@ -215,7 +232,11 @@ async fn a_projection_over_a_join_takes_the_columns_that_it_names() {
             ..base()
         };
         if strategy == Strategy::NestedLoop {
-            join.condition = Some(call("equal_to", vec![column(0), column(3)], TypeId::Boolean));
+            join.condition = Some(call(
+                "equal_to",
+                vec![column(0), column(3)],
+                TypeId::Boolean,
+            ));
             join.left_keys.clear();
             join.right_keys.clear();
         }
@@ -224,8 +245,15 @@ async fn a_projection_over_a_join_takes_the_columns_that_it_names() {
             child: boxed(of(join.clone())),
             exprs: vec![named("s", sum), named("k", column(3))],
         };
-        let out = schema(&[("s", data_type(TypeId::Long)), ("k", data_type(TypeId::Long))]);
-        let result = run(&fragment(node(4, Op::Project(Box::new(project))), out), io()).await;
+        let out = schema(&[
+            ("s", data_type(TypeId::Long)),
+            ("k", data_type(TypeId::Long)),
+        ]);
+        let result = run(
+            &fragment(node(4, Op::Project(Box::new(project))), out),
+            io(),
+        )
+        .await;
         assert_eq!(sorted(&result.unwrap()), ["15 1"], "{strategy:?}");
 
         // A column that the join does not have.
@@ -241,7 +269,12 @@ async fn a_projection_over_a_join_takes_the_columns_that_it_names() {
             child: boxed(of(join)),
             exprs: vec![],
         };
-        let count = function("count", &[], &[data_type(TypeId::Long)], data_type(TypeId::Long));
+        let count = function(
+            "count",
+            &[],
+            &[data_type(TypeId::Long)],
+            data_type(TypeId::Long),
+        );
         let calls = vec![count.rows(AggMode::Complete, 0)];
         let root = aggregate(5, node(4, Op::Project(Box::new(project))), vec![], calls);
         let out = schema(&[("n", data_type(TypeId::Long))]);
@@ -277,11 +310,20 @@ async fn a_cross_join_of_rows_without_columns_counts_pairs() {
             broadcast: broadcast_right,
             ..Join::default()
         };
-        let count = function("count", &[], &[data_type(TypeId::Long)], data_type(TypeId::Long));
+        let count = function(
+            "count",
+            &[],
+            &[data_type(TypeId::Long)],
+            data_type(TypeId::Long),
+        );
         let root = aggregate(5, of(join), vec![], vec![count.rows(AggMode::Complete, 0)]);
         let out = schema(&[("n", data_type(TypeId::Long))]);
         let result = run(&fragment(root, out), io()).await;
-        assert_eq!(sorted(&result.unwrap()), ["9"], "broadcast: {broadcast_right}");
+        assert_eq!(
+            sorted(&result.unwrap()),
+            ["9"],
+            "broadcast: {broadcast_right}"
+        );
     }
 }
 
@@ -303,7 +345,9 @@ async fn a_build_side_that_does_not_fit_is_an_error_of_memory() {
             .with_memory_limit(100_000, 1.0)
             .build()
             .unwrap();
-        let stream = plan.execute(0, context_in(io.clone(), 100, Arc::new(runtime))).unwrap();
+        let stream = plan
+            .execute(0, context_in(io.clone(), 100, Arc::new(runtime)))
+            .unwrap();
         let error = collect(stream).await.unwrap_err();
         assert!(
             matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)),
@@ -317,7 +361,11 @@ async fn a_merge_join_spills_where_memory_is_short() {
     let rows: Vec<_> = (0..40_000)
         .map(|i| (Some((i * 7919) % 40_000), None, Some(i)))
         .collect();
-    let pieces = |prefix: &str| rows.chunks(500).map(|rows| table(prefix, rows)).collect::<Vec<_>>();
+    let pieces = |prefix: &str| {
+        rows.chunks(500)
+            .map(|rows| table(prefix, rows))
+            .collect::<Vec<_>>()
+    };
     let io = MemoryIo::default()
         .input(1, vec![pieces("l")])
         .input(2, vec![pieces("r")]);
@@ -326,8 +374,13 @@ async fn a_merge_join_spills_where_memory_is_short() {
         ..base()
     };
     let plan = plan(&fragment(of(join), both()), 1).unwrap();
-    let pool = Arc::new(datafusion_execution::memory_pool::FairSpillPool::new(3 << 20));
-    let runtime = RuntimeEnvBuilder::new().with_memory_pool(pool).build().unwrap();
+    let pool = Arc::new(datafusion_execution::memory_pool::FairSpillPool::new(
+        3 << 20,
+    ));
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(pool)
+        .build()
+        .unwrap();
     let mut io = Some(io);
     let context = context_in(io.take().unwrap(), 500, Arc::new(runtime));
     let mut config = context.session_config().clone();
@@ -335,8 +388,13 @@ async fn a_merge_join_spills_where_memory_is_short() {
     let context = datafusion_execution::TaskContext::default()
         .with_session_config(config)
         .with_runtime(context.runtime_env());
-    let batches = collect(plan.execute(0, Arc::new(context)).unwrap()).await.unwrap();
-    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 40_000);
+    let batches = collect(plan.execute(0, Arc::new(context)).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        batches.iter().map(|batch| batch.num_rows()).sum::<usize>(),
+        40_000
+    );
     let metrics = plan.metrics(0);
     let join = metrics.iter().find(|metrics| metrics.node == 3).unwrap();
     assert!(join.spilled > 0, "{metrics:?}");

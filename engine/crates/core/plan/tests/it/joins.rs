@@ -1,4 +1,5 @@
-//! Every type of join by every strategy, against two nested loops over small tables with NULLs, duplicates, NaN and −0.0.
+//! Every type of join by every strategy, against two nested loops over small tables with NULLs,
+//! duplicates, NaN and −0.0.
 
 use std::sync::Arc;
 
@@ -6,11 +7,14 @@ use arrow::{
     array::{Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch},
     datatypes::{Float64Type, Int64Type},
 };
-use coffer_protocol::plan::{DataType, Field, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op};
+use coffer_protocol::plan::{
+    DataType, Field, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op,
+};
 use proptest::{collection::vec, option, prelude::*};
 
 use crate::support::{
-    MemoryIo, batch, broadcast, call, column, data_type, fragment, input, node, plan, run_on, schema,
+    MemoryIo, batch, broadcast, call, column, data_type, fragment, input, node, plan, run_on,
+    schema,
 };
 
 /// (k, d, v): two keys and a value.
@@ -94,7 +98,8 @@ fn join(shape: Shape) -> Node {
 
 fn keys_match(shape: Shape, left: &Row, right: &Row) -> bool {
     let of_k = matches!((left.0, right.0), (Some(l), Some(r)) if l == r);
-    let of_d = matches!((left.1, right.1), (Some(l), Some(r)) if l == r || (l.is_nan() && r.is_nan()));
+    let of_d =
+        matches!((left.1, right.1), (Some(l), Some(r)) if l == r || (l.is_nan() && r.is_nan()));
     (shape.keys < 1 || of_k) && (shape.keys < 2 || of_d)
 }
 
@@ -115,15 +120,20 @@ fn expected(shape: Shape, left: &[Row], right: &[Row]) -> Vec<String> {
         JoinType::LeftSemi => left.iter().filter(|l| found(l)).map(text).collect(),
         JoinType::LeftAnti if shape.null_aware => left
             .iter()
-            .filter(|l| match (right.is_empty(), right.iter().any(|r| r.0.is_none())) {
-                (true, _) => true,
-                (_, true) => false,
-                _ => l.0.is_some() && !found(l),
-            })
+            .filter(
+                |l| match (right.is_empty(), right.iter().any(|r| r.0.is_none())) {
+                    (true, _) => true,
+                    (_, true) => false,
+                    _ => l.0.is_some() && !found(l),
+                },
+            )
             .map(text)
             .collect(),
         JoinType::LeftAnti => left.iter().filter(|l| !found(l)).map(text).collect(),
-        JoinType::Existence => left.iter().map(|l| format!("{} {}", text(l), found(l))).collect(),
+        JoinType::Existence => left
+            .iter()
+            .map(|l| format!("{} {}", text(l), found(l)))
+            .collect(),
         kind => {
             let mut lines = vec![];
             for l in left {
@@ -135,7 +145,9 @@ fn expected(shape: Shape, left: &[Row], right: &[Row]) -> Vec<String> {
                 lines.extend(lost.map(|l| format!("{} {none}", text(l))));
             }
             if matches!(kind, JoinType::RightOuter | JoinType::FullOuter) {
-                let lost = right.iter().filter(|r| !left.iter().any(|l| pairs(shape, l, r)));
+                let lost = right
+                    .iter()
+                    .filter(|r| !left.iter().any(|l| pairs(shape, l, r)));
                 lines.extend(lost.map(|r| format!("{none} {}", text(r))));
             }
             lines
@@ -170,7 +182,11 @@ fn lines(batch: &RecordBatch) -> Vec<String> {
     };
     let mut lines: Vec<String> = (0..batch.num_rows())
         .map(|row| {
-            let cells: Vec<String> = batch.columns().iter().map(|column| cell(column, row)).collect();
+            let cells: Vec<String> = batch
+                .columns()
+                .iter()
+                .map(|column| cell(column, row))
+                .collect();
             cells.join(" ")
         })
         .collect();
@@ -196,9 +212,13 @@ fn shapes() -> Vec<Shape> {
         for how in [How::Hash, How::SortMerge, How::NestedLoop] {
             for keys in if how == How::NestedLoop { 0..1 } else { 1..3 } {
                 for bits in 0..8 {
-                    let [build_left, broadcast, residual] = [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0];
+                    let [build_left, broadcast, residual] =
+                        [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0];
                     let gives_unmatched_of_build = match build_left {
-                        true => !matches!(kind, JoinType::Inner | JoinType::Cross | JoinType::RightOuter),
+                        true => !matches!(
+                            kind,
+                            JoinType::Inner | JoinType::Cross | JoinType::RightOuter
+                        ),
                         false => matches!(kind, JoinType::RightOuter | JoinType::FullOuter),
                     };
                     if broadcast && (how == How::SortMerge || gives_unmatched_of_build) {
@@ -243,8 +263,8 @@ fn io(left: &[Row], right: &[Row]) -> MemoryIo {
 
 /// Runs the join in some of the tasks of one plan: each over other rows of the side that is cut.
 async fn check(shape: Shape, left: &[Row], right: &[Row]) {
-    let plan =
-        plan(&fragment(join(shape), output(shape.kind)), 5).unwrap_or_else(|refused| panic!("{shape:?}: {refused}"));
+    let plan = plan(&fragment(join(shape), output(shape.kind)), 5)
+        .unwrap_or_else(|refused| panic!("{shape:?}: {refused}"));
     // Never all partitions, and not in order.
     for partition in [3, 1] {
         let (left, right) = match (partition, shape.broadcast, shape.build_left) {
@@ -261,7 +281,11 @@ async fn check(shape: Shape, left: &[Row], right: &[Row]) {
             expected(shape, left, right),
             "{shape:?} {left:?} {right:?}"
         );
-        let counted = plan.metrics(partition).iter().find(|m| m.node == 3).map(|m| m.rows);
+        let counted = plan
+            .metrics(partition)
+            .iter()
+            .find(|m| m.node == 3)
+            .map(|m| m.rows);
         assert_eq!(
             counted,
             Some(found.num_rows() as u64),
@@ -271,8 +295,17 @@ async fn check(shape: Shape, left: &[Row], right: &[Row]) {
 }
 
 fn rows() -> impl Strategy<Value = Vec<Row>> {
-    let double = prop_oneof![Just(0.0), Just(-0.0), Just(f64::NAN), Just(-f64::NAN), Just(1.5),];
-    vec((option::of(0..3i64), option::of(double), option::of(0..4i64)), 0..9)
+    let double = prop_oneof![
+        Just(0.0),
+        Just(-0.0),
+        Just(f64::NAN),
+        Just(-f64::NAN),
+        Just(1.5),
+    ];
+    vec(
+        (option::of(0..3i64), option::of(double), option::of(0..4i64)),
+        0..9,
+    )
 }
 
 proptest! {
@@ -371,7 +404,8 @@ async fn keys_of_every_type_meet() {
                 };
                 let plan = plan(&fragment(node(3, Op::Join(Box::new(join))), out), 1).unwrap();
                 let found = run_on(&plan, 0, io.clone()).await;
-                let found = found.unwrap_or_else(|error| panic!("{id:?} {how:?} {kind:?}: {error}"));
+                let found =
+                    found.unwrap_or_else(|error| panic!("{id:?} {how:?} {kind:?}: {error}"));
                 assert_eq!(found.num_rows(), count, "{id:?} {how:?} {kind:?}");
             }
         }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use coffer_plan::{Unsupported, boundary_schema};
 use coffer_protocol::plan::{
-    DataType, Expand, Filter, Limit, Node, Partitioning, Project, Schema, Sink, Sort, SortKey, TypeId, Union, Values,
-    expand::Projection, literal::Value, node::Op, partitioning, sink, values::Row,
+    DataType, Expand, Filter, Limit, Node, Partitioning, Project, Schema, Sink, Sort, SortKey,
+    TypeId, Union, Values, expand::Projection, literal::Value, node::Op, partitioning, sink,
+    values::Row,
 };
 
 use crate::support::{
-    MemoryIo, aggregate, batch, body, call, column, data_type, fragment, function, input, key, literal, long, named,
-    node, plan, run, run_on, schema,
+    MemoryIo, aggregate, batch, body, call, column, data_type, fragment, function, input, key,
+    literal, long, named, node, plan, run, run_on, schema,
 };
 
 fn longs() -> DataType {
@@ -29,14 +30,20 @@ fn pairs() -> Schema {
 fn rows(a: Vec<Option<i64>>, b: Vec<Option<&str>>) -> RecordBatch {
     batch(
         &pairs(),
-        vec![Arc::new(Int64Array::from(a)), Arc::new(StringArray::from(b))],
+        vec![
+            Arc::new(Int64Array::from(a)),
+            Arc::new(StringArray::from(b)),
+        ],
     )
 }
 
 fn some_rows() -> Vec<RecordBatch> {
     vec![
         rows(vec![Some(3), None], vec![Some("c"), Some("n")]),
-        rows(vec![Some(1), Some(2), Some(1)], vec![Some("a"), None, Some("z")]),
+        rows(
+            vec![Some(1), Some(2), Some(1)],
+            vec![Some("a"), None, Some("z")],
+        ),
     ]
 }
 
@@ -69,13 +76,20 @@ async fn a_filter_drops_rows_for_which_the_condition_is_null() {
             condition: Some(condition),
         })),
     );
-    assert_eq!(body(&run(&fragment(root, pairs()), io()).await.unwrap()), ["3 c", "2 "]);
+    assert_eq!(
+        body(&run(&fragment(root, pairs()), io()).await.unwrap()),
+        ["3 c", "2 "]
+    );
 }
 
 #[tokio::test]
 async fn a_projection_computes_and_repeats_columns() {
     let doubled = call("add", vec![column(0), column(0)], TypeId::Long);
-    let exprs = vec![named("x", doubled), named("x", column(1)), named("y", column(1))];
+    let exprs = vec![
+        named("x", doubled),
+        named("x", column(1)),
+        named("y", column(1)),
+    ];
     let root = node(
         2,
         Op::Project(Box::new(Project {
@@ -106,17 +120,27 @@ async fn a_projection_of_nothing_keeps_the_number_of_rows() {
         vec![count.rows(coffer_protocol::plan::AggMode::Complete, 0)],
     );
     assert_eq!(
-        body(&run(&fragment(root, schema(&[("n", longs())])), io()).await.unwrap()),
+        body(
+            &run(&fragment(root, schema(&[("n", longs())])), io())
+                .await
+                .unwrap()
+        ),
         ["5"]
     );
 }
 
 #[tokio::test]
 async fn sorts_place_nulls_as_told() {
-    let ascending = sort(vec![key(column(0), false, true), key(column(1), true, false)], 0);
+    let ascending = sort(
+        vec![key(column(0), false, true), key(column(1), true, false)],
+        0,
+    );
     let result = run(&fragment(ascending, pairs()), io()).await.unwrap();
     assert_eq!(body(&result), [" n", "1 z", "1 a", "2 ", "3 c"]);
-    let descending = sort(vec![key(column(0), true, false), key(column(1), false, true)], 0);
+    let descending = sort(
+        vec![key(column(0), true, false), key(column(1), false, true)],
+        0,
+    );
     let result = run(&fragment(descending, pairs()), io()).await.unwrap();
     assert_eq!(body(&result), ["3 c", "2 ", "1 a", "1 z", " n"]);
 }
@@ -125,9 +149,16 @@ async fn sorts_place_nulls_as_told() {
 async fn top_k_gives_the_same_rows_when_a_task_is_repeated() {
     let top = sort(vec![key(column(0), false, false)], 2);
     let plan = plan(&fragment(top, pairs()), 3).unwrap();
-    // Partition 0 holds smaller rows; a threshold shared over partitions or runs would lose those of partition 1.
-    let small = MemoryIo::default().input(1, vec![vec![rows(vec![Some(-5), Some(-6)], vec![None, None])]]);
-    assert_eq!(body(&run_on(&plan, 0, small).await.unwrap()), ["-6 ", "-5 "]);
+    // Partition 0 holds smaller rows; a threshold shared over partitions or runs would lose those
+    // of partition 1.
+    let small = MemoryIo::default().input(
+        1,
+        vec![vec![rows(vec![Some(-5), Some(-6)], vec![None, None])]],
+    );
+    assert_eq!(
+        body(&run_on(&plan, 0, small).await.unwrap()),
+        ["-6 ", "-5 "]
+    );
     for _ in 0..3 {
         let ones: Vec<String> = body(&run_on(&plan, 1, io()).await.unwrap());
         assert_eq!(ones, ["1 a", "1 z"]);
@@ -150,7 +181,10 @@ async fn doubles_sort_as_in_spark() {
     ]);
     let b = batch(
         &s,
-        vec![Arc::new(values), Arc::new(Int64Array::from(vec![1, 2, 3, 4, 5, 6]))],
+        vec![
+            Arc::new(values),
+            Arc::new(Int64Array::from(vec![1, 2, 3, 4, 5, 6])),
+        ],
     );
     let keys = vec![key(column(0), false, true), key(column(1), false, true)];
     let root = node(
@@ -161,9 +195,12 @@ async fn doubles_sort_as_in_spark() {
             fetch: 0,
         })),
     );
-    let result = run(&fragment(root, s), MemoryIo::default().input(1, vec![vec![b]]))
-        .await
-        .unwrap();
+    let result = run(
+        &fragment(root, s),
+        MemoryIo::default().input(1, vec![vec![b]]),
+    )
+    .await
+    .unwrap();
     let order: Vec<String> = body(&result)
         .iter()
         .map(|l| l.split(' ').next_back().unwrap().to_owned())
@@ -187,10 +224,22 @@ async fn limits_are_of_each_partition() {
     };
     let two = limit(1, Some(2));
     for partition in 0..2 {
-        assert_eq!(body(&run_on(&two, partition, io()).await.unwrap()), [" n", "1 a"]);
+        assert_eq!(
+            body(&run_on(&two, partition, io()).await.unwrap()),
+            [" n", "1 a"]
+        );
     }
-    assert_eq!(body(&run_on(&limit(4, None), 0, io()).await.unwrap()), ["1 z"]);
-    assert_eq!(run_on(&limit(0, Some(0)), 0, io()).await.unwrap().num_rows(), 0);
+    assert_eq!(
+        body(&run_on(&limit(4, None), 0, io()).await.unwrap()),
+        ["1 z"]
+    );
+    assert_eq!(
+        run_on(&limit(0, Some(0)), 0, io())
+            .await
+            .unwrap()
+            .num_rows(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -248,12 +297,21 @@ fn two_inputs() -> MemoryIo {
 #[tokio::test]
 async fn unions_stack_or_align() {
     let stacked = plan(
-        &fragment(union(vec![2, 1], vec![input(1, &pairs()), second(2)]), pairs()),
+        &fragment(
+            union(vec![2, 1], vec![input(1, &pairs()), second(2)]),
+            pairs(),
+        ),
         3,
     )
     .unwrap();
-    assert_eq!(run_on(&stacked, 1, two_inputs()).await.unwrap().num_rows(), 5);
-    assert_eq!(body(&run_on(&stacked, 2, two_inputs()).await.unwrap()), ["77 u"]);
+    assert_eq!(
+        run_on(&stacked, 1, two_inputs()).await.unwrap().num_rows(),
+        5
+    );
+    assert_eq!(
+        body(&run_on(&stacked, 2, two_inputs()).await.unwrap()),
+        ["77 u"]
+    );
     let aligned = plan(
         &fragment(union(vec![], vec![second(2), input(1, &pairs())]), pairs()),
         2,
@@ -263,8 +321,14 @@ async fn unions_stack_or_align() {
         let result = body(&run_on(&aligned, partition, two_inputs()).await.unwrap());
         assert_eq!(result, ["77 u", "3 c", " n", "1 a", "2 ", "1 z"]);
     }
-    let wrong = fragment(union(vec![2, 1], vec![input(1, &pairs()), second(2)]), pairs());
-    assert!(matches!(plan(&wrong, 2), Err(Unsupported::Malformed { node: 9, .. })));
+    let wrong = fragment(
+        union(vec![2, 1], vec![input(1, &pairs()), second(2)]),
+        pairs(),
+    );
+    assert!(matches!(
+        plan(&wrong, 2),
+        Err(Unsupported::Malformed { node: 9, .. })
+    ));
 }
 
 #[tokio::test]
@@ -281,7 +345,13 @@ async fn values_are_in_partition_0_only() {
         body(&run_on(&plan, 0, MemoryIo::default()).await.unwrap()),
         ["1 x", " y"]
     );
-    assert_eq!(run_on(&plan, 1, MemoryIo::default()).await.unwrap().num_rows(), 0);
+    assert_eq!(
+        run_on(&plan, 1, MemoryIo::default())
+            .await
+            .unwrap()
+            .num_rows(),
+        0
+    );
 }
 
 fn long_literal(value: Option<i64>) -> coffer_protocol::plan::Literal {
@@ -312,9 +382,12 @@ async fn sorted_streams_are_merged() {
         vec![rows(vec![Some(4), Some(3)], vec![Some("b"), Some("b")])],
         vec![rows(vec![], vec![])],
     ];
-    let result = run(&fragment(leaf, pairs()), MemoryIo::default().input(1, streams))
-        .await
-        .unwrap();
+    let result = run(
+        &fragment(leaf, pairs()),
+        MemoryIo::default().input(1, streams),
+    )
+    .await
+    .unwrap();
     assert_eq!(body(&result), ["5 a", "4 b", "3 a", "3 b", " a"]);
 }
 
@@ -363,13 +436,19 @@ async fn wrong_fragments_are_refused() {
     let refused = |root: Node, out: Schema| plan(&fragment(root, out), 1).unwrap_err();
     let mut newer = fragment(input(1, &pairs()), pairs());
     newer.version = 2;
-    assert!(matches!(plan(&newer, 1), Err(Unsupported::Version { found: 2, .. })));
+    assert!(matches!(
+        plan(&newer, 1),
+        Err(Unsupported::Version { found: 2, .. })
+    ));
     assert!(matches!(
         refused(Node { id: 4, op: None }, pairs()),
         Unsupported::Malformed { node: 4, .. }
     ));
     assert!(matches!(
-        refused(input(1, &pairs()), schema(&[("a", longs()), ("b", longs())])),
+        refused(
+            input(1, &pairs()),
+            schema(&[("a", longs()), ("b", longs())])
+        ),
         Unsupported::Type { column: 1, .. }
     ));
     assert!(matches!(

@@ -3,7 +3,9 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use arrow::{
-    array::{ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray},
+    array::{
+        ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    },
     datatypes::{Int64Type, Schema},
 };
 use coffer_expr::CompileContext;
@@ -19,7 +21,10 @@ use crate::support::{batch, column, data_type, key, schema};
 fn hash(partitions: u32, columns: u32) -> Partitioning {
     let exprs = (0..columns).map(column).collect();
     Partitioning {
-        kind: Some(partitioning::Kind::Hash(partitioning::Hash { exprs, partitions })),
+        kind: Some(partitioning::Kind::Hash(partitioning::Hash {
+            exprs,
+            partitions,
+        })),
     }
 }
 
@@ -81,13 +86,25 @@ fn spread(partitioner: &mut Partitioner, rows: &RecordBatch) -> BTreeMap<u32, Ve
     assert!(portions.is_sorted_by(|a, b| a.target < b.target));
     portions
         .into_iter()
-        .map(|p| (p.target, p.rows.column(0).as_primitive::<Int64Type>().iter().collect()))
+        .map(|p| {
+            (
+                p.target,
+                p.rows
+                    .column(0)
+                    .as_primitive::<Int64Type>()
+                    .iter()
+                    .collect(),
+            )
+        })
         .collect()
 }
 
 #[test]
 fn equal_keys_meet_whatever_their_form() {
-    let s = schema(&[("d", data_type(TypeId::Double)), ("s", data_type(TypeId::String))]);
+    let s = schema(&[
+        ("d", data_type(TypeId::Double)),
+        ("s", data_type(TypeId::String)),
+    ]);
     let make = |d: Vec<Option<f64>>, t: Vec<Option<&str>>| {
         batch(
             &s,
@@ -109,7 +126,8 @@ fn equal_keys_meet_whatever_their_form() {
         "three keys, two rows each"
     );
     // The same keys in another batch, among others: the same targets.
-    let target = |p: &mut Partitioner, rows: RecordBatch| p.split(&rows).unwrap().first().unwrap().target;
+    let target =
+        |p: &mut Partitioner, rows: RecordBatch| p.split(&rows).unwrap().first().unwrap().target;
     let zero = target(&mut p, make(vec![Some(0.0)], vec![Some("x")]));
     assert_eq!(
         zero,
@@ -123,8 +141,14 @@ fn equal_keys_meet_whatever_their_form() {
 #[test]
 fn another_key_spreads_differently() {
     let rows = longs((0..100).map(Some).collect());
-    let one = spread(&mut partitioner(&hash(16, 1), &rows, 1, None).unwrap(), &rows);
-    let two = spread(&mut partitioner(&hash(16, 1), &rows, 2, None).unwrap(), &rows);
+    let one = spread(
+        &mut partitioner(&hash(16, 1), &rows, 1, None).unwrap(),
+        &rows,
+    );
+    let two = spread(
+        &mut partitioner(&hash(16, 1), &rows, 2, None).unwrap(),
+        &rows,
+    );
     assert_ne!(one, two);
     assert!(one.len() > 10, "100 keys over 16 targets: {}", one.len());
     // NULLs, too, lie elsewhere under another key.
@@ -153,7 +177,10 @@ fn one_target_takes_the_batch_as_it_is() {
             .split(&rows)
             .unwrap();
         assert_eq!(portions.len(), 1);
-        assert!(Arc::ptr_eq(portions[0].rows.column(0), rows.column(0)), "not copied");
+        assert!(
+            Arc::ptr_eq(portions[0].rows.column(0), rows.column(0)),
+            "not copied"
+        );
     }
 }
 
@@ -178,13 +205,17 @@ fn round_robin_goes_on_over_batches() {
 #[test]
 fn rows_without_columns_are_dealt_out_too() {
     let options = RecordBatchOptions::new().with_row_count(Some(7));
-    let rows = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
+    let rows =
+        RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap();
     let robin = Partitioning {
         kind: Some(partitioning::Kind::RoundRobin(partitioning::RoundRobin {
             partitions: 3,
         })),
     };
-    let portions = partitioner(&robin, &rows, 1, None).unwrap().split(&rows).unwrap();
+    let portions = partitioner(&robin, &rows, 1, None)
+        .unwrap()
+        .split(&rows)
+        .unwrap();
     let mut counts: Vec<usize> = portions.iter().map(|p| p.rows.num_rows()).collect();
     counts.sort_unstable();
     assert_eq!(counts, [2, 2, 3]);
@@ -196,14 +227,26 @@ fn a_bound_belongs_to_the_left() {
     let b = bounds(&[Some(10), Some(20)]);
     let mut ascending = partitioner(&range(3, false, true), &rows, 1, Some(&b)).unwrap();
     assert_eq!(
-        spread(&mut ascending, &rows).into_values().collect::<Vec<_>>(),
-        [vec![Some(5), Some(10), None], vec![Some(11), Some(20)], vec![Some(21)]]
+        spread(&mut ascending, &rows)
+            .into_values()
+            .collect::<Vec<_>>(),
+        [
+            vec![Some(5), Some(10), None],
+            vec![Some(11), Some(20)],
+            vec![Some(21)]
+        ]
     );
     let b = bounds(&[Some(20), Some(10)]);
     let mut descending = partitioner(&range(3, true, false), &rows, 1, Some(&b)).unwrap();
     assert_eq!(
-        spread(&mut descending, &rows).into_values().collect::<Vec<_>>(),
-        [vec![Some(20), Some(21)], vec![Some(10), Some(11)], vec![Some(5), None]]
+        spread(&mut descending, &rows)
+            .into_values()
+            .collect::<Vec<_>>(),
+        [
+            vec![Some(20), Some(21)],
+            vec![Some(10), Some(11)],
+            vec![Some(5), None]
+        ]
     );
 }
 
@@ -212,7 +255,10 @@ fn foreign_bounds_are_refused() {
     let rows = longs(vec![Some(1)]);
     let refused = |b: Option<&Bounds>| partitioner(&range(3, false, true), &rows, 1, b).is_err();
     assert!(refused(None));
-    assert!(refused(Some(&bounds(&[Some(1), Some(2), Some(3)]))), "too many");
+    assert!(
+        refused(Some(&bounds(&[Some(1), Some(2), Some(3)]))),
+        "too many"
+    );
     assert!(refused(Some(&bounds(&[Some(2), Some(1)]))), "not ascending");
     assert!(
         refused(Some(&Bounds {
@@ -223,13 +269,17 @@ fn foreign_bounds_are_refused() {
     );
     assert!(!refused(Some(&bounds(&[Some(1)]))));
     assert!(!refused(Some(&bounds(&[]))));
-    assert!(partitioner(&hash(0, 1), &rows, 1, None).is_err(), "no targets");
+    assert!(
+        partitioner(&hash(0, 1), &rows, 1, None).is_err(),
+        "no targets"
+    );
     assert!(partitioner(&hash(3, 0), &rows, 1, None).is_err(), "no keys");
 }
 
 proptest! {
     #[test]
-    fn every_row_arrives_once_in_order(values in prop::collection::vec(any::<Option<i8>>(), 0..300), targets in 1u32..40) {
+    fn every_row_arrives_once_in_order(values in prop::collection::vec(any::<Option<i8>>(),
+        0..300), targets in 1u32..40) {
         let rows = longs(values.iter().map(|v| v.map(i64::from)).collect());
         let mut p = partitioner(&hash(targets, 1), &rows, 9, None).unwrap();
         let spread = spread(&mut p, &rows);
@@ -246,7 +296,8 @@ proptest! {
     }
 
     #[test]
-    fn ranges_agree_with_a_plain_search(values in prop::collection::vec(any::<Option<i8>>(), 0..200), mut cuts in prop::collection::btree_set(any::<i8>(), 0..200)) {
+    fn ranges_agree_with_a_plain_search(values in prop::collection::vec(any::<Option<i8>>(),
+        0..200), mut cuts in prop::collection::btree_set(any::<i8>(), 0..200)) {
         let rows = longs(values.iter().map(|v| v.map(i64::from)).collect());
         cuts.remove(&i8::MIN);
         let sorted: Vec<Option<i64>> = cuts.iter().map(|v| Some(i64::from(*v))).collect();
@@ -254,7 +305,8 @@ proptest! {
         let mut p = partitioner(&range(500, false, true), &rows, 1, Some(&b)).unwrap();
         for (target, rows) in spread(&mut p, &rows) {
             for row in rows {
-                prop_assert_eq!(target as usize, sorted.iter().filter(|bound| **bound < row).count());
+                prop_assert_eq!(target as usize,
+                    sorted.iter().filter(|bound| **bound < row).count());
             }
         }
     }

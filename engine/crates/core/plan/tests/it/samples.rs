@@ -25,7 +25,13 @@ fn sample(batches: &[RecordBatch], partition: u32, size: u32) -> RecordBatch {
         size,
         seed: 42,
     };
-    let mut sampler = Sampler::new(&sample, &rows(0..0).schema(), partition, &CompileContext::default()).unwrap();
+    let mut sampler = Sampler::new(
+        &sample,
+        &rows(0..0).schema(),
+        partition,
+        &CompileContext::default(),
+    )
+    .unwrap();
     for batch in batches {
         sampler.push(batch).unwrap();
     }
@@ -33,7 +39,11 @@ fn sample(batches: &[RecordBatch], partition: u32, size: u32) -> RecordBatch {
 }
 
 fn keys(sample: &RecordBatch) -> Vec<i64> {
-    sample.column(0).as_primitive::<Int64Type>().values().to_vec()
+    sample
+        .column(0)
+        .as_primitive::<Int64Type>()
+        .values()
+        .to_vec()
 }
 
 #[test]
@@ -60,17 +70,24 @@ fn few_rows_are_all_sampled() {
 }
 
 fn weighted(keys: Vec<Option<i64>>, weight: f64) -> RecordBatch {
-    let s = schema(&[("k", data_type(TypeId::Long)), ("w", data_type(TypeId::Double))]);
+    let s = schema(&[
+        ("k", data_type(TypeId::Long)),
+        ("w", data_type(TypeId::Double)),
+    ]);
     let weights = vec![weight; keys.len()];
     batch(
         &s,
-        vec![Arc::new(Int64Array::from(keys)), Arc::new(Float64Array::from(weights))],
+        vec![
+            Arc::new(Int64Array::from(keys)),
+            Arc::new(Float64Array::from(weights)),
+        ],
     )
 }
 
 fn bounds(samples: &[RecordBatch], descending: bool, partitions: usize) -> Vec<Option<i64>> {
     let keys = [key(column(0), descending, !descending)];
-    let rows: Vec<Row> = pick_bounds(samples, &keys, partitions, &CompileContext::default()).unwrap();
+    let rows: Vec<Row> =
+        pick_bounds(samples, &keys, partitions, &CompileContext::default()).unwrap();
     rows.into_iter()
         .map(|row| match row.values.first().unwrap().value {
             Some(Value::Int(value)) => Some(value),
@@ -98,13 +115,26 @@ fn bounds_part_the_weight_evenly() {
 
 #[test]
 fn bounds_are_distinct_and_at_most_one_fewer_than_partitions() {
-    assert_eq!(bounds(&[weighted(vec![Some(7); 100], 1.0)], false, 10), [Some(7)]);
     assert_eq!(
-        bounds(&[weighted(vec![None, None, Some(1), Some(2)], 1.0)], false, 4),
+        bounds(&[weighted(vec![Some(7); 100], 1.0)], false, 10),
+        [Some(7)]
+    );
+    assert_eq!(
+        bounds(
+            &[weighted(vec![None, None, Some(1), Some(2)], 1.0)],
+            false,
+            4
+        ),
         [None, Some(1), Some(2)]
     );
-    assert_eq!(bounds(&[weighted(vec![Some(1), Some(2)], 1.0)], false, 100), [Some(1)]);
+    assert_eq!(
+        bounds(&[weighted(vec![Some(1), Some(2)], 1.0)], false, 100),
+        [Some(1)]
+    );
     assert_eq!(bounds(&[weighted(vec![], 1.0)], false, 3), []);
     assert_eq!(bounds(&[], false, 3), []);
-    assert_eq!(bounds(&[weighted(vec![Some(1), Some(2)], 1.0)], false, 1), []);
+    assert_eq!(
+        bounds(&[weighted(vec![Some(1), Some(2)], 1.0)], false, 1),
+        []
+    );
 }

@@ -11,7 +11,8 @@ use std::{
 };
 
 use arrow::array::{
-    ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray,
 };
 use coffer_custody::TableKey;
 use coffer_format::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
@@ -26,7 +27,10 @@ use coffer_protocol::{
 use coffer_sealing::{ColumnId, KekSet, TableId};
 use datafusion_common::DataFusionError;
 use object_store::local::LocalFileSystem;
-use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
+use parquet::{
+    arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties,
+    file::properties::WriterProperties,
+};
 use tempfile::TempDir;
 
 use crate::support::{body, call, column, data_type, decimal, literal, long, read, schema};
@@ -67,7 +71,10 @@ fn columns() -> Vec<Column> {
 }
 
 fn keks(key: &TableKey, columns: impl IntoIterator<Item = u32>) -> KekSet {
-    let mut keks: KekSet = columns.into_iter().map(|id| key.kek(ColumnId(id)).unwrap()).collect();
+    let mut keks: KekSet = columns
+        .into_iter()
+        .map(|id| key.kek(ColumnId(id)).unwrap())
+        .collect();
     keks.insert(key.footer_kek().unwrap());
     keks
 }
@@ -170,13 +177,19 @@ async fn columns_are_read_by_name_in_the_order_asked_for() {
     let rows = read(table.files(vec![table.slice(0, 1)], 1..=5), &at, vec![])
         .await
         .unwrap();
-    assert_eq!(body(&rows.slice(1, 1)), ["1970-01-01T00:00:00.000001Z name 1"]);
+    assert_eq!(
+        body(&rows.slice(1, 1)),
+        ["1970-01-01T00:00:00.000001Z name 1"]
+    );
 }
 
 #[tokio::test]
 async fn only_the_row_groups_of_the_slice_are_read() {
     let table = table();
-    let files = table.files(vec![table.slice(9, 10), table.slice(2, 4), table.slice(5, 5)], [1, 3]);
+    let files = table.files(
+        vec![table.slice(9, 10), table.slice(2, 4), table.slice(5, 5)],
+        [1, 3],
+    );
     let rows = read(files, &wanted(), vec![]).await.unwrap();
     let ids: Vec<String> = body(&rows)
         .iter()
@@ -196,7 +209,12 @@ async fn only_the_row_groups_of_the_slice_are_read() {
 #[tokio::test]
 async fn rows_without_columns_are_counted() {
     let table = table();
-    let rows = read(table.files(vec![table.slice(0, 3)], []), &schema(&[]), vec![]).await;
+    let rows = read(
+        table.files(vec![table.slice(0, 3)], []),
+        &schema(&[]),
+        vec![],
+    )
+    .await;
     assert_eq!(rows.unwrap().num_rows(), 300);
 }
 
@@ -207,7 +225,9 @@ async fn pushed_conjuncts_prune_and_are_exact() {
         let all = table.files(vec![table.slice(0, 10)], keys.clone());
         let few = table.files(vec![table.slice(0, 10)], keys);
         read(all.clone(), &wanted(), vec![]).await.unwrap();
-        let rows = read(few.clone(), &wanted(), vec![at_least(1, 995)]).await.unwrap();
+        let rows = read(few.clone(), &wanted(), vec![at_least(1, 995)])
+            .await
+            .unwrap();
         assert_eq!(
             body(&rows),
             ["9.95 995", "9.96 996", "9.97 997", "9.98 998", "9.99 999"]
@@ -233,11 +253,18 @@ async fn whole(table: &Table, pushed: Option<Vec<Expr>>) -> u64 {
     let mut files = table.files(vec![table.slice(0, 10)], 1..=5);
     files.whole = Some(Arc::default());
     if let Some(pushed) = pushed {
-        let hidden = read(files.clone(), &wanted(), pushed.clone()).await.unwrap();
+        let hidden = read(files.clone(), &wanted(), pushed.clone())
+            .await
+            .unwrap();
         let open = table.files(vec![table.slice(0, 10)], 1..=5);
-        assert_eq!(body(&hidden), body(&read(open, &wanted(), pushed).await.unwrap()));
+        assert_eq!(
+            body(&hidden),
+            body(&read(open, &wanted(), pushed).await.unwrap())
+        );
     }
-    read_rest(&boundary_schema(&wanted()).unwrap(), &files).await.unwrap();
+    read_rest(&boundary_schema(&wanted()).unwrap(), &files)
+        .await
+        .unwrap();
     files.bytes_read.load(Ordering::Relaxed)
 }
 
@@ -250,22 +277,31 @@ async fn what_is_read_whole_does_not_depend_on_the_rows() {
     // Nor on whether the plan took any of them.
     assert_eq!(whole(&table, None).await, all);
     let pruned = table.files(vec![table.slice(0, 10)], 1..=5);
-    read(pruned.clone(), &wanted(), vec![at_least(1, 995)]).await.unwrap();
+    read(pruned.clone(), &wanted(), vec![at_least(1, 995)])
+        .await
+        .unwrap();
     assert!(pruned.bytes_read.load(Ordering::Relaxed) < all);
 }
 
 #[tokio::test]
 async fn pruning_knows_that_nan_is_above_all() {
     let table = table();
-    let s = schema(&[("ratio", data_type(TypeId::Double)), ("id", data_type(TypeId::Long))]);
+    let s = schema(&[
+        ("ratio", data_type(TypeId::Double)),
+        ("id", data_type(TypeId::Long)),
+    ]);
     let above = call(
         "greater_than",
         vec![column(0), literal(TypeId::Double, Value::Double(1e9))],
         TypeId::Boolean,
     );
-    let rows = read(table.files(vec![table.slice(0, 10)], 1..=5), &s, vec![above])
-        .await
-        .unwrap();
+    let rows = read(
+        table.files(vec![table.slice(0, 10)], 1..=5),
+        &s,
+        vec![above],
+    )
+    .await
+    .unwrap();
     let ids: Vec<String> = (0..10).map(|i| format!("NaN {}", i * 100 + 5)).collect();
     assert_eq!(body(&rows), ids);
 }
@@ -377,7 +413,9 @@ async fn adopted_files_that_must_be_refused() {
         ("not_adopted", "", |s| s.adopted = None),
         ("no_keys", "", |s| s.adopted.as_mut().unwrap().keys.clear()),
         ("key_of_a_column", "", |s| key(s).column = 1),
-        ("metadata_other", "", |s| key(s).metadata_sha256 = vec![0; 32].into()),
+        ("metadata_other", "", |s| {
+            key(s).metadata_sha256 = vec![0; 32].into()
+        }),
         ("wrapped_cut", "", |s| {
             key(s).wrapped.pop();
         }),
@@ -394,7 +432,10 @@ async fn adopted_files_that_must_be_refused() {
 fn of_the_file(error: &DataFusionError) {
     let root = error.find_root();
     assert!(
-        matches!(root, DataFusionError::External(_) | DataFusionError::ParquetError(_)),
+        matches!(
+            root,
+            DataFusionError::External(_) | DataFusionError::ParquetError(_)
+        ),
         "{error:?}"
     );
 }
@@ -432,8 +473,9 @@ async fn altered_pages_are_refused() {
     assert!(!Path::new(&table.path()).exists());
 }
 
-/// Where the modules of a file's page index lie: of every column of every row group the column index, then of every one the
-/// offset index. They are the last ones before the footer. Each module starts with its length.
+/// Where the modules of a file's page index lie: of every column of every row group the column
+/// index, then of every one the offset index. They are the last ones before the footer. Each module
+/// starts with its length.
 fn page_index(file: &[u8], pin: &FilePin) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let end = file.len() - usize::try_from(pin.footer_length).unwrap() - 8;
     let mut modules = Vec::new();
@@ -450,8 +492,9 @@ fn page_index(file: &[u8], pin: &FilePin) -> (Vec<Range<usize>>, Vec<Range<usize
     (modules.split_off(modules.len() - each), offsets)
 }
 
-/// Copies of a file in which one of these modules is another: a bit of its length, of its nonce, of its middle and of its tag
-/// flipped, all of it zero, all but its length zero, another module of its length in its place, both exchanged.
+/// Copies of a file in which one of these modules is another: a bit of its length, of its nonce, of
+/// its middle and of its tag flipped, all of it zero, all but its length zero, another module of
+/// its length in its place, both exchanged.
 fn altered(good: &[u8], modules: &[Range<usize>]) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for (at, module) in modules.iter().enumerate() {
@@ -469,7 +512,9 @@ fn altered(good: &[u8], modules: &[Range<usize>]) -> Vec<(String, Vec<u8>)> {
             case(&format!("bit at {slot}"), &|bad| bad[slot] ^= 1);
         }
         case("zero", &|bad| bad[module.clone()].fill(0));
-        case("zero but its length", &|bad| bad[module.start + 4..module.end].fill(0));
+        case("zero but its length", &|bad| {
+            bad[module.start + 4..module.end].fill(0)
+        });
         let like = modules
             .iter()
             .cycle()

@@ -1,4 +1,5 @@
-//! Scans of files whose columns are stored under other protections than `tee`: without keys, and with a host's changes.
+//! Scans of files whose columns are stored under other protections than `tee`: without keys, and
+//! with a host's changes.
 
 use std::{
     fs,
@@ -34,27 +35,36 @@ struct Table {
     table: VerifiedManifest,
 }
 
-/// A key that shows equality and order, an amount whose sums can be taken, and a secret; in the order of the key.
+/// A key that shows equality and order, an amount whose sums can be taken, and a secret; in the
+/// order of the key.
 fn table() -> Table {
     let folder = TempDir::new().unwrap();
     let root = fs::canonicalize(folder.path()).unwrap();
     let config_dir = ConfigDir::at(root.join("home"));
     config_dir.create().unwrap();
-    let vault =
-        Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
-    let policy =
-        "[tables.t.columns]\nkey = { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
+    let vault = Vault::from(
+        Keyring::create(
+            &config_dir.keyring(),
+            &Passphrase::new("correct horse").unwrap(),
+        )
+        .unwrap(),
+    );
+    let policy = "[tables.t.columns]\nkey = \
+        { protection = [\"det\", \"ope\"], domain = [0, 100000] }\namount = \"ashe\"";
     let policy = coffer_catalog::policy::replace(&config_dir, vault.keyring(), policy).unwrap();
     let new = NewColumns {
         columns: parse_ddl("key BIGINT, amount INT, secret BIGINT").unwrap(),
         ..NewColumns::default()
     };
-    let write = TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
+    let write =
+        TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("t"), new).unwrap();
     let writer = write.writer(WriteOptions::default()).unwrap();
     let mut file = writer.file().unwrap();
     for from in (0..ROWS).step_by(GROUP as usize) {
         let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + GROUP));
-        let amounts: ArrayRef = Arc::new(Int32Array::from_iter_values((from..from + GROUP).map(|i| i as i32)));
+        let amounts: ArrayRef = Arc::new(Int32Array::from_iter_values(
+            (from..from + GROUP).map(|i| i as i32),
+        ));
         let arrays = vec![Arc::clone(&keys), amounts, keys];
         let batch = RecordBatch::try_new(Arc::clone(writer.schema()), arrays).unwrap();
         file.write(&batch).unwrap();
@@ -95,7 +105,12 @@ impl Table {
             .filter(|stored| stored.encoding.is_clear());
         let clear_columns = clear
             .enumerate()
-            .filter(|(_, stored)| columns.fields.iter().any(|field| field.name == stored.name()))
+            .filter(|(_, stored)| {
+                columns
+                    .fields
+                    .iter()
+                    .any(|field| field.name == stored.name())
+            })
             .map(|(at, stored)| ClearColumn {
                 name: stored.name(),
                 chunks: (first..end)
@@ -142,7 +157,10 @@ impl Table {
             self.stored(3, StoredEncoding::Of(Protection::Tee)).name(),
             self.stored(0, StoredEncoding::Row).name(),
         );
-        schema(&[(&tee, data_type(TypeId::Long)), (&row, data_type(TypeId::Long))])
+        schema(&[
+            (&tee, data_type(TypeId::Long)),
+            (&row, data_type(TypeId::Long)),
+        ])
     }
 
     fn encrypted(&self, encoding: StoredEncoding, value: i64) -> ArrayRef {
@@ -181,16 +199,24 @@ fn table_error(error: &DataFusionError) -> String {
 async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
     let table = table();
     let wanted = table.clear();
-    let rows = read(files(table.slice(0, 10, &wanted), KekSet::new()), &wanted, vec![])
-        .await
-        .unwrap();
+    let rows = read(
+        files(table.slice(0, 10, &wanted), KekSet::new()),
+        &wanted,
+        vec![],
+    )
+    .await
+    .unwrap();
     let numbers: Vec<i64> = rows
         .column(0)
         .as_primitive::<arrow::datatypes::Int64Type>()
         .values()
         .to_vec();
     assert_eq!(numbers, (0..ROWS).collect::<Vec<_>>());
-    let det = rows.column(2).as_any().downcast_ref::<BinaryArray>().unwrap();
+    let det = rows
+        .column(2)
+        .as_any()
+        .downcast_ref::<BinaryArray>()
+        .unwrap();
     let wanted_det = table.encrypted(StoredEncoding::Of(Protection::Det), 555);
     assert_eq!(det.value(555), wanted_det.as_binary::<i32>().value(0));
     assert_eq!(
@@ -199,9 +225,13 @@ async fn without_keys_stored_columns_are_read_whole_and_as_they_are() {
     );
     // Some row groups only.
     let wanted = table.clear();
-    let rows = read(files(table.slice(3, 5, &wanted), KekSet::new()), &wanted, vec![])
-        .await
-        .unwrap();
+    let rows = read(
+        files(table.slice(3, 5, &wanted), KekSet::new()),
+        &wanted,
+        vec![],
+    )
+    .await
+    .unwrap();
     assert_eq!(rows.num_rows(), 200);
 }
 
@@ -211,7 +241,11 @@ async fn an_order_prunes_row_groups() {
     let wanted = table.clear();
     let bound = table.encrypted(StoredEncoding::Of(Protection::Ope), 995);
     let bound = bound.as_primitive::<arrow::datatypes::Int64Type>().value(0);
-    let at_least = call("greater_than_or_equal", vec![column(1), long(bound)], TypeId::Boolean);
+    let at_least = call(
+        "greater_than_or_equal",
+        vec![column(1), long(bound)],
+        TypeId::Boolean,
+    );
     let all = files(table.slice(0, 10, &wanted), KekSet::new());
     let few = files(table.slice(0, 10, &wanted), KekSet::new());
     read(all.clone(), &wanted, vec![]).await.unwrap();
@@ -233,9 +267,13 @@ async fn an_order_prunes_row_groups() {
 async fn what_is_encrypted_takes_its_keys() {
     let table = table();
     let wanted = table.secret();
-    let error = read(files(table.slice(0, 10, &wanted), KekSet::new()), &wanted, vec![])
-        .await
-        .unwrap_err();
+    let error = read(
+        files(table.slice(0, 10, &wanted), KekSet::new()),
+        &wanted,
+        vec![],
+    )
+    .await
+    .unwrap_err();
     assert!(table_error(&error).contains("ColumnKeyMissing"), "{error}");
     let names = [wanted.fields[0].name.as_str()];
     let keks = table.table.stored_keks(names).unwrap();
@@ -284,19 +322,28 @@ async fn chunks_are_the_pinned_ones_or_none() {
     };
     for (name, changed) in [
         ("no digests", slice(&|slice| slice.clear_columns.clear())),
-        ("a column less", slice(&|slice| drop(slice.clear_columns.pop()))),
+        (
+            "a column less",
+            slice(&|slice| drop(slice.clear_columns.pop())),
+        ),
         (
             "a group less",
             slice(&|slice| drop(slice.clear_columns[0].chunks.pop())),
         ),
-        ("swapped", slice(&|slice| slice.clear_columns[1].chunks.swap(0, 1))),
+        (
+            "swapped",
+            slice(&|slice| slice.clear_columns[1].chunks.swap(0, 1)),
+        ),
         (
             "altered",
             slice(&|slice| slice.clear_columns[1].chunks[3] = vec![0; 32].into()),
         ),
     ] {
         let error = read(changed, &wanted, vec![]).await.expect_err(name);
-        assert!(table_error(&error).contains("ChunkDigest"), "{name}: {error}");
+        assert!(
+            table_error(&error).contains("ChunkDigest"),
+            "{name}: {error}"
+        );
     }
     // Said to be a file of encrypted columns only, or what is encrypted said to be in the clear.
     let sealed = slice(&|slice| slice.clear = false);
@@ -308,10 +355,15 @@ async fn chunks_are_the_pinned_ones_or_none() {
         name: secret.fields[0].name.clone(),
         chunks: vec![vec![0; 32].into(); 10],
     });
-    let keks = table.table.stored_keks([secret.fields[0].name.as_str()]).unwrap();
+    let keks = table
+        .table
+        .stored_keks([secret.fields[0].name.as_str()])
+        .unwrap();
     let error = read(files(clear, keks), &secret, vec![]).await.unwrap_err();
     assert!(
-        error.to_string().contains("is encrypted where it should not be"),
+        error
+            .to_string()
+            .contains("is encrypted where it should not be"),
         "{error}"
     );
 }

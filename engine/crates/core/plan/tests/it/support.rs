@@ -8,10 +8,14 @@ use arrow::{
     util::pretty::pretty_format_batches,
 };
 use coffer_expr::CompileContext;
-use coffer_plan::{BuildContext, Plan, ScanFiles, TaskIo, Unsupported, boundary_schema, build, config, with_task_io};
+use coffer_plan::{
+    BuildContext, Plan, ScanFiles, TaskIo, Unsupported, boundary_schema, build, config,
+    with_task_io,
+};
 use coffer_protocol::plan::{
-    AggCall, AggMode, Aggregate, Call, DataType, EvalMode, Expr, Field, Fragment, Input, Literal, NamedExpr, Node,
-    Scan, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op, sink,
+    AggCall, AggMode, Aggregate, Call, DataType, EvalMode, Expr, Field, Fragment, Input, Literal,
+    NamedExpr, Node, Scan, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op,
+    sink,
 };
 use datafusion_common::{Result, internal_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv};
@@ -140,7 +144,12 @@ pub(crate) struct Function {
     pub(crate) ignore_nulls: bool,
 }
 
-pub(crate) fn function(name: &'static str, inputs: &[DataType], buffer: &[DataType], result: DataType) -> Function {
+pub(crate) fn function(
+    name: &'static str,
+    inputs: &[DataType],
+    buffer: &[DataType],
+    result: DataType,
+) -> Function {
     Function {
         name,
         inputs: inputs.to_vec(),
@@ -184,16 +193,27 @@ impl Function {
 
     /// Over the columns from `first` on.
     pub(crate) fn rows(&self, mode: AggMode, first: u32) -> AggCall {
-        self.call(mode, (first..).take(self.inputs.len()).map(column).collect())
+        self.call(
+            mode,
+            (first..).take(self.inputs.len()).map(column).collect(),
+        )
     }
 
     /// Over the buffer columns from `first` on.
     pub(crate) fn buffers(&self, mode: AggMode, first: u32) -> AggCall {
-        self.call(mode, (first..).take(self.buffer.len()).map(column).collect())
+        self.call(
+            mode,
+            (first..).take(self.buffer.len()).map(column).collect(),
+        )
     }
 }
 
-pub(crate) fn aggregate(id: u32, child: Node, grouping: Vec<NamedExpr>, calls: Vec<AggCall>) -> Node {
+pub(crate) fn aggregate(
+    id: u32,
+    child: Node,
+    grouping: Vec<NamedExpr>,
+    calls: Vec<AggCall>,
+) -> Node {
     node(
         id,
         Op::Aggregate(Box::new(Aggregate {
@@ -274,9 +294,17 @@ pub(crate) fn context(io: MemoryIo, batch_size: usize) -> Arc<TaskContext> {
     context_in(io, batch_size, Arc::new(RuntimeEnv::default()))
 }
 
-pub(crate) fn context_in(io: MemoryIo, batch_size: usize, runtime: Arc<RuntimeEnv>) -> Arc<TaskContext> {
+pub(crate) fn context_in(
+    io: MemoryIo,
+    batch_size: usize,
+    runtime: Arc<RuntimeEnv>,
+) -> Arc<TaskContext> {
     let config = with_task_io(config(batch_size), Arc::new(io));
-    Arc::new(TaskContext::default().with_session_config(config).with_runtime(runtime))
+    Arc::new(
+        TaskContext::default()
+            .with_session_config(config)
+            .with_runtime(runtime),
+    )
 }
 
 pub(crate) async fn run_on(plan: &Plan, partition: usize, io: MemoryIo) -> Result<RecordBatch> {
@@ -292,7 +320,9 @@ pub(crate) async fn run(fragment: &Fragment, io: MemoryIo) -> Result<RecordBatch
 
 /// The table's body as text, without its head.
 pub(crate) fn body(batch: &RecordBatch) -> Vec<String> {
-    let table = pretty_format_batches(std::slice::from_ref(batch)).unwrap().to_string();
+    let table = pretty_format_batches(std::slice::from_ref(batch))
+        .unwrap()
+        .to_string();
     let lines = table.lines().filter(|line| line.starts_with('|')).skip(1);
     lines
         .map(|line| {
@@ -325,7 +355,11 @@ pub(crate) fn scan(schema: &Schema, pushed: Vec<Expr>) -> Fragment {
 }
 
 /// Runs a [`scan`] over these files.
-pub(crate) async fn read(files: ScanFiles, schema: &Schema, pushed: Vec<Expr>) -> Result<RecordBatch> {
+pub(crate) async fn read(
+    files: ScanFiles,
+    schema: &Schema,
+    pushed: Vec<Expr>,
+) -> Result<RecordBatch> {
     let mut io = MemoryIo::default();
     io.scans.insert(4, files);
     run(&scan(schema, pushed), io).await

@@ -18,7 +18,11 @@ impl Challenge {
 
     /// From the bytes of a message.
     pub fn from_slice(bytes: &[u8]) -> Result<Self, EvidenceError> {
-        Ok(Self(bytes.try_into().map_err(|_| EvidenceError::MalformedChallenge)?))
+        Ok(Self(
+            bytes
+                .try_into()
+                .map_err(|_| EvidenceError::MalformedChallenge)?,
+        ))
     }
 
     /// The bytes.

@@ -78,8 +78,8 @@ pub enum EvidenceError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
-const CHANGED_BETWEEN: &str =
-    "someone between driver and engine changed the evidence, or it was made for another application";
+const CHANGED_BETWEEN: &str = "someone between driver and engine changed the evidence, or it was \
+    made for another application";
 
 coffer_sealing::error_table! {
     EvidenceError: &'static str;
@@ -92,7 +92,8 @@ coffer_sealing::error_table! {
     Self::UnknownKind(_) => "unknown_evidence",
         "start the engine with a kind of evidence that this version can verify";
     Self::NotAccepted(EvidenceKind::Simulated) => "evidence_not_accepted",
-        "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves nothing";
+        "for a trial, set accept = [\"simulated\"] under [attestation] in the policy: it proves \
+            nothing";
     Self::NotAccepted(_) => "evidence_not_accepted",
         "list the kind under [attestation] accept in the policy";
     Self::NoVerifier(_) => "evidence_not_verifiable",
@@ -100,7 +101,8 @@ coffer_sealing::error_table! {
     Self::Verifiers(_) => "verifiers",
         "coffer-attest must lie beside the program that asks it: install it with the others";
     Self::Refused { .. } => "evidence_refused",
-        "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] in the policy";
+        "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] \
+            in the policy";
     Self::NotMade { .. } => "evidence_not_made",
         "docs/attestation says what the host must have; the engine needs rights to its device";
     Self::MalformedReport => "malformed_report", CHANGED_BETWEEN;
@@ -111,6 +113,7 @@ coffer_sealing::error_table! {
     Self::OtherOwner => "other_owner", "an engine serves one owner for its life: restart it";
     Self::ApplicationTooLong => "application_too_long", "give the application a shorter name";
     Self::HostNotAccepted => "host_not_accepted",
-        "without enclaves no result is verified: set host_results = \"accept\" in the policy if that will do, or leave spark.coffer.enclave at required";
+        "without enclaves no result is verified: set host_results = \"accept\" in the policy if \
+            that will do, or leave spark.coffer.enclave at required";
     Self::Sealing(error) => error.code(), error.hint();
 }

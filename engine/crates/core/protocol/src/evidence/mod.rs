@@ -1,10 +1,12 @@
 //! Evidence: what an engine says of itself, and who checks it.
 //!
-//! The engine's part is to put [`report_data`] into what its TEE signs; the owner's part is `attest`, the only maker
-//! of an `AttestedEngine`. Evidence binds protocol, kind, engine key, owner key, challenge and application, so evidence
-//! made for another owner or application, another engine's key or an earlier challenge does not pass.
+//! The engine's part is to put [`report_data`] into what its TEE signs; the owner's part is
+//! `attest`, the only maker of an `AttestedEngine`. Evidence binds protocol, kind, engine key,
+//! owner key, challenge and application, so evidence made for another owner or application, another
+//! engine's key or an earlier challenge does not pass.
 //!
-//! Time and policy are judged at the client site only. An engine's word on its version or id decides nothing.
+//! Time and policy are judged at the client site only. An engine's word on its version or id
+//! decides nothing.
 
 mod challenge;
 mod error;
@@ -23,7 +25,8 @@ pub use error::EvidenceError;
 
 /// The version of attestation, release and task protocol.
 pub const PROTOCOL: u32 = 1;
-/// This build's version: driver and engines must have the same. An unsealed build's is another than any release's.
+/// This build's version: driver and engines must have the same. An unsealed build's is another than
+/// any release's.
 pub const VERSION: &str = if coffer_sealing::UNSEALED {
     concat!(env!("CARGO_PKG_VERSION"), "+unsealed")
 } else {
@@ -130,7 +133,8 @@ impl Evidence {
     }
 }
 
-/// What the TEE must sign: H(label, protocol, kind, engine key, owner key, challenge, application), each length-prefixed.
+/// What the TEE must sign: H(label, protocol, kind, engine key, owner key, challenge, application),
+/// each length-prefixed.
 pub fn report_data(
     kind: EvidenceKind,
     engine: &EnginePublicKey,

@@ -1,5 +1,6 @@
-//! Simulated evidence: the bound fields without anyone's signature. It proves nothing, and stands in for a TEE where
-//! there is none, so that all else is as with one. Accepted only where the policy names it, and nothing beside it.
+//! Simulated evidence: the bound fields without anyone's signature. It proves nothing, and stands
+//! in for a TEE where there is none, so that all else is as with one. Accepted only where the
+//! policy names it, and nothing beside it.
 
 use crate::evidence::EvidenceError;
 

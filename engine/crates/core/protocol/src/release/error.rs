@@ -12,9 +12,12 @@ pub enum ReleaseError {
     /// The engine's or owner's public key is not usable.
     #[error("the peer's public key is not usable")]
     BadPublicKey,
-    /// No attestation of this engine leads to this release: from another owner, for another engine, challenge or
-    /// application, or altered.
-    #[error("the release does not open: it is not from this engine's owner, for this engine and application")]
+    /// No attestation of this engine leads to this release: from another owner, for another engine,
+    /// challenge or application, or altered.
+    #[error(
+        "the release does not open: it is not from this engine's owner, for this engine and \
+            application"
+    )]
     Unauthentic,
     /// A release of this number was accepted before.
     #[error("release {0} was accepted before")]
@@ -27,8 +30,8 @@ pub enum ReleaseError {
     Sealing(#[from] coffer_sealing::Error),
 }
 
-const REPEATED_BETWEEN: &str =
-    "someone between driver and engine changed or repeated a message, or the engine was restarted; run the query again";
+const REPEATED_BETWEEN: &str = "someone between driver and engine changed or repeated a message, \
+    or the engine was restarted; run the query again";
 
 coffer_sealing::error_table! {
     ReleaseError: &'static str;

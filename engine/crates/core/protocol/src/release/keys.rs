@@ -1,4 +1,5 @@
-//! X25519 keys: the owner's, which is the sender's in HPKE Auth mode and what evidence binds an engine to, and an engine's.
+//! X25519 keys: the owner's, which is the sender's in HPKE Auth mode and what evidence binds an
+//! engine to, and an engine's.
 
 use coffer_sealing::{Secret, fill_random};
 use hpke::{Deserializable, Kem as _, Serializable, kem::X25519HkdfSha256};
@@ -52,7 +53,8 @@ impl KeyPair {
 
     /// The pair of a private half.
     pub fn from_secret(secret: Secret<32>) -> Result<Self, coffer_sealing::Error> {
-        let private = Private::from_bytes(secret.expose()).map_err(|_| coffer_sealing::Error::Crypto)?;
+        let private =
+            Private::from_bytes(secret.expose()).map_err(|_| coffer_sealing::Error::Crypto)?;
         let public = Kem::sk_to_pk(&private).to_bytes().into();
         Ok(Self { secret, public })
     }

@@ -1,9 +1,11 @@
-//! Handing keys to an attested engine: HPKE (RFC 9180) in Auth mode with X25519, HKDF-SHA-256 and AES-256-GCM.
+//! Handing keys to an attested engine: HPKE (RFC 9180) in Auth mode with X25519, HKDF-SHA-256 and
+//! AES-256-GCM.
 //!
-//! One context for each engine and application. Its `info` holds protocol, evidence hash, challenge and application.
-//! Each release has a sequence number and is sealed under a key exported from the context for that number, so releases
-//! may arrive in any order; the engine accepts each once. Auth mode proves to the engine that the owner it serves sent
-//! the keys; the engine's key in the evidence proves to the owner who can read them.
+//! One context for each engine and application. Its `info` holds protocol, evidence hash, challenge
+//! and application. Each release has a sequence number and is sealed under a key exported from the
+//! context for that number, so releases may arrive in any order; the engine accepts each once. Auth
+//! mode proves to the engine that the owner it serves sent the keys; the engine's key in the
+//! evidence proves to the owner who can read them.
 
 mod error;
 mod keys;
@@ -57,7 +59,10 @@ pub fn release_root(
     writer.string(LABEL).string(&sequence.to_le_bytes());
     let mut exported = zeroize::Zeroizing::new([0; 32]);
     export(&writer.finish(), exported.as_mut_slice()).map_err(|_| SealingError::Crypto)?;
-    Ok(DerivationKey::new("release", &Secret::from_bytes(*exported)))
+    Ok(DerivationKey::new(
+        "release",
+        &Secret::from_bytes(*exported),
+    ))
 }
 
 /// Of the sealed payload.

@@ -22,9 +22,11 @@ pub struct ReleasePayload {
     pub session_key: SessionKey,
     /// The KEKs of the columns it reads, and of their files' footers.
     pub keks: KekSet,
-    /// How long an engine keeps the session without hearing of it, counted from when this was sealed.
+    /// How long an engine keeps the session without hearing of it, counted from when this was
+    /// sealed.
     pub lease_seconds: u32,
-    /// When this was sealed, by the client site's clock: so long after the engine's evidence was verified.
+    /// When this was sealed, by the client site's clock: so long after the engine's evidence was
+    /// verified.
     pub engine_age_millis: u64,
     /// And so long after the session began.
     pub session_age_millis: u64,
@@ -43,7 +45,9 @@ impl ReleasePayload {
             .raw(&self.session_age_millis.to_le_bytes());
         writer.u32(u32::try_from(self.keks.len()).unwrap_or(u32::MAX));
         for kek in self.keks.iter() {
-            writer.string(kek.id().to_string().as_bytes()).raw(kek.expose());
+            writer
+                .string(kek.id().to_string().as_bytes())
+                .raw(kek.expose());
         }
         writer.finish()
     }

@@ -1,14 +1,16 @@
-//! `ashe`: the additively symmetric homomorphic encryption of Seabed (Papadimitriou et al., "Big Data Analytics over
-//! Encrypted Datasets with Seabed", OSDI 2016, section 4.1).
+//! `ashe`: the additively symmetric homomorphic encryption of Seabed (Papadimitriou et al., "Big
+//! Data Analytics over Encrypted Datasets with Seabed", OSDI 2016, section 4.1).
 //!
-//! Row i of a file holds c_i = m_i + F(i) − F(i − 1) mod 2^64, where m_i is the value's distance from the smallest of the
-//! column's domain. Adding ciphertexts adds values; the pads of consecutive rows cancel but for the first and the last, so
-//! that opening a sum costs two evaluations of F for each run of rows. The key is one for each file and column: a pad is
-//! used once.
+//! Row i of a file holds c_i = m_i + F(i) − F(i − 1) mod 2^64, where m_i is the value's distance
+//! from the smallest of the column's domain. Adding ciphertexts adds values; the pads of
+//! consecutive rows cancel but for the first and the last, so that opening a sum costs two
+//! evaluations of F for each run of rows. The key is one for each file and column: a pad is used
+//! once.
 //!
-//! A sum is a number modulo 2^64 for each file, so rows of one file × the width of the domain must fit 64 bits: longer
-//! files are refused when they are written, and longer sums (a join may repeat rows) when they are opened. Nothing is
-//! authenticated: a host that adds other rows, or a constant, is not found out (the row sets say what it claims).
+//! A sum is a number modulo 2^64 for each file, so rows of one file × the width of the domain must
+//! fit 64 bits: longer files are refused when they are written, and longer sums (a join may repeat
+//! rows) when they are opened. Nothing is authenticated: a host that adds other rows, or a
+//! constant, is not found out (the row sets say what it claims).
 
 mod rows;
 mod sum;
@@ -57,8 +59,8 @@ pub struct SumOpening {
 }
 
 impl Ashe {
-    /// With the column's key, from which each file's is derived. Integers and decimals only; their domain bounds the rows
-    /// that a file may have.
+    /// With the column's key, from which each file's is derived. Integers and decimals only; their
+    /// domain bounds the rows that a file may have.
     pub fn new(key: &SchemeKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
         let refuse = |reason| SchemeError::Unsupported {
             scheme: NAME,
@@ -67,7 +69,11 @@ impl Ashe {
         };
         if !matches!(
             column.data_type,
-            DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 | DataType::Decimal128(..)
+            DataType::Int8
+                | DataType::Int16
+                | DataType::Int32
+                | DataType::Int64
+                | DataType::Decimal128(..)
         ) {
             return Err(refuse("only integers and decimals are summed"));
         }
@@ -75,7 +81,8 @@ impl Ashe {
         let most_rows = most_rows(ordinals.size());
         if most_rows < FEWEST_ROWS {
             return Err(refuse(
-                "a sum of so large values could overflow 64 bits; name a narrower domain in the policy",
+                "a sum of so large values could overflow 64 bits; name a narrower domain in the \
+                    policy",
             ));
         }
         Ok(Self {
@@ -112,7 +119,9 @@ impl Ashe {
             let start = i128::from(count)
                 .checked_mul(self.ordinals.min())
                 .ok_or_else(overflow)?;
-            let part = start.checked_add(i128::from(distances)).ok_or_else(overflow)?;
+            let part = start
+                .checked_add(i128::from(distances))
+                .ok_or_else(overflow)?;
             opening.sum = opening.sum.checked_add(part).ok_or_else(overflow)?;
             opening.count = opening.count.checked_add(count).ok_or_else(overflow)?;
         }
@@ -150,7 +159,11 @@ impl Scheme for Ashe {
         DataType::Int64
     }
 
-    fn encrypt(&self, column: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         let RowPositions::File { file, first_row } = positions else {
             return Err(SchemeError::PositionNeeded { scheme: NAME });
         };
@@ -170,7 +183,10 @@ impl Scheme for Ashe {
         let mut first = first_row;
         for start in (0..column.len()).step_by(BATCH) {
             let part = column.slice(start, BATCH.min(column.len().saturating_sub(start)));
-            let distances = self.ordinals.of(&part).map_err(|error| error.below(start))?;
+            let distances = self
+                .ordinals
+                .of(&part)
+                .map_err(|error| error.below(start))?;
             let pads = pads.stream(first, part.len().saturating_add(1), &mut stream)?;
             let each = distances.iter().zip(pads.iter().zip(pads.iter().skip(1)));
             out.extend(each.map(|(distance, (before, here))| {
@@ -194,7 +210,11 @@ impl Scheme for Ashe {
         )))
     }
 
-    fn decrypt(&self, stored: &dyn Array, positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         check_type(stored, &DataType::Int64)?;
         positions.check_len(stored.len())?;
         let array = stored.as_primitive::<Int64Type>();
@@ -206,7 +226,9 @@ impl Scheme for Ashe {
                 out.push(0);
                 continue;
             };
-            let (file, number) = positions.at(row).ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
+            let (file, number) = positions
+                .at(row)
+                .ok_or(SchemeError::PositionNeeded { scheme: NAME })?;
             let pads = match &last {
                 Some((of, pads)) if *of == file => Arc::clone(pads),
                 _ => {
@@ -216,13 +238,18 @@ impl Scheme for Ashe {
                     pads
                 }
             };
-            let distance = u128::from(sealed.cast_unsigned().wrapping_sub(window.pad(&pads, number)?));
+            let distance = u128::from(
+                sealed
+                    .cast_unsigned()
+                    .wrapping_sub(window.pad(&pads, number)?),
+            );
             if distance >= self.ordinals.size() {
                 return Err(SchemeError::Unauthentic { row });
             }
             out.push(distance);
         }
-        self.ordinals.restore(out.into_iter(), array.nulls().cloned())
+        self.ordinals
+            .restore(out.into_iter(), array.nulls().cloned())
     }
 }
 
@@ -231,7 +258,12 @@ struct Pads(Keystream);
 
 impl Pads {
     /// F(first − 1), F(first), …: `count` of them.
-    fn stream<'a>(&self, first: u64, count: usize, bytes: &'a mut Vec<u8>) -> Result<&'a [[u8; 8]], SchemeError> {
+    fn stream<'a>(
+        &self,
+        first: u64,
+        count: usize,
+        bytes: &'a mut Vec<u8>,
+    ) -> Result<&'a [[u8; 8]], SchemeError> {
         let odd = usize::from(first & 1 == 1);
         let words = count.saturating_add(odd);
         bytes.clear();
@@ -251,7 +283,10 @@ impl Pads {
         for chunk in rows.chunks() {
             let mut runs = Vec::new();
             chunk.runs(|first, last| runs.push((first, last)));
-            let ends = runs.first().zip(runs.last()).map(|(first, last)| (first.0, last.1));
+            let ends = runs
+                .first()
+                .zip(runs.last())
+                .map(|(first, last)| (first.0, last.1));
             match ends {
                 Some((start, end)) if runs.len() > RUNS_ONE_BY_ONE => {
                     let count = usize::try_from(end.saturating_sub(start))
@@ -264,7 +299,9 @@ impl Pads {
                     };
                     for (first, last) in runs {
                         let (before, here) = (pad(first), pad(last.saturating_add(1)));
-                        let run = here.zip(before).map(|(here, before)| here.wrapping_sub(before));
+                        let run = here
+                            .zip(before)
+                            .map(|(here, before)| here.wrapping_sub(before));
                         sum = sum.wrapping_add(run.ok_or(SchemeError::Internal("pads"))?);
                     }
                 }
@@ -281,7 +318,8 @@ impl Pads {
 
     fn one(&self, number: u64) -> Result<u64, SchemeError> {
         let mut block = [0; BLOCK];
-        self.0.apply(u128::from(number >> 1).to_be_bytes(), &mut block)?;
+        self.0
+            .apply(u128::from(number >> 1).to_be_bytes(), &mut block)?;
         let words = u128::from_be_bytes(block);
         let word = if number & 1 == 0 {
             words >> 64
@@ -319,7 +357,8 @@ impl Window {
         let ahead = if self.next == Some(row) { BATCH } else { 1 };
         let made = pads.stream(row, ahead.saturating_add(1), &mut self.bytes)?;
         self.pads.clear();
-        self.pads.extend(made.iter().map(|pad| u64::from_be_bytes(*pad)));
+        self.pads
+            .extend(made.iter().map(|pad| u64::from_be_bytes(*pad)));
         self.first = row;
         self.next = row.checked_add(u64::try_from(ahead).unwrap_or(1));
         self.kept(row).ok_or(SchemeError::Internal("pads"))

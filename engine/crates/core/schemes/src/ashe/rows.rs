@@ -1,7 +1,7 @@
 //! A set of row numbers, small whether the rows are consecutive, scattered or few.
 //!
-//! Rows are kept in chunks of 65,536: as runs while those are few, then as a bitmap of 8 KiB. Encoded, each chunk takes
-//! whichever is shorter:
+//! Rows are kept in chunks of 65,536: as runs while those are few, then as a bitmap of 8 KiB.
+//! Encoded, each chunk takes whichever is shorter:
 //!
 //! ```text
 //! set    = varint(number of chunks) chunk*
@@ -50,9 +50,17 @@ impl RowSet {
             return Err(SchemeError::Malformed("a row number"));
         }
         let number = row >> CHUNK_BITS;
-        let low = u16::try_from(row & u64::from(u16::MAX)).map_err(|_| SchemeError::Internal("row"))?;
-        if self.chunks.get(self.last).is_none_or(|chunk| chunk.number != number) {
-            self.last = match self.chunks.binary_search_by_key(&number, |chunk| chunk.number) {
+        let low =
+            u16::try_from(row & u64::from(u16::MAX)).map_err(|_| SchemeError::Internal("row"))?;
+        if self
+            .chunks
+            .get(self.last)
+            .is_none_or(|chunk| chunk.number != number)
+        {
+            self.last = match self
+                .chunks
+                .binary_search_by_key(&number, |chunk| chunk.number)
+            {
                 Ok(positions) => positions,
                 Err(positions) => {
                     let body = Body::Runs(Vec::new());
@@ -72,7 +80,8 @@ impl RowSet {
         self.chunks.iter().map(|chunk| chunk.body.count()).sum()
     }
 
-    /// Calls `visit` with the first and the last row of each run, ascending. A run ends with its chunk.
+    /// Calls `visit` with the first and the last row of each run, ascending. A run ends with its
+    /// chunk.
     pub fn runs(&self, mut visit: impl FnMut(u64, u64)) {
         self.chunks.iter().for_each(|chunk| chunk.runs(&mut visit));
     }
@@ -85,7 +94,10 @@ impl RowSet {
     pub(crate) fn absorb(&mut self, other: &mut Self) -> Result<(), SchemeError> {
         let mut left = Self::default();
         for chunk in std::mem::take(&mut other.chunks) {
-            match self.chunks.binary_search_by_key(&chunk.number, |chunk| chunk.number) {
+            match self
+                .chunks
+                .binary_search_by_key(&chunk.number, |chunk| chunk.number)
+            {
                 Err(positions) => self.chunks.insert(positions, chunk),
                 Ok(_) => {
                     let mut result = Ok(());
@@ -113,7 +125,11 @@ impl RowSet {
             Body::Bits(_) => CHUNK_WORDS.saturating_mul(8),
         };
         let bodies = self.chunks.iter().map(body).fold(0, usize::saturating_add);
-        bodies.saturating_add(self.chunks.capacity().saturating_mul(std::mem::size_of::<Chunk>()))
+        bodies.saturating_add(
+            self.chunks
+                .capacity()
+                .saturating_mul(std::mem::size_of::<Chunk>()),
+        )
     }
 
     /// Whether there is no row.
@@ -131,12 +147,13 @@ impl RowSet {
         }
     }
 
-    /// Reads a set off the front of `bytes`. Refuses what is not in order, so that each set has few encodings and no row
-    /// counts twice.
+    /// Reads a set off the front of `bytes`. Refuses what is not in order, so that each set has few
+    /// encodings and no row counts twice.
     pub(crate) fn decode(bytes: &mut &[u8]) -> Result<Self, SchemeError> {
         let bad = SchemeError::Malformed("a set of rows");
         let chunks = take(bytes)?;
-        // Each chunk takes two bytes at least: no number of them makes us claim more memory than the input is worth.
+        // Each chunk takes two bytes at least: no number of them makes us claim more memory than
+        // the input is worth.
         if chunks > u64::try_from(bytes.len()).unwrap_or(0) {
             return Err(bad);
         }
@@ -256,9 +273,12 @@ impl Body {
                         let skip = rest.trailing_zeros();
                         let ones = (rest >> skip).trailing_ones();
                         let first = start.wrapping_add(u16::try_from(skip).unwrap_or(0));
-                        let last = first.wrapping_add(u16::try_from(ones.saturating_sub(1)).unwrap_or(0));
+                        let last =
+                            first.wrapping_add(u16::try_from(ones.saturating_sub(1)).unwrap_or(0));
                         open = match open {
-                            Some((begun, end)) if end.checked_add(1) == Some(first) => Some((begun, last)),
+                            Some((begun, end)) if end.checked_add(1) == Some(first) => {
+                                Some((begun, last))
+                            }
                             Some((begun, end)) => {
                                 visit(begun, end);
                                 Some((first, last))
@@ -267,7 +287,9 @@ impl Body {
                         };
                         rest = rest
                             .checked_shr(skip.saturating_add(ones))
-                            .map_or(0, |high| high.checked_shl(skip.saturating_add(ones)).unwrap_or(0));
+                            .map_or(0, |high| {
+                                high.checked_shl(skip.saturating_add(ones)).unwrap_or(0)
+                            });
                     }
                 }
                 if let Some((first, last)) = open {
@@ -280,7 +302,10 @@ impl Body {
     /// First and last row.
     fn ends(&self) -> (u16, u16) {
         let ends = match self {
-            Self::Runs(runs) => runs.first().zip(runs.last()).map(|(first, last)| (first.0, last.1)),
+            Self::Runs(runs) => runs
+                .first()
+                .zip(runs.last())
+                .map(|(first, last)| (first.0, last.1)),
             Self::Bits(words) => {
                 let positions = |number: usize, bit: u32| {
                     let bit = usize::try_from(bit).unwrap_or(0);
@@ -290,7 +315,9 @@ impl Body {
                 let first = set.next();
                 let last = set.next_back().or(first);
                 let first = first.map(|(number, word)| positions(number, word.trailing_zeros()));
-                first.zip(last.map(|(number, word)| positions(number, 63_u32.saturating_sub(word.leading_zeros()))))
+                first.zip(last.map(|(number, word)| {
+                    positions(number, 63_u32.saturating_sub(word.leading_zeros()))
+                }))
             }
         };
         ends.unwrap_or((0, 0))
@@ -311,7 +338,11 @@ impl Body {
         out.extend_from_slice(&(first / 8).to_le_bytes());
         let bytes: Vec<u8> = match self {
             Self::Bits(words) => words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            Self::Runs(_) => self.words().iter().flat_map(|word| word.to_le_bytes()).collect(),
+            Self::Runs(_) => self
+                .words()
+                .iter()
+                .flat_map(|word| word.to_le_bytes())
+                .collect(),
         };
         out.extend_from_slice(bytes.get(start..=end).unwrap_or_default());
     }
@@ -378,7 +409,8 @@ impl Body {
             let positions = start.saturating_add(positions);
             *words.get_mut(positions / 8)? |= u64::from(*byte) << ((positions % 8) << 3);
         }
-        // Few rows are runs, whatever form they came in: so that memory stays in proportion to the bytes.
+        // Few rows are runs, whatever form they came in: so that memory stays in proportion to the
+        // bytes.
         let count = count_runs(&words);
         let bits = Self::Bits(words);
         if count > MOST_RUNS {
@@ -461,7 +493,9 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
 pub(crate) fn take(bytes: &mut &[u8]) -> Result<u64, SchemeError> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
-        let (byte, rest) = bytes.split_first().ok_or(SchemeError::Malformed("a number"))?;
+        let (byte, rest) = bytes
+            .split_first()
+            .ok_or(SchemeError::Malformed("a number"))?;
         *bytes = rest;
         let part = u64::from(byte & 0x7f);
         if part.wrapping_shl(shift) >> shift != part {
@@ -491,7 +525,8 @@ mod tests {
 
     fn of(rows: impl IntoIterator<Item = u64>) -> RowSet {
         let mut set = RowSet::default();
-        rows.into_iter().for_each(|row| assert!(set.insert(row).unwrap()));
+        rows.into_iter()
+            .for_each(|row| assert!(set.insert(row).unwrap()));
         set
     }
 
@@ -513,11 +548,11 @@ mod tests {
         }
         let bad: [&[u8]; 6] = [
             &[1, 0, 0],                                                 // an empty chunk
-            &[1, 0, 7, 0, 32, 1],                                       // a bitmap past the chunk's end
-            &[1, 0, 7, 0, 0, 0],                                        // a bitmap of nothing
-            &[1, 0, 8, 0xff, 0xff, 0xff, 0x7f],                         // a run past the chunk's end
+            &[1, 0, 7, 0, 32, 1],               // a bitmap past the chunk's end
+            &[1, 0, 7, 0, 0, 0],                // a bitmap of nothing
+            &[1, 0, 8, 0xff, 0xff, 0xff, 0x7f], // a run past the chunk's end
             &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], // more chunks than bytes
-            &[1, 0xff, 0xff, 0xff, 0xff, 0x7f, 2, 0],                   // a chunk past the last row
+            &[1, 0xff, 0xff, 0xff, 0xff, 0x7f, 2, 0], // a chunk past the last row
         ];
         for (number, bytes) in bad.iter().enumerate() {
             assert!(RowSet::decode(&mut &bytes[..]).is_err(), "{number}");
@@ -527,7 +562,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_set(rows in prop::collection::vec(prop_oneof![0_u64..300, 0_u64..200_000, 0..MAX_ROW], 0..400), dense: bool) {
+        fn it_is_a_set(rows in prop::collection::vec(prop_oneof![0_u64..300, 0_u64..200_000,
+            0..MAX_ROW], 0..400), dense: bool) {
             let mut set = RowSet::default();
             let mut expected = BTreeSet::new();
             let extra = if dense { (0..20_000).step_by(2).collect() } else { vec![] };

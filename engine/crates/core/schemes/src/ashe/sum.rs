@@ -1,4 +1,5 @@
-//! A running sum over `ashe` values: what an engine without keys keeps for each group, and what it hands on.
+//! A running sum over `ashe` values: what an engine without keys keeps for each group, and what it
+//! hands on.
 //!
 //! ```text
 //! sum   = version (1) varint(number of files) file*
@@ -70,7 +71,12 @@ impl AsheSum {
     }
 
     /// Adds a stored column with its rows' files and numbers; NULLs are left out.
-    pub fn add_batch(&mut self, values: &Int64Array, files: &FileIds, rows: &Int64Array) -> Result<(), SchemeError> {
+    pub fn add_batch(
+        &mut self,
+        values: &Int64Array,
+        files: &FileIds,
+        rows: &Int64Array,
+    ) -> Result<(), SchemeError> {
         for right in [files.len(), rows.len()] {
             if right != values.len() {
                 return Err(SchemeError::WrongLength {
@@ -94,7 +100,9 @@ impl AsheSum {
     /// Adds another sum.
     pub fn merge(&mut self, other: Self) -> Result<(), SchemeError> {
         for theirs in other.files {
-            let part = self.file(&theirs.file).ok_or(SchemeError::Internal("ashe sum"))?;
+            let part = self
+                .file(&theirs.file)
+                .ok_or(SchemeError::Internal("ashe sum"))?;
             part.sum = part.sum.wrapping_add(theirs.sum);
             for mut rows in theirs.rows {
                 for mine in &mut part.rows {
@@ -123,7 +131,9 @@ impl AsheSum {
     pub fn memory(&self) -> usize {
         let sets = self.files.iter().flat_map(|file| &file.rows);
         sets.map(RowSet::memory).fold(
-            self.files.len().saturating_mul(std::mem::size_of::<FileSum>()),
+            self.files
+                .len()
+                .saturating_mul(std::mem::size_of::<FileSum>()),
             usize::saturating_add,
         )
     }
@@ -171,7 +181,11 @@ impl AsheSum {
 
     /// The part of a file, made if need be.
     fn file(&mut self, file: &FileId) -> Option<&mut FileSum> {
-        if self.files.get(self.last).is_none_or(|part| part.file != *file) {
+        if self
+            .files
+            .get(self.last)
+            .is_none_or(|part| part.file != *file)
+        {
             self.last = self
                 .files
                 .iter()

@@ -47,7 +47,11 @@ fn values_come_back() {
     }
     let wide = ColumnSpec::new(DataType::Int64)
         .with_domain(Domain::new(i128::from(i64::MAX) - 1_000, i64::MAX.into()).unwrap());
-    let column: ArrayRef = Arc::new(Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MAX - 1_000)]));
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![
+        Some(i64::MAX),
+        None,
+        Some(i64::MAX - 1_000),
+    ]));
     testing::round_trip(&ashe(&wide), &column, FILE);
     let long: ArrayRef = Arc::new(Int32Array::from_iter_values(-6_000..6_000));
     testing::round_trip(&ints(), &long, positions(1, 12_345));
@@ -60,10 +64,13 @@ fn what_could_overflow_is_refused() {
     assert!(refused(ColumnSpec::new(DataType::Decimal128(18, 2))));
     assert!(refused(ColumnSpec::new(DataType::Date32)));
     assert!(refused(ColumnSpec::new(DataType::Utf8)));
-    let money = ColumnSpec::new(DataType::Decimal128(16, 2)).with_domain(Domain::new(0, 1 << 51).unwrap());
+    let money =
+        ColumnSpec::new(DataType::Decimal128(16, 2)).with_domain(Domain::new(0, 1 << 51).unwrap());
     let money = ashe(&money);
     assert_eq!(money.most_rows(), (1 << 13) - 1);
-    let column = Decimal128Array::from(vec![5]).with_precision_and_scale(16, 2).unwrap();
+    let column = Decimal128Array::from(vec![5])
+        .with_precision_and_scale(16, 2)
+        .unwrap();
     assert!(money.encrypt(&column, positions(1, (1 << 13) - 2)).is_ok());
     assert!(matches!(
         money.encrypt(&column, positions(1, (1 << 13) - 1)),
@@ -84,7 +91,10 @@ fn what_could_overflow_is_refused() {
         })
     );
     add_all(&mut sum, &stored, 1, [0]);
-    assert!(matches!(money.open_sum(&sum), Err(SchemeError::SumTooLong { .. })));
+    assert!(matches!(
+        money.open_sum(&sum),
+        Err(SchemeError::SumTooLong { .. })
+    ));
 }
 
 #[test]
@@ -135,7 +145,8 @@ fn moved_rows_open_by_their_numbers() {
     ];
     for order in orders {
         let order: Vec<(usize, usize)> = order.collect();
-        let value = |(file, row): &(usize, usize)| stored[*file].as_primitive::<Int64Type>().value(*row);
+        let value =
+            |(file, row): &(usize, usize)| stored[*file].as_primitive::<Int64Type>().value(*row);
         let moved = Int64Array::from_iter_values(order.iter().map(value));
         let files: ArrayRef = Arc::new(BinaryArray::from_iter_values(
             order.iter().map(|(file, _)| [*file as u8; 16]),
@@ -148,7 +159,10 @@ fn moved_rows_open_by_their_numbers() {
         };
         let opened = ints().decrypt(&moved, positions).unwrap();
         let expected = Int32Array::from_iter_values(order.iter().map(|(_, row)| *row as i32));
-        assert_eq!(opened.as_primitive::<arrow_array::types::Int32Type>(), &expected);
+        assert_eq!(
+            opened.as_primitive::<arrow_array::types::Int32Type>(),
+            &expected
+        );
     }
 }
 
@@ -172,14 +186,24 @@ fn a_sum_of_many_scattered_rows_opens() {
             sum: rows.iter().sum(),
             count: rows.len() as u64,
         };
-        assert_eq!(ints().open_sum(&sum).unwrap(), Some(expected), "step {step}");
-        assert!(sum.encode().len() < 30_000, "step {step}: {}", sum.encode().len());
+        assert_eq!(
+            ints().open_sum(&sum).unwrap(),
+            Some(expected),
+            "step {step}"
+        );
+        assert!(
+            sum.encode().len() < 30_000,
+            "step {step}: {}",
+            sum.encode().len()
+        );
     }
 }
 
 #[test]
 fn malformed_sums_are_refused() {
-    let stored = ints().encrypt(&Int32Array::from(vec![1, 2, 3]), FILE).unwrap();
+    let stored = ints()
+        .encrypt(&Int32Array::from(vec![1, 2, 3]), FILE)
+        .unwrap();
     let mut sum = AsheSum::default();
     add_all(&mut sum, &stored, 1, [0, 2, 2]);
     let good = sum.encode();
@@ -206,7 +230,8 @@ proptest! {
     ) {
         let scheme = ints();
         let column = Int32Array::from(values.clone());
-        let stored: Vec<ArrayRef> = (0..3).map(|file| scheme.encrypt(&column, positions(file, 0)).unwrap()).collect();
+        let stored: Vec<ArrayRef> = (0..3).map(|file|
+            scheme.encrypt(&column, positions(file, 0)).unwrap()).collect();
         let mut parts = vec![AsheSum::default(); 4];
         let (mut expected, mut count) = (0_i128, 0);
         for (row, file, part) in picks {
@@ -229,10 +254,12 @@ proptest! {
     }
 
     #[test]
-    fn batches_add_as_rows_do(values in prop::collection::vec(prop::option::of(any::<i32>()), 0..100)) {
+    fn batches_add_as_rows_do(values in prop::collection::vec(prop::option::of(any::<i32>()),
+        0..100)) {
         let column = Int32Array::from(values.clone());
         let stored = ints().encrypt(&column, FILE).unwrap();
-        let files: ArrayRef = Arc::new(BinaryArray::from_iter_values(values.iter().map(|_| [1; 16])));
+        let files: ArrayRef = Arc::new(BinaryArray::from_iter_values(values.iter().map(|_|
+            [1; 16])));
         let rows = Int64Array::from_iter_values(0..values.len() as i64);
         let mut sum = AsheSum::default();
         sum.add_batch(stored.as_primitive(), &FileIds::resolve(&files).unwrap(), &rows).unwrap();

@@ -1,23 +1,27 @@
-//! Samples of the symmetric hypergeometric distribution: of 2k balls m are white; how many white ones are among k drawn?
+//! Samples of the symmetric hypergeometric distribution: of 2k balls m are white; how many white
+//! ones are among k drawn?
 //!
-//! Halving the range of an order-preserving function asks just this question at every node (k = 2^bits), so no other
-//! parameters come up. By complement m ≤ k. Three ways, by size:
+//! Halving the range of an order-preserving function asks just this question at every node (k =
+//! 2^bits), so no other parameters come up. By complement m ≤ k. Three ways, by size:
 //!
 //! * 2k ≤ 64: exact integers, by inversion;
-//! * m ≤ 4,096: inversion outwards from the middle, where Kachitvichyanukul & Schmeiser ("Computer generation of
-//!   hypergeometric random variates", J. Stat. Comput. Simul. 22, 1985) invert from the end: the distribution is symmetric,
-//!   so one recurrence serves both sides and a coin picks one;
-//! * else the ratio of uniforms with the table-mountain hat of Stadlober ("The ratio of uniforms approach for generating
-//!   discrete random variates", J. Comput. Appl. Math. 31, 1990), which needs no set-up that depends on the node, unlike
-//!   their H2PE.
+//! * m ≤ 4,096: inversion outwards from the middle, where Kachitvichyanukul & Schmeiser ("Computer
+//!   generation of hypergeometric random variates", J. Stat. Comput. Simul. 22, 1985) invert from
+//!   the end: the distribution is symmetric, so one recurrence serves both sides and a coin picks
+//!   one;
+//! * else the ratio of uniforms with the table-mountain hat of Stadlober ("The ratio of uniforms
+//!   approach for generating discrete random variates", J. Comput. Appl. Math. 31, 1990), which
+//!   needs no set-up that depends on the node, unlike their H2PE.
 //!
-//! Logarithms of probabilities are taken relative to the middle's, in the deviance form of Loader ("Fast and accurate
-//! computation of binomial probabilities", 2000), in which nothing cancels: their error is below 1e-11 for all sizes, and
-//! what comes out is as far from the distribution at most. Only IEEE 754's exactly rounded operations and the `libm` crate
-//! are used, so every machine draws the same numbers.
+//! Logarithms of probabilities are taken relative to the middle's, in the deviance form of Loader
+//! ("Fast and accurate computation of binomial probabilities", 2000), in which nothing cancels:
+//! their error is below 1e-11 for all sizes, and what comes out is as far from the distribution at
+//! most. Only IEEE 754's exactly rounded operations and the `libm` crate are used, so every machine
+//! draws the same numbers.
 #![allow(
     clippy::as_conversions,
-    reason = "conversions between integers and doubles are what this module does, each with its bound beside it"
+    reason = "conversions between integers and doubles are what this module does, each with its \
+        bound beside it"
 )]
 
 use std::sync::LazyLock;
@@ -111,11 +115,12 @@ fn middle(white: u64, bits: u32) -> f64 {
     let half = power_of_two(bits);
     let x = (white / 2) as f64;
     let binomial = MIDDLES.get(white as usize).copied().unwrap_or(0.0);
-    // dbinom(k - x; 2k - m, 1/2) / dbinom(k; 2k, 1/2), by Stirling's series and deviances: all arguments are ≥ 16.
+    // dbinom(k - x; 2k - m, 1/2) / dbinom(k; 2k, 1/2), by Stirling's series and deviances: all
+    // arguments are ≥ 16.
     let (black_in, black_out) = (half - x, half - (white as f64 - x));
     let black = 2.0 * half - white as f64;
-    let errors =
-        stirling(black) - stirling(black_in) - stirling(black_out) - stirling(2.0 * half) + 2.0 * stirling(half);
+    let errors = stirling(black) - stirling(black_in) - stirling(black_out) - stirling(2.0 * half)
+        + 2.0 * stirling(half);
     let off = if white % 2 == 1 { 1.0 / black } else { 0.0 };
     let ratio = (black / (2.0 * half)) / ((black_in / half) * (black_out / half));
     binomial * ratio.sqrt() * libm::exp(errors - 0.5 * black * deviance(off))
@@ -166,9 +171,11 @@ fn ratio_of_uniforms(white: u128, bits: u32, coins: &mut impl Coins) -> Result<u
     };
     // Variance of the distribution: m (2k − m) / (4 (2k − 1)), and k is far greater than 1.
     let spread = (m * (1.0 - m / (2.0 * half)) / 4.0 + 0.5).sqrt();
-    // Beyond 2^40 standard deviations' worth of integers a double would skip some: the lowest bits are drawn apart, from
-    // cells so small that the hat widened by one of them still covers.
-    let extra = (u128::BITS - white.leading_zeros()).div_ceil(2).saturating_sub(40);
+    // Beyond 2^40 standard deviations' worth of integers a double would skip some: the lowest bits
+    // are drawn apart, from cells so small that the hat widened by one of them still covers.
+    let extra = (u128::BITS - white.leading_zeros())
+        .div_ceil(2)
+        .saturating_sub(40);
     let cell = power_of_two(extra);
     // 2 √(2/e) and 3 − 2 √(3/e).
     let width = 1.715_527_769_921_413_5 * spread + 0.898_916_162_058_898_8 * cell;
@@ -209,7 +216,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// −ln P at a distance from the mean, up to a constant: P = C(2w, w + d) · C(2b, b − d) / C(2k, k).
+    /// −ln P at a distance from the mean, up to a constant: P = C(2w, w + d) · C(2b, b − d) / C(2k,
+    /// k).
     fn fall(&self, distance: f64) -> f64 {
         half_fall(self.white, distance) + half_fall(self.black, distance)
     }
@@ -221,7 +229,8 @@ fn half_fall(n: f64, distance: f64) -> f64 {
     n * deviance(e) + 0.5 * libm::log1p(-e * e) + stirling(n + distance) + stirling(n - distance)
 }
 
-/// (1 + e) ln(1 + e) + (1 − e) ln(1 − e) = Σ e^2j / (j (2j − 1)), for |e| ≤ 1/4: what is left out is below 1e-17 of it.
+/// (1 + e) ln(1 + e) + (1 − e) ln(1 − e) = Σ e^2j / (j (2j − 1)), for |e| ≤ 1/4: what is left out
+/// is below 1e-17 of it.
 fn deviance(e: f64) -> f64 {
     let square = e * e;
     let mut sum = 0.0;
@@ -258,8 +267,8 @@ fn power_of_two_inverse() -> f64 {
 mod tests {
     use super::*;
 
-    /// SplitMix64, twice for each draw. Written out, since the samples below were recorded with it, and libraries may change
-    /// what a seed gives.
+    /// SplitMix64, twice for each draw. Written out, since the samples below were recorded with it,
+    /// and libraries may change what a seed gives.
     struct Stream(u64);
 
     impl Coins for Stream {
@@ -277,7 +286,9 @@ mod tests {
 
     /// ln C(n, k) by summing logarithms, for n up to some ten thousand.
     fn ln_choose(n: u64, k: u64) -> f64 {
-        let mut terms: Vec<f64> = (0..k).map(|i| libm::log((n - i) as f64 / (i + 1) as f64)).collect();
+        let mut terms: Vec<f64> = (0..k)
+            .map(|i| libm::log((n - i) as f64 / (i + 1) as f64))
+            .collect();
         terms.sort_by(f64::total_cmp);
         terms.iter().sum()
     }
@@ -357,7 +368,11 @@ mod tests {
         for (x, count) in counts.iter().enumerate() {
             // Beyond fifteen standard deviations there is nothing, and logarithms are slow to sum.
             let far = (x as f64 - white as f64 / 2.0).abs() > 7.5 * (white as f64).sqrt() + 1.0;
-            let likely = if far { 0.0 } else { probability(x as u64, white, half) };
+            let likely = if far {
+                0.0
+            } else {
+                probability(x as u64, white, half)
+            };
             let expected = likely * f64::from(samples);
             if expected < 10.0 {
                 rare += expected;
@@ -371,7 +386,10 @@ mod tests {
             chi += (rare_found - rare).powi(2) / rare;
             cells += 1.0;
         } else {
-            assert!(rare_found < 10.0, "{white} of 2^{bits}: {rare_found} impossible values");
+            assert!(
+                rare_found < 10.0,
+                "{white} of 2^{bits}: {rare_found} impossible values"
+            );
         }
         (chi, cells - 1.0)
     }
@@ -430,15 +448,25 @@ mod tests {
                 low[(x & 15) as usize] += 1;
             }
             let n = f64::from(samples);
-            assert!((sum / n).abs() < 6.0 / n.sqrt(), "mean of {white}: {}", sum / n);
+            assert!(
+                (sum / n).abs() < 6.0 / n.sqrt(),
+                "mean of {white}: {}",
+                sum / n
+            );
             assert!(
                 (squares / n - 1.0).abs() < 6.0 * (2.0 / n).sqrt(),
                 "variance of {white}: {}",
                 squares / n
             );
             let expected = n / 16.0;
-            let chi: f64 = low.iter().map(|c| (f64::from(*c) - expected).powi(2) / expected).sum();
-            assert!(chi < 15.0 + 6.0 * 30_f64.sqrt(), "low bits of {white}: {low:?}");
+            let chi: f64 = low
+                .iter()
+                .map(|c| (f64::from(*c) - expected).powi(2) / expected)
+                .sum();
+            assert!(
+                chi < 15.0 + 6.0 * 30_f64.sqrt(),
+                "low bits of {white}: {low:?}"
+            );
         }
     }
 
@@ -451,6 +479,9 @@ mod tests {
             let white = (u128::MAX >> (128 - (bits / 2).max(3))) - u128::from(bits);
             digest = digest.rotate_left(7) ^ sample(white, bits, &mut coins).unwrap();
         }
-        assert_eq!(digest, 0xb12a_61ed_b621_1e4c_eac7_d3ea_943a_56fb, "{digest:#x}");
+        assert_eq!(
+            digest, 0xb12a_61ed_b621_1e4c_eac7_d3ea_943a_56fb,
+            "{digest:#x}"
+        );
     }
 }

@@ -1,13 +1,14 @@
-//! `ope`: the order-preserving encryption of Boldyreva, Chenette, Lee and O'Neill (EUROCRYPT 2009): the order of ciphertexts
-//! is the order of values, and the function is otherwise a random increasing one.
+//! `ope`: the order-preserving encryption of Boldyreva, Chenette, Lee and O'Neill (EUROCRYPT 2009):
+//! the order of ciphertexts is the order of values, and the function is otherwise a random
+//! increasing one.
 //!
-//! A domain of up to 2^32 values is stored as a BIGINT of 63 bits; a larger one as binary of twice its bits (in whole
-//! bytes), whose unsigned order is the order. Of strings only a prefix counts, and it alone is there: a column of strings
-//! needs another protection to be opened from.
+//! A domain of up to 2^32 values is stored as a BIGINT of 63 bits; a larger one as binary of twice
+//! its bits (in whole bytes), whose unsigned order is the order. Of strings only a prefix counts,
+//! and it alone is there: a column of strings needs another protection to be opened from.
 //!
-//! The work is done once for each distinct value of a batch, and values met before are remembered. Opening follows the same
-//! path down and refuses what is no value's ciphertext; that is no authentication, since an attacker who has many
-//! ciphertexts can put one in another's place.
+//! The work is done once for each distinct value of a batch, and values met before are remembered.
+//! Opening follows the same path down and refuses what is no value's ciphertext; that is no
+//! authentication, since an attacker who has many ciphertexts can put one in another's place.
 
 mod hgd;
 mod tree;
@@ -48,13 +49,18 @@ pub struct Ope {
 type Fast<K, V> = HashMap<K, V, BuildHasherDefault<Mixer>>;
 
 impl Ope {
-    /// With the key of the column's link group. Columns of one group compare only if their domains are the same.
+    /// With the key of the column's link group. Columns of one group compare only if their domains
+    /// are the same.
     pub fn new(key: &SchemeKey, column: &ColumnSpec) -> Result<Self, SchemeError> {
         let ordinals = Ordinals::new(NAME, column)?;
         let bits = if ordinals.bits() <= NARROW_DOMAIN && ordinals.exact() {
             NARROW
         } else {
-            ordinals.bits().saturating_mul(2).div_ceil(8).saturating_mul(8)
+            ordinals
+                .bits()
+                .saturating_mul(2)
+                .div_ceil(8)
+                .saturating_mul(8)
         };
         let root = key.root(NAME)?;
         let (indexes, coins) = (root.derive("places", &[])?, root.derive("coins", &[])?);
@@ -81,7 +87,8 @@ impl Ope {
         through(&self.sealed, values, |new| self.tree.encrypt(new))
     }
 
-    /// Values of distinct ciphertexts, in the order they came; the place of the first that is none's.
+    /// Values of distinct ciphertexts, in the order they came; the place of the first that is
+    /// none's.
     fn open(&self, paths: &[Path]) -> Result<Result<Vec<u128>, usize>, SchemeError> {
         let mut bad = None;
         let opened = through(&self.opened, paths, |new| {
@@ -115,11 +122,18 @@ impl Scheme for Ope {
         }
     }
 
-    fn encrypt(&self, column: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn encrypt(
+        &self,
+        column: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         let mut distinct = Distinct::with_capacity(column.len());
         for start in (0..column.len()).step_by(BATCH) {
             let part = column.slice(start, BATCH.min(column.len().saturating_sub(start)));
-            let ordinals = self.ordinals.of(&part).map_err(|error| error.below(start))?;
+            let ordinals = self
+                .ordinals
+                .of(&part)
+                .map_err(|error| error.below(start))?;
             for (row, ordinal) in ordinals.into_iter().enumerate() {
                 distinct.push(part.is_valid(row).then_some(ordinal))?;
             }
@@ -134,20 +148,32 @@ impl Scheme for Ope {
             )));
         }
         let width = self.stored_len();
-        let mut data = Vec::with_capacity(column.len().saturating_sub(column.null_count()).saturating_mul(width));
+        let mut data = Vec::with_capacity(
+            column
+                .len()
+                .saturating_sub(column.null_count())
+                .saturating_mul(width),
+        );
         for positions in &distinct.index {
             if let Some(path) = distinct.at(&paths, *positions) {
                 data.extend(path.iter().flat_map(|part| part.to_be_bytes()).take(width));
             }
         }
-        let lengths = distinct
-            .index
-            .iter()
-            .map(|positions| if *positions == Distinct::<u128>::NULL { 0 } else { width });
+        let lengths = distinct.index.iter().map(|positions| {
+            if *positions == Distinct::<u128>::NULL {
+                0
+            } else {
+                width
+            }
+        });
         codec::binary(lengths, data, column.nulls().cloned())
     }
 
-    fn decrypt(&self, stored: &dyn Array, _positions: RowPositions<'_>) -> Result<ArrayRef, SchemeError> {
+    fn decrypt(
+        &self,
+        stored: &dyn Array,
+        _positions: RowPositions<'_>,
+    ) -> Result<ArrayRef, SchemeError> {
         if !self.ordinals.exact() {
             return Err(SchemeError::NotReversible { scheme: NAME });
         }
@@ -156,15 +182,22 @@ impl Scheme for Ope {
             let array = stored.as_primitive::<Int64Type>();
             let mut distinct = Distinct::with_capacity(array.len());
             for (row, value) in array.iter().enumerate() {
-                let value = value.map(|value| u64::try_from(value).map_err(|_| SchemeError::Unauthentic { row }));
+                let value = value.map(|value| {
+                    u64::try_from(value).map_err(|_| SchemeError::Unauthentic { row })
+                });
                 distinct.push(value.transpose()?)?;
             }
-            let paths: Vec<Path> = distinct.values.iter().map(|value| of_narrow(*value)).collect();
+            let paths: Vec<Path> = distinct
+                .values
+                .iter()
+                .map(|value| of_narrow(*value))
+                .collect();
             (self.open(&paths)?, distinct.index)
         } else {
             let mut distinct = Distinct::with_capacity(stored.len());
             for (row, value) in stored.as_binary::<i32>().iter().enumerate() {
-                let path = value.map(|value| self.of_wide(value).ok_or(SchemeError::Unauthentic { row }));
+                let path =
+                    value.map(|value| self.of_wide(value).ok_or(SchemeError::Unauthentic { row }));
                 distinct.push(path.transpose()?)?;
             }
             (self.open(&distinct.values)?, distinct.index)
@@ -198,7 +231,10 @@ impl Ope {
             .filter(|head| head.len() == value.len())?
             .copy_from_slice(value);
         let (high, low) = bytes.split_first_chunk::<16>()?;
-        Some([u128::from_be_bytes(*high), u128::from_be_bytes(*low.first_chunk()?)])
+        Some([
+            u128::from_be_bytes(*high),
+            u128::from_be_bytes(*low.first_chunk()?),
+        ])
     }
 }
 
@@ -235,7 +271,9 @@ impl<K: Copy + Eq + Hash> Distinct<K> {
         };
         let next = u32::try_from(self.values.len()).unwrap_or(Self::NULL);
         if next == Self::NULL {
-            return Err(SchemeError::Malformed("a batch of more than four billion rows"));
+            return Err(SchemeError::Malformed(
+                "a batch of more than four billion rows",
+            ));
         }
         let positions = *self.indexes.entry(value).or_insert(next);
         if positions == next {
@@ -258,8 +296,8 @@ impl<K: Copy + Eq + Hash> Distinct<K> {
     }
 }
 
-/// Looks distinct `keys` up in `known`; what is missing is computed in one sorted batch, and remembered while there is room.
-/// Other threads are not held up by the computing.
+/// Looks distinct `keys` up in `known`; what is missing is computed in one sorted batch, and
+/// remembered while there is room. Other threads are not held up by the computing.
 fn through<K: Copy + Ord + Hash, V: Copy>(
     known: &Mutex<Fast<K, V>>,
     keys: &[K],
@@ -291,14 +329,15 @@ fn through<K: Copy + Ord + Hash, V: Copy>(
         .ok_or(SchemeError::Internal("ope batch"))
 }
 
-/// A hash for values that we made ourselves: multiply and fold. Who chooses the values chooses the collisions too, which
-/// costs the owner time at worst.
+/// A hash for values that we made ourselves: multiply and fold. Who chooses the values chooses the
+/// collisions too, which costs the owner time at worst.
 #[derive(Default)]
 struct Mixer(u64);
 
 impl Mixer {
     fn mix(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let product =
+            u128::from(self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
         let folded = (product ^ (product >> 64)) & u128::from(u64::MAX);
         self.0 = u64::try_from(folded).unwrap_or(0);
     }
@@ -311,7 +350,9 @@ impl Hasher for Mixer {
 
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|word| self.mix(u64::from_ne_bytes(*word)));
+        words
+            .iter()
+            .for_each(|word| self.mix(u64::from_ne_bytes(*word)));
         rest.iter().for_each(|byte| self.mix(u64::from(*byte)));
     }
 

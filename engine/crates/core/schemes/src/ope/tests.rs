@@ -10,7 +10,10 @@ fn ope(spec: &ColumnSpec) -> Ope {
 
 #[test]
 fn every_type_comes_back_in_order() {
-    for column in testing::integer_columns().iter().chain(&testing::float_columns()) {
+    for column in testing::integer_columns()
+        .iter()
+        .chain(&testing::float_columns())
+    {
         let scheme = ope(&ColumnSpec::new(column.data_type().clone()));
         testing::round_trip(&scheme, column, RowPositions::Anywhere);
         // Again, out of what is remembered.
@@ -21,10 +24,17 @@ fn every_type_comes_back_in_order() {
 #[test]
 fn widths() {
     let len = |spec: ColumnSpec| (ope(&spec).stored_type(), ope(&spec).stored_len());
-    assert_eq!(len(ColumnSpec::new(DataType::Boolean)), (DataType::Int64, 8));
+    assert_eq!(
+        len(ColumnSpec::new(DataType::Boolean)),
+        (DataType::Int64, 8)
+    );
     assert_eq!(len(ColumnSpec::new(DataType::Int32)), (DataType::Int64, 8));
-    assert_eq!(len(ColumnSpec::new(DataType::Int64)), (DataType::Binary, 16));
-    let small = ColumnSpec::new(DataType::Int64).with_domain(Domain::new(-5, i128::from(u32::MAX) - 5).unwrap());
+    assert_eq!(
+        len(ColumnSpec::new(DataType::Int64)),
+        (DataType::Binary, 16)
+    );
+    let small = ColumnSpec::new(DataType::Int64)
+        .with_domain(Domain::new(-5, i128::from(u32::MAX) - 5).unwrap());
     assert_eq!(len(small), (DataType::Int64, 8));
     assert_eq!(
         len(ColumnSpec::new(DataType::Decimal128(38, 4))),
@@ -45,7 +55,8 @@ fn values_outside_the_domain_are_named() {
             .encrypt(&Date32Array::from(values), RowPositions::Anywhere)
             .unwrap_err();
         assert!(
-            matches!(error, SchemeError::OutsideDomain { row: 9_000, side: found } if found == side),
+            matches!(error, SchemeError::OutsideDomain { row: 9_000, side: found }
+                if found == side),
             "{error}"
         );
     }
@@ -74,7 +85,11 @@ fn foreign_values_are_named() {
             "{wrong}: {error}"
         );
     }
-    let other = Ope::new(&SchemeKey::from_bytes(&[8; 32]), &ColumnSpec::new(DataType::Int32)).unwrap();
+    let other = Ope::new(
+        &SchemeKey::from_bytes(&[8; 32]),
+        &ColumnSpec::new(DataType::Int32),
+    )
+    .unwrap();
     assert!(matches!(
         other.decrypt(&stored, RowPositions::Anywhere),
         Err(SchemeError::Unauthentic { row: 0 })
@@ -85,12 +100,16 @@ fn foreign_values_are_named() {
 fn nothing_lies_under_a_null() {
     let scheme = ope(&ColumnSpec::new(DataType::Boolean));
     let stored = scheme
-        .encrypt(&BooleanArray::from(vec![None, Some(true)]), RowPositions::Anywhere)
+        .encrypt(
+            &BooleanArray::from(vec![None, Some(true)]),
+            RowPositions::Anywhere,
+        )
         .unwrap();
     assert_eq!(stored.as_primitive::<Int64Type>().values()[0], 0);
 }
 
-/// A vector of ours: the same key gives the same ciphertexts for ever, or stored tables could not be read.
+/// A vector of ours: the same key gives the same ciphertexts for ever, or stored tables could not
+/// be read.
 #[test]
 fn ciphertexts_do_not_change() {
     let narrow = ope(&ColumnSpec::new(DataType::Int32))
@@ -111,9 +130,17 @@ fn ciphertexts_do_not_change() {
         ]
     );
     let wide = ope(&ColumnSpec::new(DataType::Utf8))
-        .encrypt(&StringArray::from(vec!["", "Coffer"]), RowPositions::Anywhere)
+        .encrypt(
+            &StringArray::from(vec!["", "Coffer"]),
+            RowPositions::Anywhere,
+        )
         .unwrap();
-    let wide: Vec<String> = wide.as_binary::<i32>().iter().flatten().map(hex::encode).collect();
+    let wide: Vec<String> = wide
+        .as_binary::<i32>()
+        .iter()
+        .flatten()
+        .map(hex::encode)
+        .collect();
     assert_eq!(
         wide,
         [
@@ -128,7 +155,8 @@ proptest! {
     fn integers_keep_their_order(mut values: Vec<i64>) {
         let scheme = ope(&ColumnSpec::new(DataType::Int64));
         values.sort_unstable();
-        let stored = scheme.encrypt(&Int64Array::from(values.clone()), RowPositions::Anywhere).unwrap();
+        let stored = scheme.encrypt(&Int64Array::from(values.clone()),
+            RowPositions::Anywhere).unwrap();
         let stored: Vec<&[u8]> = stored.as_binary::<i32>().iter().flatten().collect();
         for (values, sealed) in values.windows(2).zip(stored.windows(2)) {
             prop_assert_eq!(values[0].cmp(&values[1]), sealed[0].cmp(sealed[1]));
@@ -138,19 +166,23 @@ proptest! {
     #[test]
     fn doubles_keep_their_order(values: Vec<f64>) {
         let scheme = ope(&ColumnSpec::new(DataType::Float64));
-        let stored = scheme.encrypt(&arrow_array::Float64Array::from(values.clone()), RowPositions::Anywhere).unwrap();
+        let stored = scheme.encrypt(&arrow_array::Float64Array::from(values.clone()),
+            RowPositions::Anywhere).unwrap();
         let stored: Vec<&[u8]> = stored.as_binary::<i32>().iter().flatten().collect();
         for (values, sealed) in values.windows(2).zip(stored.windows(2)) {
             // Spark's order: −0.0 = 0.0, NaN greatest.
-            let order = values[0].partial_cmp(&values[1]).unwrap_or_else(|| values[0].is_nan().cmp(&values[1].is_nan()));
+            let order = values[0].partial_cmp(&values[1]).unwrap_or_else(||
+                values[0].is_nan().cmp(&values[1].is_nan()));
             prop_assert_eq!(order, sealed[0].cmp(sealed[1]));
         }
     }
 
     #[test]
-    fn strings_keep_the_order_of_their_prefix(a in "\\PC{0,4}", b in "\\PC{0,4}", prefix in 1_usize..=15) {
+    fn strings_keep_the_order_of_their_prefix(a in "\\PC{0,4}", b in "\\PC{0,4}",
+        prefix in 1_usize..=15) {
         let scheme = ope(&ColumnSpec::new(DataType::Utf8).with_prefix(prefix));
-        let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]), RowPositions::Anywhere).unwrap();
+        let stored = scheme.encrypt(&StringArray::from(vec![a.as_str(), b.as_str()]),
+            RowPositions::Anywhere).unwrap();
         let sealed = stored.as_binary::<i32>();
         let cut = |text: &str| text.bytes().take(prefix).collect::<Vec<_>>();
         prop_assert_eq!(cut(&a).cmp(&cut(&b)), sealed.value(0).cmp(sealed.value(1)));

@@ -1,9 +1,11 @@
-//! The lazily sampled order-preserving function of Boldyreva, Chenette, Lee and O'Neill, "Order-Preserving Symmetric
-//! Encryption" (EUROCRYPT 2009, section 4): a random increasing function from 0..size into all strings of `bits` bits.
+//! The lazily sampled order-preserving function of Boldyreva, Chenette, Lee and O'Neill,
+//! "Order-Preserving Symmetric Encryption" (EUROCRYPT 2009, section 4): a random increasing
+//! function from 0..size into all strings of `bits` bits.
 //!
-//! A node halves the range; how many of its domain's values fall into the lower half is a hypergeometric sample, whose coins
-//! a PRF makes of the node's place. Since ranges are halved, a ciphertext is the path to it: its bits are the turns. Where
-//! one value is left, what remains of its ciphertext is uniform, by the PRF too.
+//! A node halves the range; how many of its domain's values fall into the lower half is a
+//! hypergeometric sample, whose coins a PRF makes of the node's place. Since ranges are halved, a
+//! ciphertext is the path to it: its bits are the turns. Where one value is left, what remains of
+//! its ciphertext is uniform, by the PRF too.
 //!
 //! Many values go down together, sorted, so that each node that any of them meets is sampled once.
 
@@ -11,7 +13,8 @@ use crate::SchemeError;
 use crate::aes::Aes;
 use crate::ope::hgd::{self, Coins};
 
-/// A ciphertext: its bits from the highest of the first number on, then zeros. Compares as the ciphertexts do.
+/// A ciphertext: its bits from the highest of the first number on, then zeros. Compares as the
+/// ciphertexts do.
 pub(crate) type Path = [u128; 2];
 
 /// The function.
@@ -34,8 +37,14 @@ struct Node {
 }
 
 impl Tree {
-    /// From 0..`size` into strings of `bits` bits: there must be at least as many, and at most 256 bits.
-    pub(crate) fn new(indexes: &[u8], coins: &[u8], size: u128, bits: u32) -> Result<Self, SchemeError> {
+    /// From 0..`size` into strings of `bits` bits: there must be at least as many, and at most 256
+    /// bits.
+    pub(crate) fn new(
+        indexes: &[u8],
+        coins: &[u8],
+        size: u128,
+        bits: u32,
+    ) -> Result<Self, SchemeError> {
         Ok(Self {
             size,
             bits,
@@ -71,7 +80,12 @@ impl Tree {
         }
     }
 
-    fn descend(&self, mut node: Node, mut values: &[u128], out: &mut Vec<Path>) -> Result<(), SchemeError> {
+    fn descend(
+        &self,
+        mut node: Node,
+        mut values: &[u128],
+        out: &mut Vec<Path>,
+    ) -> Result<(), SchemeError> {
         loop {
             if node.size == 1 {
                 out.push(self.leaf(&node)?);
@@ -79,7 +93,9 @@ impl Tree {
             }
             let (lower, upper) = self.split(&node)?;
             let at = values.partition_point(|value| *value < upper.low);
-            let (left, right) = values.split_at_checked(at).ok_or(SchemeError::Internal("ope"))?;
+            let (left, right) = values
+                .split_at_checked(at)
+                .ok_or(SchemeError::Internal("ope"))?;
             (node, values) = match (left.is_empty(), right.is_empty()) {
                 (false, true) => (lower, left),
                 (true, _) => (upper, right),
@@ -91,7 +107,12 @@ impl Tree {
         }
     }
 
-    fn climb(&self, mut node: Node, mut paths: &[Path], out: &mut Vec<Option<u128>>) -> Result<(), SchemeError> {
+    fn climb(
+        &self,
+        mut node: Node,
+        mut paths: &[Path],
+        out: &mut Vec<Option<u128>>,
+    ) -> Result<(), SchemeError> {
         loop {
             if node.size == 0 {
                 out.extend(paths.iter().map(|_| None));
@@ -104,7 +125,9 @@ impl Tree {
             }
             let (lower, upper) = self.split(&node)?;
             let at = paths.partition_point(|path| !bit(path, node.level));
-            let (left, right) = paths.split_at_checked(at).ok_or(SchemeError::Internal("ope"))?;
+            let (left, right) = paths
+                .split_at_checked(at)
+                .ok_or(SchemeError::Internal("ope"))?;
             (node, paths) = match (left.is_empty(), right.is_empty()) {
                 (false, true) => (lower, left),
                 (true, _) => (upper, right),
@@ -147,8 +170,12 @@ impl Tree {
         let mut path = node.path;
         for (part, start) in path.iter_mut().zip([0, 128]) {
             // Bits `level..bits` of the whole path, as a mask of this part's.
-            let from = u128::MAX.checked_shr(node.level.saturating_sub(start)).unwrap_or(0);
-            let to = u128::MAX.checked_shr(self.bits.saturating_sub(start)).unwrap_or(0);
+            let from = u128::MAX
+                .checked_shr(node.level.saturating_sub(start))
+                .unwrap_or(0);
+            let to = u128::MAX
+                .checked_shr(self.bits.saturating_sub(start))
+                .unwrap_or(0);
             let mask = from & !to;
             if mask != 0 {
                 *part |= coins.next()? & mask;
@@ -231,11 +258,12 @@ mod tests {
         path[0] >> (128 - bits)
     }
 
-    /// All C(8, 3) = 56 increasing functions from 3 values into 8 are equally likely: the definition of the ideal object,
-    /// by brute force over keys.
+    /// All C(8, 3) = 56 increasing functions from 3 values into 8 are equally likely: the
+    /// definition of the ideal object, by brute force over keys.
     #[test]
     fn every_increasing_function_is_as_likely() {
-        for (size, bits, functions) in [(3_u128, 3, 56.0), (2, 4, 120.0), (4, 3, 70.0), (7, 3, 8.0)] {
+        for (size, bits, functions) in [(3_u128, 3, 56.0), (2, 4, 120.0), (4, 3, 70.0), (7, 3, 8.0)]
+        {
             let keys = 20_000;
             let mut seen = BTreeMap::<Vec<u128>, f64>::new();
             let values: Vec<u128> = (0..size).collect();
@@ -246,7 +274,10 @@ mod tests {
                 *seen.entry(function).or_default() += 1.0;
             }
             let expected = f64::from(keys) / functions;
-            let chi: f64 = seen.values().map(|count| (count - expected).powi(2) / expected).sum();
+            let chi: f64 = seen
+                .values()
+                .map(|count| (count - expected).powi(2) / expected)
+                .sum();
             let freedom = functions - 1.0;
             assert_eq!(seen.len() as f64, functions);
             assert!(
@@ -256,8 +287,9 @@ mod tests {
         }
     }
 
-    /// The ciphertext of value v of m in a range of n is an order statistic: its mean is (v + 1)(n + 1) / (m + 1) − 1.
-    /// Kolmogorov–Smirnov against its distribution, P(c ≤ x) = P(hypergeometric(n, m, x + 1) > v).
+    /// The ciphertext of value v of m in a range of n is an order statistic: its mean is (v +
+    /// 1)(n + 1) / (m + 1) − 1. Kolmogorov–Smirnov against its distribution, P(c ≤ x) =
+    /// P(hypergeometric(n, m, x + 1) > v).
     #[test]
     fn positions_are_order_statistics() {
         let (size, bits, keys) = (10_u128, 8, 4_000_u32);
@@ -266,31 +298,51 @@ mod tests {
                 .map(|seed| number(&tree(seed, size, bits).encrypt(&[value]).unwrap()[0], bits))
                 .collect();
             indexes.sort_unstable();
-            let choose = |n: u128, k: u128| (0..k).fold(1.0, |c, i| c * (n as f64 - i as f64) / (i + 1) as f64);
+            let choose = |n: u128, k: u128| {
+                (0..k).fold(1.0, |c, i| c * (n as f64 - i as f64) / (i + 1) as f64)
+            };
             let mut most = 0.0_f64;
             for x in 0..256_u128 {
                 let ideal: f64 = (value + 1..=size)
                     .map(|k| choose(x + 1, k) * choose(255 - x, size - k) / choose(256, size))
                     .sum();
-                let found = indexes.partition_point(|positions| *positions <= x) as f64 / f64::from(keys);
+                let found =
+                    indexes.partition_point(|positions| *positions <= x) as f64 / f64::from(keys);
                 most = most.max((ideal - found).abs());
             }
-            // 1.95 / √n is passed once in a thousand; the keys are fixed, so it is passed never or always.
-            assert!(most < 1.95 / f64::from(keys).sqrt(), "value {value}: {most}");
+            // 1.95 / √n is passed once in a thousand; the keys are fixed, so it is passed never or
+            // always.
+            assert!(
+                most < 1.95 / f64::from(keys).sqrt(),
+                "value {value}: {most}"
+            );
         }
     }
 
     #[test]
     fn together_or_alone_is_the_same() {
-        for (size, bits) in [(1_u128 << 32, 63), (1 << 64, 128), (3, 63), (u128::MAX / 3, 256)] {
+        for (size, bits) in [
+            (1_u128 << 32, 63),
+            (1 << 64, 128),
+            (3, 63),
+            (u128::MAX / 3, 256),
+        ] {
             let tree = tree(1, size, bits);
-            let values: Vec<u128> = (0..50).map(|i| i * (size / 50).max(1)).filter(|v| *v < size).collect();
+            let values: Vec<u128> = (0..50)
+                .map(|i| i * (size / 50).max(1))
+                .filter(|v| *v < size)
+                .collect();
             let together = tree.encrypt(&values).unwrap();
             for (value, path) in values.iter().zip(&together) {
                 assert_eq!(tree.encrypt(&[*value]).unwrap(), [*path]);
             }
             assert!(together.is_sorted_by(|a, b| a < b));
-            let opened: Vec<u128> = tree.decrypt(&together).unwrap().into_iter().flatten().collect();
+            let opened: Vec<u128> = tree
+                .decrypt(&together)
+                .unwrap()
+                .into_iter()
+                .flatten()
+                .collect();
             assert_eq!(opened, values);
         }
     }
@@ -300,7 +352,10 @@ mod tests {
         let tree = tree(1, 64, 6);
         let values: Vec<u128> = (0..64).collect();
         let paths = tree.encrypt(&values).unwrap();
-        assert_eq!(paths.iter().map(|path| number(path, 6)).collect::<Vec<_>>(), values);
+        assert_eq!(
+            paths.iter().map(|path| number(path, 6)).collect::<Vec<_>>(),
+            values
+        );
     }
 
     proptest! {
@@ -309,7 +364,8 @@ mod tests {
             let tree = tree(1, 1_000_000, 40);
             let mut path = tree.encrypt(&[value]).unwrap()[0];
             path[0] ^= (1 << 127) >> flip;
-            // A flipped bit may make the ciphertext of another value: never of the same, and mostly of none.
+            // A flipped bit may make the ciphertext of another value: never of the same, and mostly
+            // of none.
             let opened = tree.decrypt(&[path]).unwrap()[0];
             if let Some(other) = opened {
                 prop_assert_ne!(other, value);

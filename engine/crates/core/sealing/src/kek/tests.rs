@@ -41,7 +41,9 @@ fn wrapped_deks() {
     let whole = wrapped(&[5; 16]);
     let raw = BASE64.decode(&whole).unwrap();
     let altered = |at| BASE64.encode(flipped(&raw, at, 1));
-    let new = |name: &str, text: &str, outcome: &str| Case::new(name, here.clone(), text.as_bytes(), outcome);
+    let new = |name: &str, text: &str, outcome: &str| {
+        Case::new(name, here.clone(), text.as_bytes(), outcome)
+    };
     let cases = vec![
         new("dek_128", &whole, "opens"),
         new("dek_256", &wrapped(&[5; 32]), "opens"),
@@ -57,13 +59,24 @@ fn wrapped_deks() {
             &BASE64.encode(&raw[..raw.len() - 1]),
             "wrapped_dek_unauthentic",
         ),
-        new("dek_far_too_long", &"A".repeat(4096), "wrapped_dek_malformed"),
+        new(
+            "dek_far_too_long",
+            &"A".repeat(4096),
+            "wrapped_dek_malformed",
+        ),
         new("dek_nonce_flipped", &altered(0), "wrapped_dek_unauthentic"),
         new("dek_flipped", &altered(12), "wrapped_dek_unauthentic"),
-        new("dek_tag_flipped", &altered(raw.len() - 1), "wrapped_dek_unauthentic"),
+        new(
+            "dek_tag_flipped",
+            &altered(raw.len() - 1),
+            "wrapped_dek_unauthentic",
+        ),
         Case::new(
             "dek_of_other_kek",
-            Context { kek: 2, ..here.clone() },
+            Context {
+                kek: 2,
+                ..here.clone()
+            },
             whole.as_bytes(),
             "wrapped_dek_unauthentic",
         ),

@@ -42,10 +42,16 @@ const PLAIN: &[u8] = b"what the engine is to do";
 
 impl Context {
     fn identity(&self) -> MessageIdentity {
-        let (session, stage, partition) = (session(self.session), StageId(self.stage), Partition(self.partition));
+        let (session, stage, partition) = (
+            session(self.session),
+            StageId(self.stage),
+            Partition(self.partition),
+        );
         match self.purpose {
             Purpose::Fragment => identity::fragment(session, stage),
-            Purpose::Descriptor => identity::descriptor(session, ExecutionId(self.execution), stage, partition),
+            Purpose::Descriptor => {
+                identity::descriptor(session, ExecutionId(self.execution), stage, partition)
+            }
             Purpose::Commit => identity::commit(session, stage, partition),
             Purpose::Metrics => identity::metrics(session, stage, partition),
             Purpose::Error => identity::error(session, stage, partition),
@@ -101,18 +107,35 @@ fn messages() {
             &[PLAIN],
         ),
         fails("message_empty", &[], "truncated"),
-        fails("message_cut_under_its_overhead", &whole[..OVERHEAD - 1], "truncated"),
+        fails(
+            "message_cut_under_its_overhead",
+            &whole[..OVERHEAD - 1],
+            "truncated",
+        ),
         fails("message_cut", &whole[..whole.len() - 1], "unauthentic"),
-        fails("message_longer", &[whole.as_slice(), b"x"].concat(), "unauthentic"),
+        fails(
+            "message_longer",
+            &[whole.as_slice(), b"x"].concat(),
+            "unauthentic",
+        ),
         fails("message_magic_changed", &flipped(&whole, 3, 1), "bad_magic"),
         fails("message_id_changed", &flipped(&whole, 4, 1), "unauthentic"),
-        fails("message_ciphertext_flipped", &flipped(&whole, 20, 1), "unauthentic"),
+        fails(
+            "message_ciphertext_flipped",
+            &flipped(&whole, 20, 1),
+            "unauthentic",
+        ),
         fails(
             "message_tag_flipped",
             &flipped(&whole, whole.len() - 1, 0x80),
             "unauthentic",
         ),
-        Case::fails("message_key_other", Context { key: 9, ..HERE }, &whole, "unauthentic"),
+        Case::fails(
+            "message_key_other",
+            Context { key: 9, ..HERE },
+            &whole,
+            "unauthentic",
+        ),
         Case::fails(
             "commit_as_metrics",
             of(Purpose::Metrics),
@@ -128,9 +151,21 @@ fn messages() {
     ];
     let moved = [
         ("message_of_other_session", Context { session: 9, ..HERE }),
-        ("message_of_other_execution", Context { execution: 9, ..HERE }),
+        (
+            "message_of_other_execution",
+            Context {
+                execution: 9,
+                ..HERE
+            },
+        ),
         ("message_of_other_stage", Context { stage: 9, ..HERE }),
-        ("message_of_other_partition", Context { partition: 9, ..HERE }),
+        (
+            "message_of_other_partition",
+            Context {
+                partition: 9,
+                ..HERE
+            },
+        ),
         ("message_of_other_purpose", of(Purpose::Fragment)),
     ];
     cases.extend(moved.map(|(name, context)| fails(name, &context.seal(), "unauthentic")));
@@ -146,7 +181,10 @@ fn messages() {
 #[test]
 fn sealed_here_opens_there() {
     let sealed = seal_message(&key(1), &HERE.identity(), PLAIN).unwrap();
-    assert_eq!(open_message(&key(1), &HERE.identity(), &sealed).unwrap(), PLAIN);
+    assert_eq!(
+        open_message(&key(1), &HERE.identity(), &sealed).unwrap(),
+        PLAIN
+    );
     assert_ne!(
         sealed,
         seal_message(&key(1), &HERE.identity(), PLAIN).unwrap(),
@@ -182,10 +220,30 @@ fn objects() {
     let bounds = object(here, 2, "down bounds");
     let cases = vec![
         Case::opens("object_bounds", here, &bounds, &[b"Bounds", PLAIN]),
-        Case::opens("object_value", here, &object(here, 3, "down value"), &[b"Value", PLAIN]),
-        Case::fails("object_kind_changed", here, &flipped(&bounds, 0, 1), "unauthentic"),
-        Case::fails("object_kind_zero", here, &flipped(&bounds, 0, 2), "unknown_kind"),
-        Case::fails("object_kind_unknown", here, &flipped(&bounds, 0, 0x80), "unknown_kind"),
+        Case::opens(
+            "object_value",
+            here,
+            &object(here, 3, "down value"),
+            &[b"Value", PLAIN],
+        ),
+        Case::fails(
+            "object_kind_changed",
+            here,
+            &flipped(&bounds, 0, 1),
+            "unauthentic",
+        ),
+        Case::fails(
+            "object_kind_zero",
+            here,
+            &flipped(&bounds, 0, 2),
+            "unknown_kind",
+        ),
+        Case::fails(
+            "object_kind_unknown",
+            here,
+            &flipped(&bounds, 0, 0x80),
+            "unknown_kind",
+        ),
         Case::fails("object_empty", here, &[], "truncated"),
         Case::fails("object_of_a_kind_and_no_more", here, &[2], "truncated"),
         Case::fails(
@@ -202,7 +260,11 @@ fn objects() {
         ),
     ];
     check_vectors("objects.json", cases, |case| {
-        let (kind, plain) = open_object(&key(case.context.key), session(case.context.session), &case.bytes())?;
+        let (kind, plain) = open_object(
+            &key(case.context.key),
+            session(case.context.session),
+            &case.bytes(),
+        )?;
         Ok::<_, Error>(vec![format!("{kind:?}").into_bytes(), plain])
     });
     for kind in [ObjectKind::Attempts, ObjectKind::Bounds, ObjectKind::Value] {

@@ -54,26 +54,37 @@ impl<P> Case<P> {
     }
 }
 
-/// Compares `made` with the file (`COFFER_BLESS=1` writes it instead), then holds every case of the file to its word.
-fn check_vectors<P>(file: &str, made: Vec<Case<P>>, open: impl Fn(&Case<P>) -> Result<Vec<Vec<u8>>, crate::Error>)
-where
+/// Compares `made` with the file (`COFFER_BLESS=1` writes it instead), then holds every case of the
+/// file to its word.
+fn check_vectors<P>(
+    file: &str,
+    made: Vec<Case<P>>,
+    open: impl Fn(&Case<P>) -> Result<Vec<Vec<u8>>, crate::Error>,
+) where
     P: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,
 {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("vectors").join(file);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("vectors")
+        .join(file);
     if std::env::var_os("COFFER_BLESS").is_some() {
         std::fs::write(&path, serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
     }
-    let stored: Vec<Case<P>> = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let stored: Vec<Case<P>> =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
     assert_eq!(stored, made, "{file} is stale, or the format changed");
 
-    let names: std::collections::HashSet<&str> = stored.iter().map(|case| case.name.as_str()).collect();
+    let names: std::collections::HashSet<&str> =
+        stored.iter().map(|case| case.name.as_str()).collect();
     assert_eq!(names.len(), stored.len(), "two vectors share a name");
     let failing = stored.iter().filter(|case| case.error.is_some()).count();
     assert!(failing * 2 > stored.len(), "most vectors must fail");
     for case in &stored {
         let got = open(case).map_err(|error| error.code().to_string());
         let want = match (&case.plain, &case.error) {
-            (Some(plain), None) => Ok(plain.iter().map(|bytes| hex::decode(bytes).unwrap()).collect()),
+            (Some(plain), None) => Ok(plain
+                .iter()
+                .map(|bytes| hex::decode(bytes).unwrap())
+                .collect()),
             (None, Some(code)) => Err(code.clone()),
             _ => panic!("{}: neither or both of plain and error", case.name),
         };

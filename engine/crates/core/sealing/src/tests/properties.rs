@@ -4,8 +4,9 @@ use proptest::prelude::*;
 
 use super::{attempt, frame_ranges, key, session};
 use crate::{
-    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget,
-    frame::FrameHeader, identity, open_message, open_object, seal_message, stream::PREAMBLE_LEN,
+    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble,
+    StreamSealer, StreamTarget, frame::FrameHeader, identity, open_message, open_object,
+    seal_message, stream::PREAMBLE_LEN,
 };
 
 fn context() -> StreamIdentity {
@@ -56,7 +57,8 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_bit_anywhere_is_found(plains in plains(), at in any::<prop::sample::Index>(), bit in 0..8u8) {
+    fn a_flipped_bit_anywhere_is_found(plains in plains(), at in any::<prop::sample::Index>(),
+        bit in 0..8u8) {
         let mut bytes = seal(&plains);
         let at = at.index(bytes.len());
         bytes[at] ^= 1u8 << bit;
@@ -73,7 +75,8 @@ proptest! {
     fn frames_in_any_other_order_are_refused(order in Just((0..5usize).collect::<Vec<_>>()).prop_shuffle()) {
         let bytes = seal(&(0..4u8).map(|n| vec![n]).collect::<Vec<_>>());
         let ranges = frame_ranges(&bytes);
-        let shuffled: Vec<u8> = order.iter().flat_map(|n| bytes[ranges[*n].clone()].to_vec()).collect();
+        let shuffled: Vec<u8> = order.iter().flat_map(|n|
+            bytes[ranges[*n].clone()].to_vec()).collect();
         let opened = open(&[&bytes[..PREAMBLE_LEN], &shuffled].concat());
         prop_assert_eq!(opened.is_ok(), order.is_sorted());
     }
@@ -81,14 +84,16 @@ proptest! {
     #[test]
     fn made_up_bytes_never_panic_nor_open(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         prop_assert!(open(&bytes).is_err());
-        prop_assert!(open_message(&key(1), &identity::fragment(session(1), StageId(1)), &bytes).is_err());
+        prop_assert!(open_message(&key(1), &identity::fragment(session(1), StageId(1)),
+            &bytes).is_err());
         prop_assert!(open_object(&key(1), session(1), &bytes).is_err());
         let _ = FrameHeader::parse(&bytes);
     }
 
     #[test]
     fn messages_open_whole_and_only_so(
-        plain in prop::collection::vec(any::<u8>(), 0..300), at in any::<prop::sample::Index>(), bit in 0..8u8
+        plain in prop::collection::vec(any::<u8>(), 0..300), at in any::<prop::sample::Index>(),
+            bit in 0..8u8
     ) {
         let context = identity::commit(session(1), StageId(1), Partition(1));
         let mut sealed = seal_message(&key(1), &context, &plain).unwrap();

@@ -2,14 +2,21 @@
 
 use super::{attempt, key, session};
 use crate::{
-    Attempt, AttemptId, DerivationKey, Error, ExecutionId, Fault, MAX_FRAME_LEN, Partition, Secret, SpillKey, StageId,
-    StreamIdentity, StreamOpener, StreamSealer, StreamTarget, blob,
+    Attempt, AttemptId, DerivationKey, Error, ExecutionId, Fault, MAX_FRAME_LEN, Partition, Secret,
+    SpillKey, StageId, StreamIdentity, StreamOpener, StreamSealer, StreamTarget, blob,
     frame::{FrameHeader, HEADER_LEN, MAX_FRAMES, OVERHEAD},
     identity, open_blob, seal_blob, seal_message,
 };
 
 fn begin() -> Attempt {
-    Attempt::begin(&key(1), session(2), ExecutionId(1), StageId(3), Partition(4)).unwrap()
+    Attempt::begin(
+        &key(1),
+        session(2),
+        ExecutionId(1),
+        StageId(3),
+        Partition(4),
+    )
+    .unwrap()
 }
 
 fn sealer() -> StreamSealer {
@@ -25,7 +32,10 @@ fn an_attempt_seals_each_target_once() {
     let mut run = begin();
     assert!(run.sealer(StreamTarget::Shuffle(0)).is_ok());
     assert!(run.sealer(StreamTarget::Shuffle(1)).is_ok());
-    assert_eq!(run.sealer(StreamTarget::Shuffle(0)).err(), Some(Error::TargetTaken));
+    assert_eq!(
+        run.sealer(StreamTarget::Shuffle(0)).err(),
+        Some(Error::TargetTaken)
+    );
     assert_ne!(run.id(), begin().id());
 }
 
@@ -34,7 +44,10 @@ fn nothing_is_sealed_after_the_last_frame() {
     let (mut sealer, mut out) = (sealer(), Vec::new());
     sealer.seal(b"a", true, &mut out).unwrap();
     let before = out.clone();
-    assert_eq!(sealer.seal(b"b", true, &mut out), Err(Error::SealedAfterLast));
+    assert_eq!(
+        sealer.seal(b"b", true, &mut out),
+        Err(Error::SealedAfterLast)
+    );
     assert_eq!(out, before);
     assert!(sealer.is_finished());
 }
@@ -47,7 +60,10 @@ fn a_key_seals_and_opens_so_many_frames_and_no_more() {
     opener.skip_to(MAX_FRAMES - 1);
     sealer.seal(b"the last that fits", false, &mut out).unwrap();
     let before = out.clone();
-    assert_eq!(sealer.seal(b"one more", true, &mut out), Err(Error::TooManyFrames));
+    assert_eq!(
+        sealer.seal(b"one more", true, &mut out),
+        Err(Error::TooManyFrames)
+    );
     assert_eq!(out, before);
     assert_eq!(opener.open(out).unwrap().counter(), MAX_FRAMES - 1);
 
@@ -58,7 +74,13 @@ fn a_key_seals_and_opens_so_many_frames_and_no_more() {
     header[12] = 16;
     let refused = opener.open(header.to_vec()).err();
     assert!(
-        matches!(refused, Some(Error::WrongCounter { got: MAX_FRAMES, .. })),
+        matches!(
+            refused,
+            Some(Error::WrongCounter {
+                got: MAX_FRAMES,
+                ..
+            })
+        ),
         "{refused:?}"
     );
 }
@@ -78,7 +100,10 @@ fn a_failed_frame_leaves_buffer_and_counter() {
         out.truncate(2);
         Ok::<(), Error>(())
     });
-    assert_eq!((shortened, sealer.frames()), (Err(Error::BufferShortened), 0));
+    assert_eq!(
+        (shortened, sealer.frames()),
+        (Err(Error::BufferShortened), 0)
+    );
     out.clear();
     sealer.seal(b"whole", true, &mut out).unwrap();
     assert_eq!(opener(&sealer).open(out).unwrap().plain(), b"whole");
@@ -126,7 +151,10 @@ fn bytes_behind_a_frame_are_refused() {
     let (mut sealer, mut out) = (sealer(), Vec::new());
     sealer.seal(b"a", true, &mut out).unwrap();
     out.push(0);
-    assert_eq!(opener(&sealer).open(out).err(), Some(Error::Trailing { extra: 1 }));
+    assert_eq!(
+        opener(&sealer).open(out).err(),
+        Some(Error::Trailing { extra: 1 })
+    );
 }
 
 #[test]
@@ -185,7 +213,12 @@ fn each_error_has_the_hint_of_its_cause() {
         (Error::Unauthentic.fault(), Error::Unauthentic.code()),
         (Fault::Host, "unauthentic")
     );
-    let has = |error: Error, word: &str| assert!(error.hint().is_some_and(|hint| hint.contains(word)), "{error}");
+    let has = |error: Error, word: &str| {
+        assert!(
+            error.hint().is_some_and(|hint| hint.contains(word)),
+            "{error}"
+        )
+    };
     has(Error::Unauthentic, "host");
     has(Error::Randomness, "getrandom");
     has(Error::UnknownVersion(9), "same version");
@@ -203,7 +236,13 @@ fn a_header_claims_no_more_than_the_longest_frame() {
         FrameHeader::parse(&header).and_then(|header| header.frame_len())
     };
     assert_eq!(claims(MAX_FRAME_LEN - HEADER_LEN), Ok(MAX_FRAME_LEN));
-    for length in [0, 15, MAX_FRAME_LEN - HEADER_LEN + 1, MAX_FRAME_LEN, u32::MAX as usize] {
+    for length in [
+        0,
+        15,
+        MAX_FRAME_LEN - HEADER_LEN + 1,
+        MAX_FRAME_LEN,
+        u32::MAX as usize,
+    ] {
         assert_eq!(claims(length), Err(Error::BadLength(length as u64)));
     }
 }

@@ -20,7 +20,9 @@ fn chunks(byte: u8, plains: &[&[u8]]) -> Vec<Vec<u8>> {
     let mut writer = file_key(byte).writer().unwrap();
     let seal = |(number, plain): (usize, &&[u8])| {
         let mut out = Vec::new();
-        writer.seal(plain, number + 1 == plains.len(), &mut out).unwrap();
+        writer
+            .seal(plain, number + 1 == plains.len(), &mut out)
+            .unwrap();
         out
     };
     plains.iter().enumerate().map(seal).collect()
@@ -45,19 +47,41 @@ fn spills() {
     let plains: [&[u8]; 3] = [b"alpha", b"bravo", b"charlie"];
     let [a, b, c] = chunks(1, &plains).try_into().unwrap();
     let stale = chunks(2, &plains);
-    let fails = |name: &str, parts: &[&[u8]], code: &str| Case::fails(name, here, &parts.concat(), code);
+    let fails =
+        |name: &str, parts: &[&[u8]], code: &str| Case::fails(name, here, &parts.concat(), code);
     let cases = vec![
-        Case::opens("spill_whole", here, &[a.as_slice(), &b, &c].concat(), &plains),
+        Case::opens(
+            "spill_whole",
+            here,
+            &[a.as_slice(), &b, &c].concat(),
+            &plains,
+        ),
         fails("spill_empty", &[], "unfinished"),
         fails("spill_short", &[&a, &b], "unfinished"),
         fails("spill_cut", &[&a, &b, &c[..c.len() - 1]], "truncated"),
         fails("spill_swapped", &[&b, &a, &c], "wrong_counter"),
         fails("spill_repeated", &[&a, &a, &b, &c], "wrong_counter"),
         fails("spill_longer", &[&a, &b, &c, &c], "frame_after_last"),
-        fails("spill_chunk_flipped", &[&flipped(&a, 16, 1), &b, &c], "unauthentic"),
-        fails("spill_last_flag_flipped", &[&flipped(&a, 1, 1)], "unauthentic"),
-        fails("spill_of_other_file", &[&stale[0], &stale[1], &stale[2]], "unauthentic"),
-        fails("spill_with_chunk_of_other_file", &[&a, &stale[1], &c], "unauthentic"),
+        fails(
+            "spill_chunk_flipped",
+            &[&flipped(&a, 16, 1), &b, &c],
+            "unauthentic",
+        ),
+        fails(
+            "spill_last_flag_flipped",
+            &[&flipped(&a, 1, 1)],
+            "unauthentic",
+        ),
+        fails(
+            "spill_of_other_file",
+            &[&stale[0], &stale[1], &stale[2]],
+            "unauthentic",
+        ),
+        fails(
+            "spill_with_chunk_of_other_file",
+            &[&a, &stale[1], &c],
+            "unauthentic",
+        ),
     ];
     check_vectors("spills.json", cases, open);
 }

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Case, attempt, check_vectors, flipped, frame_ranges, key, session};
 use crate::{
-    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble, StreamSealer, StreamTarget,
-    frame::FrameHeader, frame::HEADER_LEN, stream::PREAMBLE_LEN,
+    Error, ExecutionId, Partition, StageId, StreamIdentity, StreamOpener, StreamPreamble,
+    StreamSealer, StreamTarget, frame::FrameHeader, frame::HEADER_LEN, stream::PREAMBLE_LEN,
 };
 
 /// Session and attempt are 16 times the byte.
@@ -74,7 +74,9 @@ impl Context {
         let mut out = Vec::new();
         sealer.preamble(&mut out);
         for (number, plain) in plains.iter().enumerate() {
-            sealer.seal(plain, number + 1 == plains.len(), &mut out).unwrap();
+            sealer
+                .seal(plain, number + 1 == plains.len(), &mut out)
+                .unwrap();
         }
         out
     }
@@ -121,11 +123,19 @@ fn streams() {
     let fails = |name: &str, bytes: Vec<u8>, code: &str| Case::fails(name, HERE, &bytes, code);
     let mut cases = vec![
         Case::opens("stream_whole", HERE, &whole, &PLAINS),
-        Case::opens("stream_of_one_empty_frame", HERE, &HERE.seal(&[b""]), &[b""]),
+        Case::opens(
+            "stream_of_one_empty_frame",
+            HERE,
+            &HERE.seal(&[b""]),
+            &[b""],
+        ),
         Case::opens("stream_result", RESULT, &RESULT.seal(&PLAINS), &PLAINS),
         Case::opens(
             "shuffle_outlives_its_execution",
-            Context { execution: 8, ..HERE },
+            Context {
+                execution: 8,
+                ..HERE
+            },
             &whole,
             &PLAINS,
         ),
@@ -168,7 +178,11 @@ fn streams() {
             flipped(&whole, ranges[0].end - 1, 1),
             "unauthentic",
         ),
-        fails("frame_version_unknown", flipped(&whole, at_first, 2), "unknown_version"),
+        fails(
+            "frame_version_unknown",
+            flipped(&whole, at_first, 2),
+            "unknown_version",
+        ),
         fails(
             "frame_unknown_flag_set",
             flipped(&whole, at_first + 1, 2),
@@ -179,7 +193,11 @@ fn streams() {
             flipped(&whole, at_first + 3, 1),
             "reserved_bits",
         ),
-        fails("frame_length_shorter", flipped(&whole, at_first + 12, 1), "unauthentic"),
+        fails(
+            "frame_length_shorter",
+            flipped(&whole, at_first + 12, 1),
+            "unauthentic",
+        ),
         fails(
             "frame_length_under_a_tag",
             flipped(&whole, at_first + 12, 0x10),
@@ -195,9 +213,21 @@ fn streams() {
             flipped(&whole, at_third + 13, 1),
             "truncated",
         ),
-        fails("frame_missing_first", joined(&whole, &[second, third]), "wrong_counter"),
-        fails("frame_missing_middle", joined(&whole, &[first, third]), "wrong_counter"),
-        fails("frame_missing_last", joined(&whole, &[first, second]), "unfinished"),
+        fails(
+            "frame_missing_first",
+            joined(&whole, &[second, third]),
+            "wrong_counter",
+        ),
+        fails(
+            "frame_missing_middle",
+            joined(&whole, &[first, third]),
+            "wrong_counter",
+        ),
+        fails(
+            "frame_missing_last",
+            joined(&whole, &[first, second]),
+            "unfinished",
+        ),
         fails(
             "frame_repeated",
             joined(&whole, &[first, first, second, third]),
@@ -214,8 +244,16 @@ fn streams() {
             "frame_after_last",
         ),
         fails("stream_without_frames", joined(&whole, &[]), "unfinished"),
-        fails("stream_cut_in_a_frame", whole[..whole.len() - 1].to_vec(), "truncated"),
-        fails("stream_cut_in_a_header", whole[..at_third + 5].to_vec(), "truncated"),
+        fails(
+            "stream_cut_in_a_frame",
+            whole[..whole.len() - 1].to_vec(),
+            "truncated",
+        ),
+        fails(
+            "stream_cut_in_a_header",
+            whole[..at_third + 5].to_vec(),
+            "truncated",
+        ),
         fails(
             "stream_cut_in_the_preamble",
             whole[..PREAMBLE_LEN - 1].to_vec(),
@@ -223,22 +261,52 @@ fn streams() {
         ),
         fails("stream_empty", Vec::new(), "truncated"),
         fails("preamble_magic_changed", flipped(&whole, 0, 1), "bad_magic"),
-        fails("preamble_attempt_changed", flipped(&whole, 4, 1), "wrong_attempt"),
-        fails("preamble_partition_changed", flipped(&whole, 20, 1), "wrong_partition"),
-        fails("preamble_target_changed", flipped(&whole, 24, 1), "wrong_target"),
-        fails("stream_of_other_attempt", other_attempt.clone(), "wrong_attempt"),
+        fails(
+            "preamble_attempt_changed",
+            flipped(&whole, 4, 1),
+            "wrong_attempt",
+        ),
+        fails(
+            "preamble_partition_changed",
+            flipped(&whole, 20, 1),
+            "wrong_partition",
+        ),
+        fails(
+            "preamble_target_changed",
+            flipped(&whole, 24, 1),
+            "wrong_target",
+        ),
+        fails(
+            "stream_of_other_attempt",
+            other_attempt.clone(),
+            "wrong_attempt",
+        ),
         fails(
             "frame_of_other_attempt",
             joined(&whole, &[first, &other_attempt[ranges[1].clone()], third]),
             "unauthentic",
         ),
-        Case::fails("frame_key_other", Context { key: 9, ..HERE }, &whole, "unauthentic"),
+        Case::fails(
+            "frame_key_other",
+            Context { key: 9, ..HERE },
+            &whole,
+            "unauthentic",
+        ),
     ];
     let disguises = [
-        ("stream_of_other_attempt_disguised", Context { attempt: 9, ..HERE }),
+        (
+            "stream_of_other_attempt_disguised",
+            Context { attempt: 9, ..HERE },
+        ),
         ("stream_of_other_session", Context { session: 9, ..HERE }),
         ("stream_of_other_stage", Context { stage: 9, ..HERE }),
-        ("stream_of_other_partition", Context { partition: 9, ..HERE }),
+        (
+            "stream_of_other_partition",
+            Context {
+                partition: 9,
+                ..HERE
+            },
+        ),
         ("stream_of_other_target", Context { target: 9, ..HERE }),
     ];
     cases.extend(disguises.map(|(name, context)| fails(name, disguised(context), "unauthentic")));
@@ -250,7 +318,13 @@ fn streams() {
                 ..BROADCAST
             },
         ),
-        ("broadcast_of_other_stage", Context { stage: 9, ..BROADCAST }),
+        (
+            "broadcast_of_other_stage",
+            Context {
+                stage: 9,
+                ..BROADCAST
+            },
+        ),
         (
             "broadcast_of_other_partition",
             Context {
@@ -272,11 +346,22 @@ fn streams() {
         bytes[..PREAMBLE_LEN].copy_from_slice(&BROADCAST.seal(&PLAINS)[..PREAMBLE_LEN]);
         bytes
     };
-    cases.extend(
-        broadcasts.map(|(name, context)| Case::fails(name, BROADCAST, &disguised_as_broadcast(context), "unauthentic")),
-    );
+    cases.extend(broadcasts.map(|(name, context)| {
+        Case::fails(
+            name,
+            BROADCAST,
+            &disguised_as_broadcast(context),
+            "unauthentic",
+        )
+    }));
     let results = [
-        ("result_of_other_execution", Context { execution: 8, ..RESULT }),
+        (
+            "result_of_other_execution",
+            Context {
+                execution: 8,
+                ..RESULT
+            },
+        ),
         (
             "result_from_broadcast",
             Context {
@@ -299,8 +384,13 @@ fn streams() {
             },
         ),
     ];
-    cases.extend(results.map(|(name, context)| Case::fails(name, RESULT, &context.seal(&PLAINS), "unauthentic")));
-    // Two streams under one key cannot be made outside of tests (see Attempt), but were they made, this would hold:
+    cases.extend(
+        results.map(|(name, context)| {
+            Case::fails(name, RESULT, &context.seal(&PLAINS), "unauthentic")
+        }),
+    );
+    // Two streams under one key cannot be made outside of tests (see Attempt), but were they made,
+    // this would hold:
     assert_ne!(other[ranges[1].clone()], *second);
     check_vectors("streams.json", cases, open);
 }

@@ -1,7 +1,7 @@
 //! The checks between sealed bytes and a task: each failing one has a name, and ends the task.
 //!
-//! All of these mean that the host lost, changed, repeated or mixed up something (or that two versions of Coffer
-//! meet). None is worth a retry on the same bytes.
+//! All of these mean that the host lost, changed, repeated or mixed up something (or that two
+//! versions of Coffer meet). None is worth a retry on the same bytes.
 
 use thiserror::Error;
 
@@ -52,7 +52,8 @@ pub enum Check {
     /// No list of attempts came for a stage that the task reads.
     #[error("the list of attempts of stage {0} is missing")]
     AttemptsMissing(u32),
-    /// The list of attempts is older than the descriptor, or than one that this engine has seen, or another one of the same epoch.
+    /// The list of attempts is older than the descriptor, or than one that this engine has seen, or
+    /// another one of the same epoch.
     #[error("the list of attempts of stage {stage} is stale: epoch {got}, epoch {seen} is known")]
     AttemptsStale {
         /// The producing stage.
@@ -62,7 +63,8 @@ pub enum Check {
         /// The newest known.
         seen: u32,
     },
-    /// The list of attempts has another length than the stage has partitions, or an attempt of the wrong length.
+    /// The list of attempts has another length than the stage has partitions, or an attempt of the
+    /// wrong length.
     #[error("the list of attempts of stage {0} does not fit the stage")]
     AttemptsCount(u32),
     /// The descriptor's inputs are not those of the fragment, or not possible.
@@ -116,7 +118,8 @@ pub enum Check {
     },
     /// A stream of an attempt that does not count.
     #[error(
-        "input {input}: the stream of map {map} for target {target} is of another attempt than the one that counts"
+        "input {input}: the stream of map {map} for target {target} is of another attempt than \
+            the one that counts"
     )]
     StreamAttempt {
         /// The input.
@@ -146,8 +149,12 @@ pub enum Check {
         /// Why.
         source: coffer_sealing::Error,
     },
-    /// A frame's payload, though authentic, is no batch of the input's schema: two versions of Coffer, or a defect of ours.
-    #[error("input {input}: a frame of map {map} for target {target} holds no batch of the input's schema: {source}")]
+    /// A frame's payload, though authentic, is no batch of the input's schema: two versions of
+    /// Coffer, or a defect of ours.
+    #[error(
+        "input {input}: a frame of map {map} for target {target} holds no batch of the input's \
+            schema: {source}"
+    )]
     Payload {
         /// The input.
         input: u32,

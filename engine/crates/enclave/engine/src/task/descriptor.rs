@@ -1,8 +1,8 @@
 //! What a task is: its fragment, descriptor and objects, opened and checked against each other.
 //!
-//! [`Assignment`] is built here alone. Where it exists, the fragment is the one that the descriptor names by digest, the
-//! descriptor is of the very task that was asked for, and every object is pinned or, for lists of attempts, not older than
-//! the descriptor and what the engine has seen.
+//! [`Assignment`] is built here alone. Where it exists, the fragment is the one that the descriptor
+//! names by digest, the descriptor is of the very task that was asked for, and every object is
+//! pinned or, for lists of attempts, not older than the descriptor and what the engine has seen.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,13 +15,13 @@ use coffer_protocol::{
     plan::{Fragment, Input, Node, Scan, node::Op, sink},
     tree::children,
     wire::{
-        AttemptList, Bounds, FileSlice, ReadEpoch, SealedObject, Start, TaskDescriptor, Value, WriteTask,
-        sealed_object::Kind,
+        AttemptList, Bounds, FileSlice, ReadEpoch, SealedObject, Start, TaskDescriptor, Value,
+        WriteTask, sealed_object::Kind,
     },
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, KekId, ObjectKind, Partition, SessionId, StageId, identity, open_message, open_object,
-    sha256, split_execution,
+    AttemptId, ExecutionId, KekId, ObjectKind, Partition, SessionId, StageId, identity,
+    open_message, open_object, sha256, split_execution,
 };
 use prost::Message;
 
@@ -78,19 +78,26 @@ pub(crate) struct Assignment {
 }
 
 impl Descriptor {
-    pub(crate) fn open(session: &Session, task_identity: TaskIdentity, start: &Start) -> Result<Self, Check> {
-        let (execution, sealed) = split_execution(&start.sealed_descriptor).ok_or(Check::Malformed("descriptor"))?;
+    pub(crate) fn open(
+        session: &Session,
+        task_identity: TaskIdentity,
+        start: &Start,
+    ) -> Result<Self, Check> {
+        let (execution, sealed) =
+            split_execution(&start.sealed_descriptor).ok_or(Check::Malformed("descriptor"))?;
         let identity = identity::descriptor(
             task_identity.session,
             execution,
             task_identity.stage,
             task_identity.partition,
         );
-        let plain = open_message(&session.key, &identity, sealed).map_err(|source| Check::Opening {
-            what: "descriptor",
-            source,
-        })?;
-        let wire = TaskDescriptor::decode(plain.as_slice()).map_err(|_| Check::Malformed("descriptor"))?;
+        let plain =
+            open_message(&session.key, &identity, sealed).map_err(|source| Check::Opening {
+                what: "descriptor",
+                source,
+            })?;
+        let wire =
+            TaskDescriptor::decode(plain.as_slice()).map_err(|_| Check::Malformed("descriptor"))?;
         if wire.session.as_ref() != task_identity.session.as_bytes()
             || wire.execution != execution.0
             || wire.stage != task_identity.stage.0
@@ -122,7 +129,8 @@ impl Descriptor {
         Duration::from_millis(self.wire.session_age_millis)
     }
 
-    /// Which of the client engine's sessions have ended. This one lives, or there would be nothing to do in it.
+    /// Which of the client engine's sessions have ended. This one lives, or there would be nothing
+    /// to do in it.
     pub(crate) fn horizon(&self) -> Result<Horizon, Check> {
         let live = self.wire.live_sessions.iter().copied();
         Horizon::new(self.wire.next_session, live)
@@ -133,15 +141,19 @@ impl Descriptor {
     /// Opens fragment and objects and checks all against each other.
     pub(crate) fn assign(self, session: &Session, start: &Start) -> Result<Assignment, Check> {
         let identity = identity::fragment(self.task_identity.session, self.task_identity.stage);
-        let plain = open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| Check::Opening {
-            what: "fragment",
-            source,
-        })?;
+        let plain =
+            open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| {
+                Check::Opening {
+                    what: "fragment",
+                    source,
+                }
+            })?;
         let fragment_digest = sha256(&plain);
         if self.wire.fragment_sha256.as_ref() != fragment_digest {
             return Err(Check::FragmentDigest);
         }
-        let fragment = Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
+        let fragment =
+            Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
         let objects = Objects::open(session, &self.wire, start)?;
 
         let mut leaves = Leaves::default();
@@ -184,8 +196,15 @@ impl Descriptor {
 }
 
 fn check_write(fragment: &Fragment, write: Option<&WriteTask>) -> Result<(), Check> {
-    match (fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()), write) {
-        (Some(sink::Kind::Write(sink)), Some(write)) if sink.partition_columns == write.partition_columns => Ok(()),
+    match (
+        fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref()),
+        write,
+    ) {
+        (Some(sink::Kind::Write(sink)), Some(write))
+            if sink.partition_columns == write.partition_columns =>
+        {
+            Ok(())
+        }
         (Some(sink::Kind::Write(_)), Some(_)) => Err(Check::Write("partition columns")),
         (Some(sink::Kind::Write(_)), None) => Err(Check::Write("it is missing")),
         (_, Some(_)) => Err(Check::Write("the fragment writes no table")),
@@ -193,8 +212,12 @@ fn check_write(fragment: &Fragment, write: Option<&WriteTask>) -> Result<(), Che
     }
 }
 
-fn scans(descriptor: &TaskDescriptor, leaves: &Leaves) -> Result<HashMap<u32, Vec<FileSlice>>, Check> {
-    let mut scans: HashMap<u32, Vec<FileSlice>> = leaves.scans.keys().map(|id| (*id, Vec::new())).collect();
+fn scans(
+    descriptor: &TaskDescriptor,
+    leaves: &Leaves,
+) -> Result<HashMap<u32, Vec<FileSlice>>, Check> {
+    let mut scans: HashMap<u32, Vec<FileSlice>> =
+        leaves.scans.keys().map(|id| (*id, Vec::new())).collect();
     let mut seen = Vec::new();
     for task in &descriptor.scans {
         let id = task.scan_id;
@@ -216,7 +239,10 @@ fn inputs(
     for task in &descriptor.inputs {
         let id = task.input_id;
         let leaf = leaves.inputs.get(&id).ok_or(Check::Input(id))?;
-        if task.map_begin > task.map_end || task.map_end > task.producer_maps || task.reduce_begin > task.reduce_end {
+        if task.map_begin > task.map_end
+            || task.map_end > task.producer_maps
+            || task.reduce_begin > task.reduce_end
+        {
             return Err(Check::Input(id));
         }
         let (epoch, list) = attempts
@@ -232,8 +258,10 @@ fn inputs(
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
             return Err(Check::AttemptsCount(task.producer_stage));
         }
-        let whole =
-            task.map_begin == 0 && task.map_end == task.producer_maps && task.reduce_begin == 0 && task.reduce_end == 1;
+        let whole = task.map_begin == 0
+            && task.map_end == task.producer_maps
+            && task.reduce_begin == 0
+            && task.reduce_end == 1;
         if leaf.broadcast && (!whole || inputs.contains_key(&id)) {
             return Err(Check::Input(id));
         }
@@ -251,7 +279,8 @@ fn inputs(
             reduces: task.reduce_begin..task.reduce_end,
         });
     }
-    // Of other inputs a task may have no part. A broadcast that is not named would be taken for an empty one.
+    // Of other inputs a task may have no part. A broadcast that is not named would be taken for an
+    // empty one.
     match leaves
         .inputs
         .iter()
@@ -290,7 +319,9 @@ impl<'a> Leaves<'a> {
                 Some(_) => Err(Check::Input(input.input_id)),
                 None => Ok(()),
             },
-            _ => children(node).into_iter().try_for_each(|child| self.gather(child)),
+            _ => children(node)
+                .into_iter()
+                .try_for_each(|child| self.gather(child)),
         }
     }
 }
@@ -329,10 +360,14 @@ impl Objects {
         };
         let mut lists = Lists::new();
         for sealed in &start.sealed_objects {
-            let (kind, plain) = open_object(&session.key, session.id, sealed)
-                .map_err(|source| Check::Opening { what: "object", source })?;
+            let (kind, plain) =
+                open_object(&session.key, session.id, sealed).map_err(|source| Check::Opening {
+                    what: "object",
+                    source,
+                })?;
             let digest = sha256(&plain);
-            let object = SealedObject::decode(plain.as_slice()).map_err(|_| Check::Malformed("object"))?;
+            let object =
+                SealedObject::decode(plain.as_slice()).map_err(|_| Check::Malformed("object"))?;
             match (kind, object.kind) {
                 (ObjectKind::Attempts, Some(Kind::Attempts(list))) => newest(&mut lists, &list)?,
                 (ObjectKind::Bounds, Some(Kind::Bounds(bounds))) => {
@@ -363,7 +398,8 @@ impl Objects {
 /// By stage: epoch and attempts.
 type Lists = HashMap<u32, (u32, Vec<AttemptId>)>;
 
-/// Keeps the newest list of each stage: a repeated task brings the list it was sealed with, and the one that counts now.
+/// Keeps the newest list of each stage: a repeated task brings the list it was sealed with, and the
+/// one that counts now.
 fn newest(lists: &mut Lists, list: &AttemptList) -> Result<(), Check> {
     let attempts = list
         .attempts

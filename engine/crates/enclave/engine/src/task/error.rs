@@ -1,7 +1,7 @@
 //! Why a task fails, and how much of it anyone may know.
 //!
-//! The host sees a code: one uniform *failed* for all that happens inside, and a few codes for what it can see anyway.
-//! Class, text and place are sealed for the client engine.
+//! The host sees a code: one uniform *failed* for all that happens inside, and a few codes for what
+//! it can see anyway. Class, text and place are sealed for the client engine.
 
 use coffer_expr::SparkError;
 use coffer_plan::{Unsupported, spill::SpillFault};
@@ -102,7 +102,10 @@ impl TaskError {
         ErrorDetail {
             code,
             message,
-            location: format!("stage {}, partition {}", task_identity.stage, task_identity.partition),
+            location: format!(
+                "stage {}, partition {}",
+                task_identity.stage, task_identity.partition
+            ),
             retryable,
         }
     }
@@ -120,7 +123,9 @@ impl TaskError {
                 let (code, retryable) = disk(error);
                 ours(code, retryable)
             }
-            Self::Output(SinkError::Table(error)) if error.fault() != coffer_format::Fault::Caller => {
+            Self::Output(SinkError::Table(error))
+                if error.fault() != coffer_format::Fault::Caller =>
+            {
                 ours(&stored(error), retryable(error))
             }
             Self::Output(SinkError::NotNull(_)) => ours("NOT_NULL_ASSERT_VIOLATION", false),
@@ -149,7 +154,11 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
     }
     if let Some(changed @ coffer_format::Error::PlainChanged) = find(error) {
         // Another try would find the same bytes, or others.
-        return ("COFFER_INPUT_CHANGED".to_owned(), changed.to_string(), false);
+        return (
+            "COFFER_INPUT_CHANGED".to_owned(),
+            changed.to_string(),
+            false,
+        );
     }
     let (code, retryable) = match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => ("COFFER_MEMORY", true),
@@ -157,11 +166,16 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
             Some(error) => disk(error),
             None => match root {
                 DataFusionError::ObjectStore(_) => ("COFFER_STORAGE", true),
-                // The Parquet reader over bytes that a tag or a digest has passed, or not: its text says which.
-                DataFusionError::ParquetError(_) | DataFusionError::ArrowError(..) | DataFusionError::External(_) => {
+                // The Parquet reader over bytes that a tag or a digest has passed, or not: its text
+                // says which.
+                DataFusionError::ParquetError(_)
+                | DataFusionError::ArrowError(..)
+                | DataFusionError::External(_) => {
                     match coffer_format::parquet_code(&error.to_string()) {
                         "file_tag" => ("COFFER_FILE_TAG", false),
-                        _ if matches!(root, DataFusionError::ArrowError(..)) => ("COFFER_OPERATOR", false),
+                        _ if matches!(root, DataFusionError::ArrowError(..)) => {
+                            ("COFFER_OPERATOR", false)
+                        }
                         _ => ("COFFER_FILE_FORMAT", false),
                     }
                 }
@@ -170,7 +184,8 @@ fn operators(error: &DataFusionError) -> (String, String, bool) {
         },
     };
     if code == "COFFER_MEMORY" {
-        let hint = "give the engine more memory (spark.coffer.engine.memory), or cut the work into more partitions";
+        let hint = "give the engine more memory (spark.coffer.engine.memory), or cut the work \
+            into more partitions";
         return (
             code.to_owned(),
             format!("{}; {hint}", error.strip_backtrace()),
@@ -191,10 +206,12 @@ fn retryable(error: &coffer_format::Error) -> bool {
     error.fault() == coffer_format::Fault::System
 }
 
-/// What an error of this executor's disk is: spill that is gone or short, no room, or a disk that fails. Only the first is a
-/// check.
+/// What an error of this executor's disk is: spill that is gone or short, no room, or a disk that
+/// fails. Only the first is a check.
 fn disk(error: &std::io::Error) -> (&'static str, bool) {
-    let spilled = error.get_ref().and_then(|inner| inner.downcast_ref::<SpillFault>());
+    let spilled = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<SpillFault>());
     match spilled {
         Some(fault) => (fault.code(), true),
         None if coffer_format::io_code(error) == "disk_full" => ("COFFER_DISK_FULL", true),
@@ -215,7 +232,10 @@ fn find<E: std::error::Error + 'static>(error: &DataFusionError) -> Option<&E> {
             continue;
         }
         // What an I/O error was made of is not among its causes.
-        if let Some(inner) = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        if let Some(inner) = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref)
+        {
             at = Some(inner);
             continue;
         }
@@ -237,7 +257,10 @@ mod tests {
             deep(),
             deep().context("while reading"),
             DataFusionError::Shared(std::sync::Arc::new(deep())),
-            DataFusionError::ArrowError(Box::new(ArrowError::ExternalError(Box::new(deep()))), None),
+            DataFusionError::ArrowError(
+                Box::new(ArrowError::ExternalError(Box::new(deep()))),
+                None,
+            ),
         ] {
             let error = TaskError::Operators(error);
             assert_eq!(error.describe().0, "COFFER_FRAGMENT_DIGEST");
@@ -253,12 +276,18 @@ mod tests {
         use parquet::errors::ParquetError;
         let code = |error: DataFusionError| TaskError::Operators(error).describe().0;
         let outside = |error: coffer_format::Error| DataFusionError::External(Box::new(error));
-        assert_eq!(code(outside(coffer_format::Error::FooterDigest)), "COFFER_FILE_DIGEST");
+        assert_eq!(
+            code(outside(coffer_format::Error::FooterDigest)),
+            "COFFER_FILE_DIGEST"
+        );
         let within = ParquetError::External(Box::new(coffer_format::Error::ChunkDigest));
         assert_eq!(code(DataFusionError::from(within)), "COFFER_FILE_DIGEST");
         let tag = || ParquetError::General("External: ring::error::Unspecified".to_owned());
         assert_eq!(code(DataFusionError::from(tag())), "COFFER_FILE_TAG");
-        let as_arrow = DataFusionError::ArrowError(Box::new(ArrowError::ParquetError(tag().to_string())), None);
+        let as_arrow = DataFusionError::ArrowError(
+            Box::new(ArrowError::ParquetError(tag().to_string())),
+            None,
+        );
         assert_eq!(code(as_arrow), "COFFER_FILE_TAG");
         let short = Io::new(ErrorKind::UnexpectedEof, SpillFault::Short);
         assert_eq!(code(DataFusionError::IoError(short)), "COFFER_SPILL_LENGTH");
@@ -279,7 +308,10 @@ mod tests {
             path: "/t".into(),
             source: kind.into(),
         };
-        assert_eq!(code(outside(full(ErrorKind::StorageFull))), "COFFER_DISK_FULL");
+        assert_eq!(
+            code(outside(full(ErrorKind::StorageFull))),
+            "COFFER_DISK_FULL"
+        );
         let written = TaskError::Output(SinkError::Table(full(ErrorKind::StorageFull)));
         assert_eq!(written.describe().0, "COFFER_DISK_FULL");
     }

@@ -1,10 +1,10 @@
-//! One input of a task: takes the executor's bytes apart into streams, checks each against the descriptor and the list of
-//! attempts that count, and opens them.
+//! One input of a task: takes the executor's bytes apart into streams, checks each against the
+//! descriptor and the list of attempts that count, and opens them.
 //!
-//! Accepted are exactly the streams that descriptor and list name: each once, each whole, of the attempt that counts. They
-//! may arrive in any order and are read in map order, so that a repeated task sees the same rows in the same order.
-//! Streams that came early wait as they came, sealed; they count in the memory pool, and go to the scratch file when it
-//! is full.
+//! Accepted are exactly the streams that descriptor and list name: each once, each whole, of the
+//! attempt that counts. They may arrive in any order and are read in map order, so that a repeated
+//! task sees the same rows in the same order. Streams that came early wait as they came, sealed;
+//! they count in the memory pool, and go to the scratch file when it is full.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -23,8 +23,8 @@ use coffer_plan::{
     spill::{Extent, Scratch, SpillFolder},
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, Partition, SessionId, SessionKey, StageId, StreamIdentity, StreamOpener, StreamReader,
-    StreamTarget, stream::PREAMBLE_LEN,
+    AttemptId, ExecutionId, Partition, SessionId, SessionKey, StageId, StreamIdentity,
+    StreamOpener, StreamReader, StreamTarget, stream::PREAMBLE_LEN,
 };
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
@@ -239,7 +239,8 @@ impl Demux {
     /// Takes what a stream begins with; false when not enough bytes are there.
     fn begin_stream(&mut self) -> Result<bool, Check> {
         let input = self.spec.id;
-        let preamble = (self.reader.preamble()).map_err(|source| Check::StreamFormat { input, source })?;
+        let preamble =
+            (self.reader.preamble()).map_err(|source| Check::StreamFormat { input, source })?;
         let Some(preamble) = preamble else {
             return Ok(false);
         };
@@ -277,7 +278,8 @@ impl Demux {
         let Some(frame) = self.reader.frame().map_err(refused)? else {
             return Ok(false);
         };
-        // Only believed as to where the next stream begins: a stream is not done before its last frame was opened.
+        // Only believed as to where the next stream begins: a stream is not done before its last
+        // frame was opened.
         let last = frame.claims_last();
         let parked = self.waiting.park(frame.into_bytes())?;
         let slot = self.slot(position)?;
@@ -327,13 +329,18 @@ impl Waiting {
                 scratch.read(extent, &mut bytes)?;
                 Ok(BytesMut::from(Bytes::from(bytes)))
             }
-            (Parked::Disk(_), None) => Err(DataFusionError::Internal("a parked frame has lost its file".to_owned())),
+            (Parked::Disk(_), None) => Err(DataFusionError::Internal(
+                "a parked frame has lost its file".to_owned(),
+            )),
         }
     }
 }
 
 /// The batches of one stream of the input, each a frame.
-fn one_stream(demux: Arc<Mutex<Demux>>, position: usize) -> impl Stream<Item = Result<RecordBatch>> + Send {
+fn one_stream(
+    demux: Arc<Mutex<Demux>>,
+    position: usize,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
     let state: (Arc<Mutex<Demux>>, Option<StreamOpener>) = (demux, None);
     stream::try_unfold(state, move |(demux, opener)| async move {
         let mut held = demux.lock().await;
@@ -365,14 +372,15 @@ fn one_stream(demux: Arc<Mutex<Demux>>, position: usize) -> impl Stream<Item = R
             };
             held.opened.fetch_add(frame.len() as u64, Ordering::Relaxed);
             let (frame, plain) = opener.open(frame).map_err(refused)?.into_parts();
-            let batch = decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
-                external(Check::Payload {
-                    input,
-                    map,
-                    target,
-                    source,
-                })
-            })?;
+            let batch =
+                decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
+                    external(Check::Payload {
+                        input,
+                        map,
+                        target,
+                        source,
+                    })
+                })?;
             // A frame without a batch ends its stream, or hides how long it is.
             let Some(batch) = batch else {
                 continue;
@@ -388,8 +396,8 @@ pub(crate) fn all_rows(demux: Demux) -> SendableRecordBatchStream {
     let schema = Arc::clone(&demux.spec.schema);
     let count = demux.len();
     let demux = Arc::new(Mutex::new(demux));
-    let rows =
-        stream::iter(0..count).map(move |position| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), position)));
+    let rows = stream::iter(0..count)
+        .map(move |position| Ok::<_, DataFusionError>(one_stream(Arc::clone(&demux), position)));
     // An input without streams has nothing to wait for: its end is not asked for.
     let rows = rows.try_flatten();
     Box::pin(RecordBatchStreamAdapter::new(
@@ -405,8 +413,12 @@ pub(crate) fn each_stream(demux: Demux) -> Vec<SendableRecordBatchStream> {
     let demux = Arc::new(Mutex::new(demux));
     (0..count)
         .map(|position| {
-            let rows = coalesced(Arc::clone(&schema), one_stream(Arc::clone(&demux), position));
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows)) as SendableRecordBatchStream
+            let rows = coalesced(
+                Arc::clone(&schema),
+                one_stream(Arc::clone(&demux), position),
+            );
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), rows))
+                as SendableRecordBatchStream
         })
         .collect()
 }

@@ -55,11 +55,11 @@ pub(crate) struct TaskSide {
 
 impl TaskSide {
     fn take(&self, id: u32) -> Result<TaskInput> {
-        self.inputs
-            .lock()
-            .own
-            .remove(&id)
-            .ok_or_else(|| DataFusionError::Internal(format!("input {id} is not of this task, or was taken before")))
+        self.inputs.lock().own.remove(&id).ok_or_else(|| {
+            DataFusionError::Internal(format!(
+                "input {id} is not of this task, or was taken before"
+            ))
+        })
     }
 }
 
@@ -86,12 +86,9 @@ impl TaskIo for TaskSide {
     }
 
     fn scan(&self, scan_id: u32) -> Result<ScanFiles> {
-        let slices = self
-            .files
-            .slices
-            .get(&scan_id)
-            .cloned()
-            .ok_or_else(|| DataFusionError::Internal(format!("scan {scan_id} is not of this task")))?;
+        let slices = self.files.slices.get(&scan_id).cloned().ok_or_else(|| {
+            DataFusionError::Internal(format!("scan {scan_id} is not of this task"))
+        })?;
         Ok(ScanFiles {
             slices,
             keys: Arc::clone(&self.files.keys),

@@ -1,8 +1,10 @@
 //! A running task's side of its connection: it asks for inputs, and sends what it made.
 //!
-//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, in the order asked; a few are asked
-//! ahead, never more than the receiving channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here
-//! runs on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the lease meanwhile.
+//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, in
+//! the order asked; a few are asked ahead, never more than the receiving channel holds, so the peer
+//! is never kept from writing and nothing can deadlock. Everything here runs on the task's one
+//! thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the
+//! lease meanwhile.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -31,7 +33,8 @@ use crate::channel::Receiver;
 const AHEAD: usize = 2;
 /// Answers that may be outstanding in all; below what the channel holds.
 const AHEAD_IN_ALL: usize = 8;
-/// How long a peer is waited for where no session's lease says it: before a task has its keys, and when it is over.
+/// How long a peer is waited for where no session's lease says it: before a task has its keys, and
+/// when it is over.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Why the conversation failed; the host's fault, all of it.
@@ -125,7 +128,10 @@ impl Link {
     /// The connection back, once nobody else holds the link.
     pub(crate) fn into_parts(self: Arc<Self>) -> Option<(Receiver, WriteHalf)> {
         let link = Arc::into_inner(self)?;
-        Some((link.incoming.into_inner().receiver, link.outgoing.into_inner()))
+        Some((
+            link.incoming.into_inner().receiver,
+            link.outgoing.into_inner(),
+        ))
     }
 
     pub(crate) fn closed(&self) -> watch::Receiver<bool> {
@@ -137,7 +143,8 @@ impl Link {
         *self.closed.borrow()
     }
 
-    /// Sends messages that `put_*` of [`coffer_protocol::framing`] appended to `bytes`, and empties it.
+    /// Sends messages that `put_*` of [`coffer_protocol::framing`] appended to `bytes`, and empties
+    /// it.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>, messages: u64) -> Result<(), LinkError> {
         if bytes.is_empty() {
             return Ok(());
@@ -146,17 +153,26 @@ impl Link {
         if self.torn.swap(true, Ordering::Relaxed) {
             return Err(LinkError::Closed);
         }
-        outgoing.write_all(bytes).await.map_err(|_| LinkError::Closed)?;
+        outgoing
+            .write_all(bytes)
+            .await
+            .map_err(|_| LinkError::Closed)?;
         self.torn.store(false, Ordering::Relaxed);
         drop(outgoing);
         self.crossed.messages.fetch_add(messages, Ordering::Relaxed);
-        self.crossed.bytes_out.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.crossed
+            .bytes_out
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
         bytes.clear();
         Ok(())
     }
 
     /// Sends one protobuf message.
-    pub(crate) async fn tell<M: prost::Message>(&self, kind: TaskMessage, message: &M) -> Result<(), LinkError> {
+    pub(crate) async fn tell<M: prost::Message>(
+        &self,
+        kind: TaskMessage,
+        message: &M,
+    ) -> Result<(), LinkError> {
         let mut bytes = Vec::new();
         put_message(&mut bytes, kind_byte(kind), message)?;
         self.send(&mut bytes, 1).await
@@ -195,13 +211,20 @@ impl Link {
         }
     }
 
-    /// Takes the answers that are still outstanding, so that the connection is clean for what comes next.
+    /// Takes the answers that are still outstanding, so that the connection is clean for what comes
+    /// next.
     pub(crate) async fn settle(&self) -> Result<(), LinkError> {
         let mut incoming = self.incoming.lock().await;
-        incoming.inputs.values_mut().for_each(|waiting| waiting.chunks.clear());
+        incoming
+            .inputs
+            .values_mut()
+            .for_each(|waiting| waiting.chunks.clear());
         while !incoming.asked.is_empty() {
             self.take_answer(&mut incoming).await?;
-            incoming.inputs.values_mut().for_each(|waiting| waiting.chunks.clear());
+            incoming
+                .inputs
+                .values_mut()
+                .for_each(|waiting| waiting.chunks.clear());
         }
         incoming.inputs.clear();
         Ok(())
@@ -211,7 +234,8 @@ impl Link {
         loop {
             let waiting = incoming.inputs.entry(id).or_default();
             let must = waiting.asked == 0 && waiting.chunks.is_empty();
-            let may = waiting.asked + waiting.chunks.len() < AHEAD && incoming.asked.len() < AHEAD_IN_ALL;
+            let may =
+                waiting.asked + waiting.chunks.len() < AHEAD && incoming.asked.len() < AHEAD_IN_ALL;
             if waiting.ended || !(must || may) {
                 return Ok(());
             }
@@ -255,7 +279,12 @@ impl Link {
     }
 }
 
-fn take_input(incoming: &mut Incoming, want: u32, message: Message, ended: bool) -> Result<(), LinkError> {
+fn take_input(
+    incoming: &mut Incoming,
+    want: u32,
+    message: Message,
+    ended: bool,
+) -> Result<(), LinkError> {
     let mut payload = message.payload;
     if payload.len() < 4 {
         return Err(WireError::Malformed("IN").into());

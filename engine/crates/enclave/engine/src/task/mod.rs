@@ -1,8 +1,9 @@
 //! One task: from START to DONE or FAILED.
 //!
-//! The engine opens what was sealed for it, checks it (`descriptor`), finds or builds the plan that all tasks of the
-//! fragment share, runs its own partition with inputs from the executor (`input`) and files from storage, and seals
-//! what comes out (`sink`). Nothing of a task outlives it but the plan and opened footers, which are the session's.
+//! The engine opens what was sealed for it, checks it (`descriptor`), finds or builds the plan that
+//! all tasks of the fragment share, runs its own partition with inputs from the executor (`input`)
+//! and files from storage, and seals what comes out (`sink`). Nothing of a task outlives it but the
+//! plan and opened footers, which are the session's.
 
 mod check;
 mod descriptor;

@@ -1,4 +1,5 @@
-//! What leaves a task: bytes of streams, packed into OUT messages of up to a megabyte, and several messages into one write.
+//! What leaves a task: bytes of streams, packed into OUT messages of up to a megabyte, and several
+//! messages into one write.
 
 use std::sync::Arc;
 
@@ -34,7 +35,11 @@ impl Out {
     }
 
     /// Lets `fill` append bytes of this target's stream.
-    pub(crate) fn append<E>(&mut self, target: u32, fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn append<E>(
+        &mut self,
+        target: u32,
+        fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self.open {
             Some((open, start)) if open == target && self.buffer.len() - start < MESSAGE => {}
             _ => {
@@ -66,8 +71,8 @@ impl Out {
         let Some((_, start)) = self.open.take() else {
             return;
         };
-        // A frame is at most 64 MiB and is begun below MESSAGE, so this is far below u32's end; what is over the
-        // protocol's limit the executor refuses.
+        // A frame is at most 64 MiB and is begun below MESSAGE, so this is far below u32's end;
+        // what is over the protocol's limit the executor refuses.
         end_message(&mut self.buffer, start);
         self.messages += 1;
     }

@@ -11,7 +11,9 @@ use std::{
 };
 
 use coffer_expr::CompileContext;
-use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io};
+use coffer_plan::{
+    BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io,
+};
 use coffer_protocol::{
     evidence::PROTOCOL,
     padded,
@@ -43,7 +45,8 @@ use crate::{
 pub(crate) enum Outcome {
     Done(Done),
     Failed(Failed),
-    /// The peer is gone, or does not keep to the protocol: nothing more is said to it but this code.
+    /// The peer is gone, or does not keep to the protocol: nothing more is said to it but this
+    /// code.
     Broken(&'static str),
 }
 
@@ -80,7 +83,8 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
     match outcome {
         Ok(mut done) => {
             if let Some(counters) = &mut done.counters {
-                counters.engine_nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                counters.engine_nanos =
+                    u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             }
             Outcome::Done(done)
         }
@@ -97,8 +101,13 @@ fn outcome_of(error: &TaskError, inside: Option<(TaskIdentity, &Session)>) -> Ou
     if let (Some((task_identity, session)), "failed") = (inside, code) {
         let detail = error.detail(task_identity);
         // The code is one of a fixed list and holds no value; the text stays sealed.
-        tracing::warn!(stage = %task_identity.stage, partition = %task_identity.partition, "a task failed");
-        let identity = identity::error(task_identity.session, task_identity.stage, task_identity.partition);
+        tracing::warn!(stage = %task_identity.stage, partition = %task_identity.partition,
+            "a task failed");
+        let identity = identity::error(
+            task_identity.session,
+            task_identity.stage,
+            task_identity.partition,
+        );
         sealed_error = seal_message(&session.key, &identity, &padded(&detail)).unwrap_or_default();
     }
     Outcome::Failed(Failed {
@@ -108,7 +117,11 @@ fn outcome_of(error: &TaskError, inside: Option<(TaskIdentity, &Session)>) -> Ou
 }
 
 /// Finds the task's session, and asks for its keys if they are not here.
-async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(TaskIdentity, Arc<Session>), TaskError> {
+async fn admit(
+    enclave: &Enclave,
+    start: &Start,
+    link: &Arc<Link>,
+) -> Result<(TaskIdentity, Arc<Session>), TaskError> {
     if start.protocol != PROTOCOL {
         return Err(TaskError::Version(start.protocol));
     }
@@ -118,7 +131,11 @@ async fn admit(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Result<(Ta
         stage: StageId(start.stage),
         partition: Partition(start.partition),
     };
-    match start.release.as_ref().map(|release| enclave.accept_release(release)) {
+    match start
+        .release
+        .as_ref()
+        .map(|release| enclave.accept_release(release))
+    {
         // A task that waited long for its turn brings an old release: another one is asked for.
         None | Some(Ok(()) | Err(ReleaseError::Session(SessionError::Stale))) => {}
         Some(Err(_)) => return Err(TaskError::Session),
@@ -143,9 +160,10 @@ async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Res
     Ok(())
 }
 
-/// Resolves when the task may no longer hold the session's keys: the driver has ended the session, or its lease runs out and the trusted
-/// site does not renew it. Only a task that waits (for its executor, for storage) is cut off here: so a host that does not
-/// answer keeps no keys in this engine.
+/// Resolves when the task may no longer hold the session's keys: the driver has ended the session,
+/// or its lease runs out and the trusted site does not renew it. Only a task that waits (for its
+/// executor, for storage) is cut off here: so a host that does not answer keeps no keys in this
+/// engine.
 async fn lease_over(enclave: &Enclave, link: &Arc<Link>, session: &Session) -> LinkError {
     let renewed = async {
         loop {
@@ -168,8 +186,9 @@ async fn lease_over(enclave: &Enclave, link: &Arc<Link>, session: &Session) -> L
     LinkError::Lease
 }
 
-/// A panic becomes the task's error. Nothing that the task touched is used again, but what the session shares: plans,
-/// opened footers and lists of attempts, which are replaced whole, never left half written.
+/// A panic becomes the task's error. Nothing that the task touched is used again, but what the
+/// session shares: plans, opened footers and lists of attempts, which are replaced whole, never
+/// left half written.
 async fn contained<T>(work: impl Future<Output = Result<T, TaskError>>) -> Result<T, TaskError> {
     AssertUnwindSafe(work)
         .catch_unwind()
@@ -221,12 +240,17 @@ async fn compute(
     plan: &Arc<Plan>,
 ) -> Result<Done, TaskError> {
     let task_identity = task.task_identity;
-    let partition = usize::try_from(task_identity.partition.0).map_err(|_| Check::DescriptorIdentity)?;
+    let partition =
+        usize::try_from(task_identity.partition.0).map_err(|_| Check::DescriptorIdentity)?;
     let before = plan.metrics(partition);
 
     let opened = Arc::new(AtomicU64::new(0));
     let bytes_read = Arc::new(AtomicU64::new(0));
-    let read_all = task.fragment.hiding.as_ref().is_some_and(|hiding| hiding.read_all);
+    let read_all = task
+        .fragment
+        .hiding
+        .as_ref()
+        .is_some_and(|hiding| hiding.read_all);
     let side = Arc::new(TaskSide {
         partition: task_identity.partition.0,
         inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
@@ -236,7 +260,12 @@ async fn compute(
             footers: Arc::clone(&session.footers),
             store: enclave.store(),
             bytes_read: Arc::clone(&bytes_read),
-            whole: read_all.then(|| task.scans.keys().map(|scan| (*scan, Arc::default())).collect()),
+            whole: read_all.then(|| {
+                task.scans
+                    .keys()
+                    .map(|scan| (*scan, Arc::default()))
+                    .collect()
+            }),
         },
     });
     let context = TaskContext::new(
@@ -256,7 +285,15 @@ async fn compute(
         task_identity.stage,
         task_identity.partition,
     )?;
-    let mut sink = TaskSink::new(enclave, session, &task, plan, link, expressions, &mut attempt)?;
+    let mut sink = TaskSink::new(
+        enclave,
+        session,
+        &task,
+        plan,
+        link,
+        expressions,
+        &mut attempt,
+    )?;
     let mut rows = plan.execute(partition, Arc::new(context))?;
     while let Some(batch) = rows.next().await {
         sink.push(batch?).await?;
@@ -327,8 +364,16 @@ fn done(
             .as_ref()
             .map_or_else(Vec::new, |written| written.files.clone()),
     };
-    let commit_identity = identity::commit(task_identity.session, task_identity.stage, task_identity.partition);
-    let metrics_identity = identity::metrics(task_identity.session, task_identity.stage, task_identity.partition);
+    let commit_identity = identity::commit(
+        task_identity.session,
+        task_identity.stage,
+        task_identity.partition,
+    );
+    let metrics_identity = identity::metrics(
+        task_identity.session,
+        task_identity.stage,
+        task_identity.partition,
+    );
     let nodes = metrics
         .iter()
         .map(|node| coffer_protocol::wire::NodeMetrics {
@@ -341,7 +386,12 @@ fn done(
     let crossed = &link.crossed;
     Ok(Done {
         sealed_commit: seal_message(&session.key, &commit_identity, &padded(&commit))?.into(),
-        sealed_metrics: seal_message(&session.key, &metrics_identity, &padded(&TaskMetrics { nodes }))?.into(),
+        sealed_metrics: seal_message(
+            &session.key,
+            &metrics_identity,
+            &padded(&TaskMetrics { nodes }),
+        )?
+        .into(),
         counters: Some(Counters {
             // The message that carries these counts is one more.
             crossings: crossed.messages.load(Ordering::Relaxed) + 1,
@@ -409,8 +459,8 @@ fn plan(
     Ok(session.keep_plan(task.plan_key.clone(), plan))
 }
 
-/// The inputs of a task. Broadcasts are here whole before the plan begins: an error of one task's link must not end up in a
-/// build that others share.
+/// The inputs of a task. Broadcasts are here whole before the plan begins: an error of one task's
+/// link must not end up in a build that others share.
 async fn inputs(
     enclave: &Enclave,
     session: &Session,
@@ -447,13 +497,22 @@ async fn inputs(
         let reservation = MemoryConsumer::new(format!("input {id}"))
             .with_can_spill(true)
             .register(&enclave.runtime().memory_pool);
-        let demux = Demux::new(spec, Arc::clone(link), reservation, enclave.spill(), Arc::clone(opened))?;
+        let demux = Demux::new(
+            spec,
+            Arc::clone(link),
+            reservation,
+            enclave.spill(),
+            Arc::clone(opened),
+        )?;
         let Some(key) = key else {
             inputs.own.insert(id, TaskInput::Streams(Box::new(demux)));
             continue;
         };
         let held = MemoryConsumer::new(format!("broadcast {}", key.producer));
-        let load = Loaded::read(all_rows(demux), held.register(&enclave.runtime().memory_pool));
+        let load = Loaded::read(
+            all_rows(demux),
+            held.register(&enclave.runtime().memory_pool),
+        );
         let loaded = session.broadcasts.get(key, load).await?;
         inputs.broadcasts.insert(id, loaded);
     }
@@ -473,7 +532,10 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_the_tasks_own_error() {
         let panics = contained(async { panic!("on purpose") });
-        assert!(matches!(panics.await as Result<(), _>, Err(TaskError::Panicked)));
+        assert!(matches!(
+            panics.await as Result<(), _>,
+            Err(TaskError::Panicked)
+        ));
         assert_eq!(contained(async { Ok(1) }).await.unwrap(), 1);
     }
 }

@@ -50,7 +50,10 @@ const LOGICAL_TYPE: Fields = &[
     (18, Struct(&[(1, Binary), (2, Int)])),
 ];
 const EMPTY: Kind = Struct(&[]);
-const TIME: Kind = Struct(&[(1, Bool), (2, Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)]))]);
+const TIME: Kind = Struct(&[
+    (1, Bool),
+    (2, Struct(&[(1, EMPTY), (2, EMPTY), (3, EMPTY)])),
+]);
 const KEY_VALUE: Fields = &[(1, Binary), (2, Binary)];
 const COLUMN_ORDER: Fields = &[(1, EMPTY)];
 const ROW_GROUP: Fields = &[
@@ -126,7 +129,13 @@ pub(super) const PAGE_HEADER: Fields = &[
     (4, Int),
     (
         5,
-        Struct(&[(1, Int), (2, Int), (3, Int), (4, Int), (5, Struct(STATISTICS))]),
+        Struct(&[
+            (1, Int),
+            (2, Int),
+            (3, Int),
+            (4, Int),
+            (5, Struct(STATISTICS)),
+        ]),
     ),
     (6, EMPTY),
     (7, Struct(&[(1, Noted(Note::Entries)), (2, Int), (3, Bool)])),
@@ -142,7 +151,10 @@ const PAGE_V2: Fields = &[
     (7, Bool),
     (8, Struct(STATISTICS)),
 ];
-pub(super) const OFFSET_INDEX: Fields = &[(1, List(&Struct(&[(1, Int), (2, Int), (3, Int)]))), (2, List(&Int))];
+pub(super) const OFFSET_INDEX: Fields = &[
+    (1, List(&Struct(&[(1, Int), (2, Int), (3, Int)]))),
+    (2, List(&Int)),
+];
 pub(super) const COLUMN_INDEX: Fields = &[
     (1, List(&Bool)),
     (2, List(&Binary)),

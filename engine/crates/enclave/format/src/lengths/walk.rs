@@ -22,7 +22,8 @@ const MAP: u8 = 11;
 pub(super) const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// Walks over values of Thrift's compact protocol (thrift/doc/specs/thrift-compact-protocol.md) from the front.
+/// Walks over values of Thrift's compact protocol (thrift/doc/specs/thrift-compact-protocol.md)
+/// from the front.
 pub(super) struct Walk<'a> {
     pub(super) rest: &'a [u8],
     /// Of the schema that is walked over, by element: how many children.
@@ -44,10 +45,11 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A struct. A field that is known must have its kind: the `parquet` crate reads it as that kind, whatever it says it is.
+    /// A struct. A field that is known must have its kind: the `parquet` crate reads it as that
+    /// kind, whatever it says it is.
     ///
-    /// Ids ascend, and one is written out only where its distance does not fit: the crate reads 16 bits of it, so that a large id could be
-    /// another field there.
+    /// Ids ascend, and one is written out only where its distance does not fit: the crate reads 16
+    /// bits of it, so that a large id could be another field there.
     pub(super) fn fields(&mut self, known: &[(i64, Kind)], depth: usize) -> Result<(), Error> {
         if depth > MAX_DEPTH {
             return Err(TOO_DEEP);
@@ -158,7 +160,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Booleans in lists and maps that it does not know the crate skips as if they took no bytes: what follows would be read in two ways.
+    /// Booleans in lists and maps that it does not know the crate skips as if they took no bytes:
+    /// what follows would be read in two ways.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Result<(), Error> {
         match kind {
             TRUE | FALSE => Err(MALFORMED),
@@ -247,7 +250,8 @@ pub(super) enum Note {
     Entries,
 }
 
-/// A schema's elements in depth-first order: how many children each has. All are there, and none lies too deep.
+/// A schema's elements in depth-first order: how many children each has. All are there, and none
+/// lies too deep.
 pub(super) fn check_tree(children: &[i64]) -> Result<(), Error> {
     let malformed = Error::ParquetLength("the schema's tree is malformed or too deep");
     // Of the elements on the way down: how many children are still to come.
@@ -267,10 +271,15 @@ pub(super) fn check_tree(children: &[i64]) -> Result<(), Error> {
             open.pop();
         }
     }
-    if open.is_empty() { Ok(()) } else { Err(malformed) }
+    if open.is_empty() {
+        Ok(())
+    } else {
+        Err(malformed)
+    }
 }
 
 const TOO_DEEP: Error = Error::ParquetLength("Thrift values are nested too deep");
 const CUT: Error = Error::ParquetLength("a Thrift value ends too early");
-pub(super) const TOO_MANY: Error = Error::ParquetLength("a list says it has more elements than there are bytes");
+pub(super) const TOO_MANY: Error =
+    Error::ParquetLength("a list says it has more elements than there are bytes");
 const MALFORMED: Error = Error::ParquetLength("a Thrift value is malformed");

@@ -1,4 +1,5 @@
-//! SGX under Gramine: an enclave's quote by two pseudo-files (Gramine's documentation, "Attestation and Secret Provisioning").
+//! SGX under Gramine: an enclave's quote by two pseudo-files (Gramine's documentation, "Attestation
+//! and Secret Provisioning").
 
 use std::{
     fs,
@@ -20,7 +21,8 @@ impl Gramine {
     pub(super) fn open(folder: &Path) -> Result<Self, EvidenceError> {
         let failed = |what: String| not_made(EvidenceKind::Sgx, what);
         let file = folder.join("attestation_type");
-        let kind = fs::read_to_string(&file).map_err(|error| failed(format!("{}: {error}", file.display())))?;
+        let kind = fs::read_to_string(&file)
+            .map_err(|error| failed(format!("{}: {error}", file.display())))?;
         match kind.trim_end_matches(['\0', '\n']) {
             "dcap" => Ok(Self(folder.to_path_buf())),
             other => Err(failed(format!(
@@ -36,8 +38,11 @@ impl Issuer for Gramine {
     }
 
     fn report(&self, report_data: &[u8; 32]) -> Result<Vec<u8>, EvidenceError> {
-        let failed = |what: &str, error: std::io::Error| not_made(EvidenceKind::Sgx, format!("{what}: {error}"));
-        fs::write(self.0.join("user_report_data"), field(report_data)).map_err(|e| failed("user_report_data", e))?;
+        let failed = |what: &str, error: std::io::Error| {
+            not_made(EvidenceKind::Sgx, format!("{what}: {error}"))
+        };
+        fs::write(self.0.join("user_report_data"), field(report_data))
+            .map_err(|e| failed("user_report_data", e))?;
         let quote = fs::read(self.0.join("quote")).map_err(|error| failed("quote", error))?;
         if quote.is_empty() {
             return Err(not_made(EvidenceKind::Sgx, "the quote is empty"));
@@ -58,7 +63,10 @@ mod tests {
         assert!(Gramine::open(folder.path()).is_err());
         fs::write(file("attestation_type"), "dcap").unwrap();
         let gramine = Gramine::open(folder.path()).unwrap();
-        assert_eq!(gramine.report(&[7; 32]).unwrap_err().code(), "evidence_not_made");
+        assert_eq!(
+            gramine.report(&[7; 32]).unwrap_err().code(),
+            "evidence_not_made"
+        );
         fs::write(file("quote"), b"").unwrap();
         assert!(gramine.report(&[7; 32]).is_err());
         fs::write(file("quote"), b"the quote").unwrap();

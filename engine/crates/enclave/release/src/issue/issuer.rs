@@ -2,7 +2,8 @@
 
 use coffer_protocol::evidence::{EvidenceError, EvidenceKind, simulated};
 
-/// Has a TEE sign report data. Issuers of real kinds belong to the engine's process, which knows its machine.
+/// Has a TEE sign report data. Issuers of real kinds belong to the engine's process, which knows
+/// its machine.
 pub trait Issuer: Send {
     /// The kind it makes.
     fn kind(&self) -> EvidenceKind;

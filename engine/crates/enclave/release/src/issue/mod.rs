@@ -1,7 +1,8 @@
 //! Who signs this engine's report data: the TEE that it finds itself in.
 //!
-//! One module per interface: Gramine's pseudo-files (SGX), the kernel's configfs-tsm (TDX, SEV-SNP), a program of ours (TPM). What they
-//! say of the machine is worth nothing by itself: the owner's verifiers decide.
+//! One module per interface: Gramine's pseudo-files (SGX), the kernel's configfs-tsm (TDX,
+//! SEV-SNP), a program of ours (TPM). What they say of the machine is worth nothing by itself: the
+//! owner's verifiers decide.
 
 mod gramine;
 mod issuer;
@@ -36,7 +37,10 @@ pub struct Interfaces {
 impl Default for Interfaces {
     fn default() -> Self {
         let own = std::env::current_exe().ok();
-        let folder = own.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+        let folder = own
+            .as_deref()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new(""));
         Self {
             gramine: GRAMINE.into(),
             tsm: TSM.into(),
@@ -45,14 +49,20 @@ impl Default for Interfaces {
     }
 }
 
-/// The issuer of a kind, or with none named of the kind that the machine has. A TPM must be named: measured boot alone does not
-/// keep memory secret, and is not to be had by accident. Without a TEE that is simulated evidence, which no policy accepts that does not say so.
-pub fn issuer(kind: Option<EvidenceKind>, interfaces: &Interfaces) -> Result<Box<dyn Issuer>, EvidenceError> {
+/// The issuer of a kind, or with none named of the kind that the machine has. A TPM must be named:
+/// measured boot alone does not keep memory secret, and is not to be had by accident. Without a TEE
+/// that is simulated evidence, which no policy accepts that does not say so.
+pub fn issuer(
+    kind: Option<EvidenceKind>,
+    interfaces: &Interfaces,
+) -> Result<Box<dyn Issuer>, EvidenceError> {
     let kind = kind.unwrap_or_else(|| detect(interfaces));
     Ok(match kind {
         EvidenceKind::Simulated => Box::new(Simulated),
         EvidenceKind::Sgx => Box::new(gramine::Gramine::open(&interfaces.gramine)?),
-        EvidenceKind::Tdx | EvidenceKind::SevSnp => Box::new(tsm::Tsm::open(kind, &interfaces.tsm)?),
+        EvidenceKind::Tdx | EvidenceKind::SevSnp => {
+            Box::new(tsm::Tsm::open(kind, &interfaces.tsm)?)
+        }
         EvidenceKind::Tpm => Box::new(tpm::Tpm::open(&interfaces.tpm_program)?),
     })
 }
@@ -92,7 +102,10 @@ mod tests {
             tsm: folder.path().join("tsm"),
             tpm_program: folder.path().join("program"),
         };
-        assert_eq!(issuer(None, &interfaces).unwrap().kind(), EvidenceKind::Simulated);
+        assert_eq!(
+            issuer(None, &interfaces).unwrap().kind(),
+            EvidenceKind::Simulated
+        );
         for kind in [
             EvidenceKind::Sgx,
             EvidenceKind::Tdx,

@@ -1,7 +1,9 @@
-//! TDX and SEV-SNP: reports by the kernel's configfs-tsm (Linux, Documentation/ABI/testing/configfs-tsm-report).
+//! TDX and SEV-SNP: reports by the kernel's configfs-tsm (Linux,
+//! Documentation/ABI/testing/configfs-tsm-report).
 //!
-//! A report is made in a folder: what is written to `inblob` is signed into `outblob`; `generation` counts the writes, so that a report
-//! that another writer's data got into shows. `auxblob` holds the certificates that a SEV-SNP host gives.
+//! A report is made in a folder: what is written to `inblob` is signed into `outblob`; `generation`
+//! counts the writes, so that a report that another writer's data got into shows. `auxblob` holds
+//! the certificates that a SEV-SNP host gives.
 
 use std::{
     fs, io,
@@ -29,8 +31,14 @@ impl Tsm {
                 kind,
                 folder: folder.to_path_buf(),
             }),
-            Some(other) => Err(not_made(kind, format!("this machine's evidence is {other}"))),
-            None => Err(not_made(kind, format!("{} makes no reports", folder.display()))),
+            Some(other) => Err(not_made(
+                kind,
+                format!("this machine's evidence is {other}"),
+            )),
+            None => Err(not_made(
+                kind,
+                format!("{} makes no reports", folder.display()),
+            )),
         }
     }
 }
@@ -154,7 +162,9 @@ mod tests {
             match name {
                 "provider" => Ok(format!("{}\n", self.provider).into_bytes()),
                 "generation" => Ok(format!("{}\n", self.generation.get()).into_bytes()),
-                "outblob" if self.inblob.borrow().is_empty() => Err(io::ErrorKind::InvalidInput.into()),
+                "outblob" if self.inblob.borrow().is_empty() => {
+                    Err(io::ErrorKind::InvalidInput.into())
+                }
                 "outblob" => Ok([b"report:".as_slice(), &self.inblob.borrow()].concat()),
                 "auxblob" => self
                     .certificates

@@ -77,7 +77,9 @@ pub enum AdoptError {
         wanted: String,
     },
     /// The table's entry or zone says otherwise.
-    #[error("the policy gives a table of this name at this folder the master {wanted:?}, not {given:?}")]
+    #[error(
+        "the policy gives a table of this name at this folder the master {wanted:?}, not {given:?}"
+    )]
     Master {
         /// By the caller.
         given: String,
@@ -85,7 +87,8 @@ pub enum AdoptError {
         wanted: String,
     },
     /// The policy has a table of the name elsewhere.
-    #[error("the policy has a table of this name at {}, not at {}", wanted.display(), folder.display())]
+    #[error("the policy has a table of this name at {}, not at {}", wanted.display(),
+        folder.display())]
     Path {
         /// That of the files.
         folder: PathBuf,
@@ -103,12 +106,16 @@ impl AdoptError {
         let text = match self {
             Self::Empty => "name the folder that holds the files",
             Self::Folder(_) => {
-                "move it elsewhere, or name the folder that holds the files; partitioned data is brought in with coffer decrypt and encrypt"
+                "move it elsewhere, or name the folder that holds the files; partitioned data is \
+                    brought in with coffer decrypt and encrypt"
             }
-            Self::NotParquet(_) => "move it elsewhere; names that begin with . or _ are passed over",
+            Self::NotParquet(_) => {
+                "move it elsewhere; names that begin with . or _ are passed over"
+            }
             Self::Plain(_) => "seal it with coffer encrypt",
             Self::ClearColumn { .. } => {
-                "have it written with a key for every column (uniform encryption, or all columns named), or seal it with coffer encrypt"
+                "have it written with a key for every column (uniform encryption, or all columns \
+                    named), or seal it with coffer encrypt"
             }
             Self::Key { source, .. } => return source.hint(),
             Self::SharedKey { .. } | Self::FooterKey(_) => {
@@ -118,7 +125,9 @@ impl AdoptError {
             Self::Name(_) => "rename it, if it is not one",
             Self::Footer { .. } => return None,
             Self::File { source, .. } => return source.hint(),
-            Self::Protection { .. } => "leave the column \"tee\" in the policy, or seal the rows with coffer encrypt",
+            Self::Protection { .. } => {
+                "leave the column \"tee\" in the policy, or seal the rows with coffer encrypt"
+            }
             Self::Master { .. } => "leave --master out, or change the policy",
             Self::Path { .. } => "give it another name with --name, or change the policy",
             Self::Known => "coffer verify checks it; another name is given to it in the policy",

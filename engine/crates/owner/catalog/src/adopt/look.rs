@@ -23,9 +23,12 @@ use parquet::{
 };
 use zeroize::Zeroizing;
 
-use crate::{Error, MANIFEST_FOLDER, adopt::AdoptError, disk, foreign, plain, read::read_range, spelling};
+use crate::{
+    Error, MANIFEST_FOLDER, adopt::AdoptError, disk, foreign, plain, read::read_range, spelling,
+};
 
-/// A folder of files that other programs encrypted under the owner's masters, none of which is a table's yet.
+/// A folder of files that other programs encrypted under the owner's masters, none of which is a
+/// table's yet.
 pub struct Adoption {
     /// By the spelling that the owner wrote.
     pub(super) folder: PathBuf,
@@ -50,8 +53,9 @@ pub(super) struct ForeignKey {
 }
 
 impl Adoption {
-    /// Opens the footers of all files of a folder. Each must be encrypted whole, its keys must open by the masters, and all must have the
-    /// same columns. Pages are looked at when the table is made.
+    /// Opens the footers of all files of a folder. Each must be encrypted whole, its keys must open
+    /// by the masters, and all must have the same columns. Pages are looked at when the table is
+    /// made.
     pub fn look(folder: &Path, keys: &Arc<FileKeys>) -> Result<Self, Error> {
         let mut found = Self {
             files: Vec::new(),
@@ -59,7 +63,9 @@ impl Adoption {
             spellings: spelling::of_owner(folder)?,
             folder: spelling::normal(folder)?,
         };
-        if fs::read_dir(found.folder.join(MANIFEST_FOLDER)).is_ok_and(|mut own| own.next().is_some()) {
+        if fs::read_dir(found.folder.join(MANIFEST_FOLDER))
+            .is_ok_and(|mut own| own.next().is_some())
+        {
             return Err(AdoptError::Known.into());
         }
         for name in names(&found.folder)? {
@@ -88,9 +94,10 @@ impl Adoption {
     }
 }
 
-/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's markers and checksums are so named.
-/// A folder is refused under any name, since another table may lie in it, or a job's files that are still to come; but for our own, which
-/// is empty here: an adoption that failed may leave it.
+/// The files of a folder, in order of their names. What begins with `.` or `_` is no data: Spark's
+/// markers and checksums are so named. A folder is refused under any name, since another table may
+/// lie in it, or a job's files that are still to come; but for our own, which is empty here: an
+/// adoption that failed may leave it.
 fn names(folder: &Path) -> Result<Vec<String>, Error> {
     let io = |error| Error::io("read", folder)(error);
     let mut names = Vec::new();
@@ -118,7 +125,11 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(names)
 }
 
-fn look(folder: &Path, name: &str, keys: &Arc<FileKeys>) -> Result<(ForeignFile, Vec<plain::PlainColumn>), Error> {
+fn look(
+    folder: &Path,
+    name: &str,
+    keys: &Arc<FileKeys>,
+) -> Result<(ForeignFile, Vec<plain::PlainColumn>), Error> {
     let path = folder.join(name);
     let mut file = disk::open(&path).map_err(Error::io("read", &path))?;
     let footer = read_footer(&mut file, &path, name)?;
@@ -216,7 +227,11 @@ fn read_footer(file: &mut File, path: &Path, name: &str) -> Result<RawFooter, Er
 }
 
 /// Which column each key is of. Every column must be encrypted.
-fn keys_of(metadata: &ParquetMetaData, mut opened: Opened, file: &str) -> Result<Vec<ForeignKey>, Error> {
+fn keys_of(
+    metadata: &ParquetMetaData,
+    mut opened: Opened,
+    file: &str,
+) -> Result<Vec<ForeignKey>, Error> {
     let shared = |column: String| {
         Error::from(AdoptError::SharedKey {
             file: file.to_owned(),
@@ -247,7 +262,14 @@ fn keys_of(metadata: &ParquetMetaData, mut opened: Opened, file: &str) -> Result
     }
     let mut keys = Vec::with_capacity(opened.len());
     for (at, bytes) in of_columns {
-        let name = || metadata.file_metadata().schema_descr().column(at).name().to_owned();
+        let name = || {
+            metadata
+                .file_metadata()
+                .schema_descr()
+                .column(at)
+                .name()
+                .to_owned()
+        };
         // Taken out: two columns cannot have one.
         let dek = opened.remove(bytes).ok_or_else(|| shared(name()))?;
         keys.push(ForeignKey {

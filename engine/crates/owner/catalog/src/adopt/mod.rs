@@ -1,8 +1,10 @@
-//! Adopting: files that PyArrow or Spark encrypted under the owner's masters become a table, and stay as they are.
+//! Adopting: files that PyArrow or Spark encrypted under the owner's masters become a table, and
+//! stay as they are.
 //!
-//! What adoption vouches for: that every file was encrypted whole by one who had the masters' leave, that every page of it is authentic
-//! under its keys, and from then on that these are the files. Whether files were missing, old or swapped for others of the same
-//! masters before, nobody can tell: nothing pinned them.
+//! What adoption vouches for: that every file was encrypted whole by one who had the masters'
+//! leave, that every page of it is authentic under its keys, and from then on that these are the
+//! files. Whether files were missing, old or swapped for others of the same masters before, nobody
+//! can tell: nothing pinned them.
 
 mod error;
 mod look;
@@ -17,7 +19,8 @@ pub use look::Adoption;
 use look::{ForeignFile, in_file};
 
 use crate::{
-    Error, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder, is_absent, spelling, write::rules,
+    Error, FileReader, NewColumns, TableWrite, VerifiedManifest, disk::Folder, is_absent, spelling,
+    write::rules,
 };
 use coffer_format::{Adopted, AdoptedKey, FilePin};
 use coffer_schemes::Protection;
@@ -31,8 +34,9 @@ pub struct AdoptAs<'a> {
 }
 
 impl Adoption {
-    /// Makes the table: its key, its files' keys under it, and, after every page was opened, its first version. `step` is called
-    /// after each file with its size. Where it fails nothing is registered, and the files are as they were.
+    /// Makes the table: its key, its files' keys under it, and, after every page was opened, its
+    /// first version. `step` is called after each file with its size. Where it fails nothing is
+    /// registered, and the files are as they were.
     pub fn publish(
         self,
         (config_dir, vault, policy): (&ConfigDir, &Vault, &Policy),
@@ -74,7 +78,14 @@ impl Adoption {
             ..NewColumns::default()
         };
         let folder = (Folder::open(&self.folder)?, spellings);
-        let write = TableWrite::adopt(config_dir, vault, policy, (table.name, &master), folder, columns)?;
+        let write = TableWrite::adopt(
+            config_dir,
+            vault,
+            policy,
+            (table.name, &master),
+            folder,
+            columns,
+        )?;
         let pins = self
             .files
             .into_iter()
@@ -88,7 +99,8 @@ impl Adoption {
         match pins {
             Ok(pins) => write.publish(pins),
             Err(error) => {
-                // The first failure is what counts; what is left in the register, `verify --clean` removes.
+                // The first failure is what counts; what is left in the register, `verify --clean`
+                // removes.
                 let _ = write.abandon();
                 Err(error)
             }
@@ -96,7 +108,12 @@ impl Adoption {
     }
 }
 
-fn master(policy: &Policy, rules: &TablePolicy, folder: &Path, given: Option<&str>) -> Result<String, Error> {
+fn master(
+    policy: &Policy,
+    rules: &TablePolicy,
+    folder: &Path,
+    given: Option<&str>,
+) -> Result<String, Error> {
     let by_policy = policy.master_at(rules, folder)?;
     let bound = rules.own_master().is_some() || policy.zone_of(folder)?.is_some();
     match given {
@@ -123,7 +140,10 @@ fn pinned(write: &TableWrite, file: ForeignFile) -> Result<FilePin, Error> {
             metadata: key.metadata,
             wrapped: String::new(),
         };
-        adopted.wrapped = write.keks().get(&adopted.kek(write.table()))?.wrap(&key.dek)?;
+        adopted.wrapped = write
+            .keks()
+            .get(&adopted.kek(write.table()))?
+            .wrap(&key.dek)?;
         keys.push(adopted);
     }
     Ok(FilePin {

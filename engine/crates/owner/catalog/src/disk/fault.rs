@@ -1,4 +1,5 @@
-//! Faults of a disk, for tests: any step fails, or is the last thing that the process does. Of one thread.
+//! Faults of a disk, for tests: any step fails, or is the last thing that the process does. Of one
+//! thread.
 
 use std::{cell::RefCell, io, path::Path};
 

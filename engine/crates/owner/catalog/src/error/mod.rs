@@ -38,7 +38,8 @@ pub enum Error {
     PlainColumns(PathBuf),
     /// An unverified input with times of before the Gregorian calendar as Spark 2 wrote them.
     #[error(
-        "dates or times of {0} are in Spark's legacy calendar: rewrite it with Spark 3 or later, rebase mode CORRECTED"
+        "dates or times of {0} are in Spark's legacy calendar: rewrite it with Spark 3 or later, \
+            rebase mode CORRECTED"
     )]
     PlainCalendar(PathBuf),
     /// An unverified input with a type that Spark does not read.
@@ -100,11 +101,15 @@ pub enum Error {
         /// The parent.
         parent: u64,
     },
-    /// The folder was put in another's place, or another in its place, while the table was being written or cleaned.
+    /// The folder was put in another's place, or another in its place, while the table was being
+    /// written or cleaned.
     #[error("the folder {0} is not the one any more in which the table was opened")]
     FolderChanged(PathBuf),
     /// By links a path leads to a table, and is none of its recorded spellings.
-    #[error("{path} leads to where the table `{table}` lies, and nobody recorded it as a path of that table")]
+    #[error(
+        "{path} leads to where the table `{table}` lies, and nobody recorded it as a path of that \
+            table"
+    )]
     PathNotRecorded {
         /// As it was written.
         path: PathBuf,
@@ -178,12 +183,14 @@ pub enum Error {
     /// A folder is taken.
     #[error("{0} exists and is not empty")]
     FolderTaken(PathBuf),
-    /// Somebody put a manifest of that version into the folder, of which the register knows nothing.
+    /// Somebody put a manifest of that version into the folder, of which the register knows
+    /// nothing.
     #[error("version {0} of the table exists already")]
     VersionTaken(u64),
     /// Another writer published a version meanwhile.
     #[error(
-        "another writer changed the table `{table}`: this write began from version {base}, and by now version {newest} is the newest"
+        "another writer changed the table `{table}`: this write began from version {base}, and by \
+            now version {newest} is the newest"
     )]
     Conflict {
         /// The table's name.
@@ -263,7 +270,10 @@ pub enum Error {
         reason: String,
     },
     /// A column that could be encrypted but not opened again.
-    #[error("column `{0}` could not be opened again: what is stored of it has only a prefix of each value")]
+    #[error(
+        "column `{0}` could not be opened again: what is stored of it has only a prefix of each \
+            value"
+    )]
     NotOpenable(String),
     /// A sum of a whole number's column is no BIGINT.
     #[error("a sum of column `{0}` is beyond BIGINT")]
@@ -287,14 +297,17 @@ pub enum Error {
         most: u64,
     },
     /// A partitioned table of other protections.
-    #[error("a partitioned table has only columns that are \"tee\", and partition columns that are \"plain\"")]
+    #[error(
+        "a partitioned table has only columns that are \"tee\", and partition columns that are \"plain\""
+    )]
     PartitionedStored,
     /// The register does not know the link of a column.
     #[error("the register knows no link {0}")]
     LinkUnknown(coffer_sealing::LinkId),
     /// The policy gives an id to a link that the register does not know.
     #[error(
-        "the policy already has a link `{name}` with the id {id}, which this config directory's register does not know"
+        "the policy already has a link `{name}` with the id {id}, which this config directory's \
+            register does not know"
     )]
     PolicyHasLink {
         /// The link's name.
@@ -313,7 +326,10 @@ pub enum Error {
         got: coffer_sealing::LinkId,
     },
     /// Columns of a link whose ciphertexts would not be comparable.
-    #[error("link `{link}` is of columns that are stored as \"{encoding}\" of {want}, and this one is {got}")]
+    #[error(
+        "link `{link}` is of columns that are stored as \"{encoding}\" of {want}, and this one is \
+            {got}"
+    )]
     LinkShape {
         /// The link's name.
         link: String,
@@ -355,7 +371,8 @@ pub enum Error {
     Policy(#[from] coffer_custody::PolicyError),
     /// The policy gives an id to a table that is to be made.
     #[error(
-        "the policy already has a table `{name}` with the id {id}, which this config directory's register does not know"
+        "the policy already has a table `{name}` with the id {id}, which this config directory's \
+            register does not know"
     )]
     PolicyHasId {
         /// The table's name.
@@ -370,7 +387,10 @@ impl Error {
         Self::Key { of, error }
     }
 
-    pub(crate) fn io(doing: &'static str, path: &std::path::Path) -> impl FnOnce(io::Error) -> Self + use<> {
+    pub(crate) fn io(
+        doing: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(io::Error) -> Self + use<> {
         let failed = FormatError::io(doing, path);
         move |source| failed(source).into()
     }
@@ -378,10 +398,16 @@ impl Error {
 
 /// "the tables `a`, `b` and the links `c` and Parquet files that other programs wrote"
 fn needed(tables: &[String], links: &[String], files: bool) -> String {
-    let list = |what: &str, names: &[String]| (!names.is_empty()).then(|| format!("{what} `{}`", names.join("`, `")));
+    let list = |what: &str, names: &[String]| {
+        (!names.is_empty()).then(|| format!("{what} `{}`", names.join("`, `")))
+    };
     let files = files.then(|| "Parquet files that other programs wrote".to_owned());
     let lists = [list("the tables", tables), list("the links", links), files];
-    lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    lists
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" and ")
 }
 
 impl From<coffer_custody::MasterError> for Error {

@@ -1,13 +1,14 @@
-//! What is said of each error: its code, one of `docs/reference/errors.md`, which engines say too, as `COFFER_` in capitals; who is
-//! at fault; and what to do about it. One code for each of length, digest, tag, key and format; a full disk and a failing one have
-//! codes of their own, which say that nothing was checked.
+//! What is said of each error: its code, one of `docs/reference/errors.md`, which engines say too,
+//! as `COFFER_` in capitals; who is at fault; and what to do about it. One code for each of length,
+//! digest, tag, key and format; a full disk and a failing one have codes of their own, which say
+//! that nothing was checked.
 
 use coffer_format::Fault;
 
 use super::Error;
 
-const NOT_AS_WRITTEN: &str =
-    "the table is not what was written; coffer verify lists every such file; restore them from a copy";
+const NOT_AS_WRITTEN: &str = "the table is not what was written; coffer verify lists every such \
+    file; restore them from a copy";
 
 coffer_sealing::error_table! {
     Error: &'static str, Fault;
@@ -43,7 +44,8 @@ coffer_sealing::error_table! {
         "nothing was written; look at who moves folders or links there, then run it again";
     Self::PathNotRecorded { table, .. } => "path_not_recorded", Fault::Host,
         Some(format!(
-                "write the path as `coffer keys list` has it; if this one is yours and means the same table: coffer verify {table} --record-path PATH"
+                "write the path as `coffer keys list` has it; if this one is yours and means the \
+                    same table: coffer verify {table} --record-path PATH"
             ));
     Self::PathTaken { .. } => "table", Fault::Caller,
         "a path means one table: record another, or use that table's name";
@@ -51,14 +53,16 @@ coffer_sealing::error_table! {
     Self::PathOrName { text, .. } => "table", Fault::Caller,
         Some(format!("write ./{text} for the folder, or use the tables' full paths"));
     Self::PublicationUnknown { .. } => "write_unsettled", Fault::System,
-        "look before anything is written again: coffer inspect shows the newest version; check the disk of the register";
+        "look before anything is written again: coffer inspect shows the newest version; check \
+            the disk of the register";
     Self::RegisterFormat(_) => "table", Fault::Caller, "use a newer version of Coffer";
     Self::Unfinished(_) => "table_unfinished", Fault::Caller,
         "coffer verify --clean removes what is left; then encrypt again";
     Self::UnknownTable(_) => "table", Fault::Caller,
         "coffer keys list shows the tables of this config directory";
     Self::ForeignTable { .. } => "manifest_foreign", Fault::Caller,
-        "use the config directory that encrypted it; if the folder was moved, set `path` of the table in the policy";
+        "use the config directory that encrypted it; if the folder was moved, set `path` of the \
+            table in the policy";
     Self::PolicyId { .. } => "table", Fault::Caller,
         "the policy decides; remove or correct the table's `id` there";
     Self::NameTaken(_) => "table", Fault::Caller,
@@ -74,9 +78,11 @@ coffer_sealing::error_table! {
     Self::MasterNeeded { tables, links, files, .. } => "table", Fault::Caller,
         match (files, tables.is_empty() && links.is_empty()) {
             (false, _) => "coffer keys rewrap --all --to OTHER moves them",
-            (true, true) => "the files need it where PyArrow and Spark read them, not in a table that adopted them",
+            (true, true) => "the files need it where PyArrow and Spark read them, not in a table \
+                that adopted them",
             (true, false) => {
-                "coffer keys rewrap --all --to OTHER moves tables and links; the files need it where PyArrow and Spark read them, not in a table that adopted them"
+                "coffer keys rewrap --all --to OTHER moves tables and links; the files need it \
+                    where PyArrow and Spark read them, not in a table that adopted them"
             }
         };
     Self::BeingWritten(_) => "table", Fault::Caller, "wait for it to end, then clean again";
@@ -86,7 +92,8 @@ coffer_sealing::error_table! {
     Self::OnlyPartitions => "table", Fault::Caller;
     Self::NotAPartition(_) => "table", Fault::Caller;
     Self::Stale { .. } => "file_stale", Fault::Host,
-        "the table is not what was written; coffer verify --deep lists every such file; restore them from a copy";
+        "the table is not what was written; coffer verify --deep lists every such file; restore \
+            them from a copy";
     Self::Unfit { .. } => "table", Fault::Caller,
         "give it another protection, or a `domain`: docs/reference/policy.md has what each takes";
     Self::Domain { .. } => "table", Fault::Caller,

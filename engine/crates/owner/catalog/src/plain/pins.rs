@@ -1,10 +1,11 @@
 //! Digests of the column chunks that a query reads of plain files.
 //!
-//! They are taken at the client site, before a task of the query runs, and are the same for all of its tasks, stages, repeats and
-//! results. Else a host could run a task again over a page that it has rewritten, and see from the sizes of what comes out whether its
-//! guess joins.
+//! They are taken at the client site, before a task of the query runs, and are the same for all of
+//! its tasks, stages, repeats and results. Else a host could run a task again over a page that it
+//! has rewritten, and see from the sizes of what comes out whether its guess joins.
 //!
-//! What a digest costs is one more reading of what the query reads, here. It is done by as many threads as there are processors.
+//! What a digest costs is one more reading of what the query reads, here. It is done by as many
+//! threads as there are processors.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,7 +28,8 @@ const BLOCK: usize = 1 << 20;
 /// More would wait for storage rather than for a processor.
 const THREADS: usize = 8;
 
-/// What the chunks were when the query first read them: by path and footer of their file, then by row group and column.
+/// What the chunks were when the query first read them: by path and footer of their file, then by
+/// row group and column.
 #[derive(Debug, Default)]
 pub struct ChunkPins(HashMap<(PathBuf, Digest), HashMap<(usize, usize), Digest>>);
 
@@ -38,9 +40,13 @@ struct Work<'a> {
 }
 
 impl ChunkPins {
-    /// Pins these columns in all row groups of the table, but for those that are pinned already. How many bytes were read for it.
+    /// Pins these columns in all row groups of the table, but for those that are pinned already.
+    /// How many bytes were read for it.
     pub fn pin(&mut self, table: &PlainTable, columns: &[String]) -> Result<u64, Error> {
-        let positions: Vec<usize> = columns.iter().filter_map(|name| position(table, name)).collect();
+        let positions: Vec<usize> = columns
+            .iter()
+            .filter_map(|name| position(table, name))
+            .collect();
         let mut works = Vec::new();
         // A file that is there twice is read once.
         let mut met = HashSet::new();
@@ -66,14 +72,24 @@ impl ChunkPins {
             }
         }
         let chunks = works.iter().flat_map(|work| &work.chunks);
-        Ok(chunks.map(|(_, _, range)| range.end.saturating_sub(range.start)).sum())
+        Ok(chunks
+            .map(|(_, _, range)| range.end.saturating_sub(range.start))
+            .sum())
     }
 
     /// The digests of a column in some row groups of a file; none if it is not pinned.
-    pub fn of(&self, table: &PlainTable, file: &PlainFile, groups: Range<usize>, column: &str) -> Option<Vec<Digest>> {
+    pub fn of(
+        &self,
+        table: &PlainTable,
+        file: &PlainFile,
+        groups: Range<usize>,
+        column: &str,
+    ) -> Option<Vec<Digest>> {
         let column = position(table, column)?;
         let pinned = self.0.get(&key(file))?;
-        groups.map(|group| pinned.get(&(group, column)).copied()).collect()
+        groups
+            .map(|group| pinned.get(&(group, column)).copied())
+            .collect()
     }
 }
 
@@ -127,7 +143,12 @@ fn read(work: &Work<'_>) -> Result<Vec<Digest>, Error> {
         .collect()
 }
 
-fn digest(file: &mut std::fs::File, path: &Path, range: Range<u64>, block: &mut [u8]) -> Result<Digest, Error> {
+fn digest(
+    file: &mut std::fs::File,
+    path: &Path,
+    range: Range<u64>,
+    block: &mut [u8],
+) -> Result<Digest, Error> {
     file.seek(SeekFrom::Start(range.start))
         .map_err(Error::io("read", path))?;
     let mut left = range.end.saturating_sub(range.start);

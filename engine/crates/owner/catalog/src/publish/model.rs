@@ -1,9 +1,12 @@
-//! Publications on disks that fail, by processes that die, before a host that keeps every byte it ever saw and puts any of them back at any time.
+//! Publications on disks that fail, by processes that die, before a host that keeps every byte it
+//! ever saw and puts any of them back at any time.
 //!
-//! The code under test is the real one: every step that it takes on a disk is judged by [`fault`], and the host acts between any two. What is
-//! checked: the rows of a write are there exactly once after its writer was told that they are; never after it was told that it failed; and of a
-//! writer who was told nothing (it died, or the register's disk left it open) at most once, and whoever has looked once has the last word. So a
-//! retry after a failure, or after a look that showed nothing, never doubles rows.
+//! The code under test is the real one: every step that it takes on a disk is judged by [`fault`],
+//! and the host acts between any two. What is checked: the rows of a write are there exactly once
+//! after its writer was told that they are; never after it was told that it failed; and of a writer
+//! who was told nothing (it died, or the register's disk left it open) at most once, and whoever
+//! has looked once has the last word. So a retry after a failure, or after a look that showed
+//! nothing, never doubles rows.
 
 use std::{
     cell::RefCell,
@@ -22,8 +25,8 @@ use coffer_custody::{ConfigDir, Keyring, Passphrase, Policy, Vault};
 use coffer_format::{Digest, Error as FormatError, FilePin, SparkType, WriteOptions};
 
 use crate::{
-    Change, Envelope, Error, FileReader, MANIFEST_FOLDER, NewColumns, Reencryption, Register, TableWrite, TableWriter,
-    Target, VerifiedManifest, clean,
+    Change, Envelope, Error, FileReader, MANIFEST_FOLDER, NewColumns, Reencryption, Register,
+    TableWrite, TableWriter, Target, VerifiedManifest, clean,
     disk::{
         Op,
         fault::{self, Fate},
@@ -50,7 +53,8 @@ enum Act {
     HideManifests,
     /// Takes all away that came after the first version.
     Hide,
-    /// Puts all files back that it ever saw, and as each version's manifest this one of those it saw, half-made ones too.
+    /// Puts all files back that it ever saw, and as each version's manifest this one of those it
+    /// saw, half-made ones too.
     Restore(usize),
     /// Puts something of its own where the next manifest belongs.
     Plant,
@@ -72,7 +76,9 @@ struct Host {
 
 impl Host {
     fn position(&self, version: u64) -> PathBuf {
-        self.folder.join(MANIFEST_FOLDER).join(manifest_name(version))
+        self.folder
+            .join(MANIFEST_FOLDER)
+            .join(manifest_name(version))
     }
 
     fn watch(&mut self) {
@@ -85,7 +91,9 @@ impl Host {
                     if !seen.contains(&bytes) {
                         seen.push(bytes);
                     }
-                } else if path.extension().is_some_and(|kind| kind == "parquet") && !bytes.is_empty() {
+                } else if path.extension().is_some_and(|kind| kind == "parquet")
+                    && !bytes.is_empty()
+                {
                     self.files.insert(path, bytes);
                 }
             }
@@ -104,7 +112,8 @@ impl Host {
                     self.take(&self.position(version));
                 }
                 if act == Act::Hide {
-                    let first = |path: &Path| path.extension().is_some_and(|kind| kind == "parquet");
+                    let first =
+                        |path: &Path| path.extension().is_some_and(|kind| kind == "parquet");
                     for path in self.files.keys().filter(|path| first(path)).skip(1) {
                         let _ = fs::remove_file(path);
                     }
@@ -151,7 +160,9 @@ impl Host {
         self.act(Act::HideManifests);
         self.restore_files();
         for (version, hash) in versions {
-            let bytes = self.manifests[version].iter().find(|bytes| Digest::of(bytes) == *hash);
+            let bytes = self.manifests[version]
+                .iter()
+                .find(|bytes| Digest::of(bytes) == *hash);
             fs::write(self.position(*version), bytes.unwrap()).unwrap();
         }
     }
@@ -227,8 +238,15 @@ impl World {
 
     /// What the owner knows by now to be the newest version.
     fn note(&mut self) {
-        let committed = self.register().by_name("t").unwrap().unwrap().committed.unwrap();
-        self.versions.insert(committed.version, committed.hash.unwrap());
+        let committed = self
+            .register()
+            .by_name("t")
+            .unwrap()
+            .unwrap()
+            .committed
+            .unwrap();
+        self.versions
+            .insert(committed.version, committed.hash.unwrap());
     }
 
     fn create(&self) -> Result<TableWrite, Error> {
@@ -241,7 +259,12 @@ impl World {
     }
 
     fn open(&self) -> Result<VerifiedManifest, Error> {
-        open_table(&self.config_dir, vault(), &self.policy, &Target::Name("t".into()))
+        open_table(
+            &self.config_dir,
+            vault(),
+            &self.policy,
+            &Target::Name("t".into()),
+        )
     }
 
     fn register(&self) -> Register {
@@ -286,7 +309,13 @@ impl World {
         let table = self.open()?;
         match what {
             What::Append(value) => {
-                let write = TableWrite::next(&self.config_dir, vault(), &self.policy, &table, Change::Append)?;
+                let write = TableWrite::next(
+                    &self.config_dir,
+                    vault(),
+                    &self.policy,
+                    &table,
+                    Change::Append,
+                )?;
                 let pin = match file(&write, value) {
                     Ok(pin) => pin,
                     Err(error) => {
@@ -297,7 +326,13 @@ impl World {
                 write.publish(vec![pin]).map(|_| ())
             }
             What::Reencrypt => {
-                let work = Reencryption::begin(&self.config_dir, vault(), &self.policy, &table, table.master())?;
+                let work = Reencryption::begin(
+                    &self.config_dir,
+                    vault(),
+                    &self.policy,
+                    &table,
+                    table.master(),
+                )?;
                 let writer = work.writer(WriteOptions::default())?;
                 let mut pins = Vec::new();
                 for pin in &table.manifest().files {
@@ -309,11 +344,16 @@ impl World {
         }
     }
 
-    /// Whoever opens the table sees what was promised. Where the host shows too little, that is an error.
+    /// Whoever opens the table sees what was promised. Where the host shows too little, that is an
+    /// error.
     fn look(&mut self, context: &dyn Fn() -> String) -> Result<(), Error> {
         let table = self.open()?;
         let record = self.register().by_name("t").unwrap().unwrap();
-        assert!(record.pending.is_none(), "settled once it is opened: {}", context());
+        assert!(
+            record.pending.is_none(),
+            "settled once it is opened: {}",
+            context()
+        );
         let rows = values(&table)?;
         for (value, known) in &mut self.known {
             let times = rows.iter().filter(|row| *row == value).count();
@@ -328,7 +368,11 @@ impl World {
                 context()
             );
             // From now on whoever looked has the last word.
-            *known = if times == 1 { Known::Written } else { Known::Not };
+            *known = if times == 1 {
+                Known::Written
+            } else {
+                Known::Not
+            };
         }
         Ok(())
     }
@@ -403,18 +447,24 @@ fn values(table: &VerifiedManifest) -> Result<Vec<i64>, Error> {
     Ok(rows)
 }
 
-const FATES: [Fate; 4] = [Fate::Fails, Fate::DoneButFails, Fate::DiesBefore, Fate::DiesAfter];
+const FATES: [Fate; 4] = [
+    Fate::Fails,
+    Fate::DoneButFails,
+    Fate::DiesBefore,
+    Fate::DiesAfter,
+];
 
 /// The steps of a write that nothing happens to.
 fn steps_of(what: What) -> usize {
     let steps = World::new().write(what, Faults::default());
-    // Two stores of the register, a manifest, a file: it would be a defect of the test if it saw less.
+    // Two stores of the register, a manifest, a file: it would be a defect of the test if it saw
+    // less.
     assert!(steps > 25, "{steps}");
     steps
 }
 
-/// Each step of a write fails or is the last, in each way; then the host does something, somebody looks or not, the host does something else,
-/// and the writer tries again.
+/// Each step of a write fails or is the last, in each way; then the host does something, somebody
+/// looks or not, the host does something else, and the writer tries again.
 #[test]
 fn every_step_fails_or_is_the_last() {
     let steps = steps_of(What::Append(1));
@@ -431,8 +481,12 @@ fn every_step_fails_or_is_the_last() {
                     continue;
                 }
                 for (first, second, looks) in between {
-                    let context =
-                        || format!("step {step} {fate:?} lasting {lasting}, then {first:?}, {second:?}, {looks}");
+                    let context = || {
+                        format!(
+                            "step {step} {fate:?} lasting {lasting}, then {first:?}, {second:?}, \
+                                {looks}"
+                        )
+                    };
                     let mut world = World::new();
                     let faults = Faults {
                         fate: Some((step, fate)),
@@ -456,11 +510,13 @@ fn every_step_fails_or_is_the_last() {
             }
         }
     }
-    // Steps whose failure does not matter, steps that make the write fail, and steps that nobody is told of.
+    // Steps whose failure does not matter, steps that make the write fail, and steps that nobody is
+    // told of.
     assert!(failed.iter().all(|times| *times > 20), "{failed:?}");
 }
 
-/// At each step of a write the host does each thing, and the writer tries again as often as it is told that it failed.
+/// At each step of a write the host does each thing, and the writer tries again as often as it is
+/// told that it failed.
 #[test]
 fn the_host_acts_at_every_step() {
     for what in [What::Append(1), What::Reencrypt] {
@@ -501,7 +557,8 @@ fn steps_of_append() -> usize {
     *STEPS.get_or_init(|| steps_of(What::Append(1)))
 }
 
-/// Several writers one after the other, with faults and a host at random, the same ones for the same seed.
+/// Several writers one after the other, with faults and a host at random, the same ones for the
+/// same seed.
 #[test]
 fn at_random() {
     let mut rng = fastrand::Rng::with_seed(20_261_122);
@@ -516,7 +573,11 @@ fn at_random() {
                 } else {
                     What::Append(value)
                 };
-                if matches!(what, What::Append(_)) && world.known.get(&value).is_some_and(|known| *known != Known::Not)
+                if matches!(what, What::Append(_))
+                    && world
+                        .known
+                        .get(&value)
+                        .is_some_and(|known| *known != Known::Not)
                 {
                     continue;
                 }
@@ -540,7 +601,8 @@ fn at_random() {
     }
 }
 
-/// The first version: where it fails or its process dies there is no table, whatever the host puts back.
+/// The first version: where it fails or its process dies there is no table, whatever the host puts
+/// back.
 #[test]
 fn a_new_table_that_failed_is_none() {
     let whole = |fate: Option<(usize, Fate)>, lasting: bool| {
@@ -584,7 +646,11 @@ fn a_new_table_that_failed_is_none() {
     let (_, made, _, steps) = whole(None, false);
     made.unwrap();
     for step in 0..steps {
-        for (fate, lasting) in FATES.map(|fate| (fate, false)).into_iter().chain([(Fate::Fails, true)]) {
+        for (fate, lasting) in FATES
+            .map(|fate| (fate, false))
+            .into_iter()
+            .chain([(Fate::Fails, true)])
+        {
             let (world, made, died, _) = whole(Some((step, fate)), lasting);
             if lasting {
                 restore(&world);
@@ -614,11 +680,16 @@ fn a_new_table_that_failed_is_none() {
     }
 }
 
-/// Two programs at once, whose every failure is tried again, and a host that hides and restores meanwhile.
+/// Two programs at once, whose every failure is tried again, and a host that hides and restores
+/// meanwhile.
 #[test]
 fn two_writers_and_a_host_at_once() {
     let world = World::new();
-    let (config_dir, policy, folder) = (&world.config_dir, &world.policy, world.folder.path().join("t"));
+    let (config_dir, policy, folder) = (
+        &world.config_dir,
+        &world.policy,
+        world.folder.path().join("t"),
+    );
     let done = std::sync::atomic::AtomicBool::new(false);
     let order = std::sync::atomic::Ordering::Relaxed;
     let mut host = Host {
@@ -634,8 +705,15 @@ fn two_writers_and_a_host_at_once() {
                     for value in writer * 100 + 1..=writer * 100 + 15 {
                         // A host that hides can fail a writer as often as it likes.
                         let attempt = || -> Result<(), Error> {
-                            let table = open_table(config_dir, vault(), policy, &Target::Name("t".into()))?;
-                            let write = TableWrite::next(config_dir, vault(), policy, &table, Change::Append)?;
+                            let table =
+                                open_table(config_dir, vault(), policy, &Target::Name("t".into()))?;
+                            let write = TableWrite::next(
+                                config_dir,
+                                vault(),
+                                policy,
+                                &table,
+                                Change::Append,
+                            )?;
                             let pin = file(&write, value)?;
                             write.publish(vec![pin]).map(|_| ())
                         };
@@ -665,14 +743,26 @@ fn two_writers_and_a_host_at_once() {
             }
             host
         });
-        let shown: Vec<_> = writers.into_iter().flat_map(|writer| writer.join().unwrap()).collect();
+        let shown: Vec<_> = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().unwrap())
+            .collect();
         done.store(true, order);
         (shown, hosting.join().unwrap())
     });
     let (shown, mut host) = shown;
     host.watch();
-    let committed = world.register().by_name("t").unwrap().unwrap().committed.unwrap();
-    host.honest(&BTreeMap::from([(committed.version, committed.hash.unwrap())]));
+    let committed = world
+        .register()
+        .by_name("t")
+        .unwrap()
+        .unwrap()
+        .committed
+        .unwrap();
+    host.honest(&BTreeMap::from([(
+        committed.version,
+        committed.hash.unwrap(),
+    )]));
     let rows = values(&world.open().unwrap()).unwrap();
     for (value, written) in &shown {
         let times = rows.iter().filter(|row| *row == value).count();
@@ -686,12 +776,20 @@ fn two_writers_and_a_host_at_once() {
     assert!(rows.contains(&1000));
 }
 
-/// Storage that gives another footer back than it was given, before the writer has ended: what was written is pinned.
+/// Storage that gives another footer back than it was given, before the writer has ended: what was
+/// written is pinned.
 #[test]
 fn a_footer_is_pinned_as_it_was_written() {
     let world = World::new();
     let table = world.open().unwrap();
-    let write = TableWrite::next(&world.config_dir, vault(), &world.policy, &table, Change::Append).unwrap();
+    let write = TableWrite::next(
+        &world.config_dir,
+        vault(),
+        &world.policy,
+        &table,
+        Change::Append,
+    )
+    .unwrap();
     fault::begin(|op, path| {
         if op == Op::Sync && path.extension().is_some_and(|kind| kind == "parquet") {
             let mut bytes = fs::read(path).unwrap();

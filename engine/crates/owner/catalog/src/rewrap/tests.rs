@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use coffer_custody::{ConfigDir, Keyring, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableKey};
+use coffer_custody::{
+    ConfigDir, Keyring, LinkKey, MasterKeys, MasterState, Masters, Passphrase, Policy, TableKey,
+};
 use coffer_format::SparkType;
 use coffer_sealing::{LinkId, Secret, TableId};
 
@@ -49,7 +51,15 @@ impl Owner {
             ..NewColumns::default()
         };
         let folder = self.folder.path().join(name);
-        let write = TableWrite::create(&self.config_dir, &self.vault, &self.policy(), name, &folder, new).unwrap();
+        let write = TableWrite::create(
+            &self.config_dir,
+            &self.vault,
+            &self.policy(),
+            name,
+            &folder,
+            new,
+        )
+        .unwrap();
         write.publish(Vec::new()).unwrap();
     }
 
@@ -96,8 +106,15 @@ fn counts(register: &Register, vault: &Vault, to: Option<&str>) -> (usize, usize
 fn a_table_stays_open_and_its_key_the_same() {
     let owner = Owner::new();
     owner.table("t");
-    let open =
-        |vault: &Vault| open_table(&owner.config_dir, vault, &owner.policy(), &Target::Name("t".into())).unwrap();
+    let open = |vault: &Vault| {
+        open_table(
+            &owner.config_dir,
+            vault,
+            &owner.policy(),
+            &Target::Name("t".into()),
+        )
+        .unwrap()
+    };
     let running = owner.other();
     let before = open(&running);
     owner.vault.keyring().rotate("main").unwrap();
@@ -105,11 +122,16 @@ fn a_table_stays_open_and_its_key_the_same() {
     assert_eq!(counts(&owner.register(), &owner.vault, None), (0, 1, 0));
     let after = open(&running);
     assert_eq!(after.hash(), before.hash());
-    let kek = |table: &crate::VerifiedManifest| *table.keks(["a"]).unwrap().iter().next().unwrap().expose();
+    let kek = |table: &crate::VerifiedManifest| {
+        *table.keks(["a"]).unwrap().iter().next().unwrap().expose()
+    };
     assert_eq!(kek(&after), kek(&before));
     // To another master, and the one before can go.
     owner.vault.keyring().add_master("other").unwrap();
-    assert_eq!(counts(&owner.register(), &owner.vault, Some("other")), (1, 0, 0));
+    assert_eq!(
+        counts(&owner.register(), &owner.vault, Some("other")),
+        (1, 0, 0)
+    );
     assert_eq!(open(&running).master(), "other");
     owner
         .register()
@@ -125,12 +147,18 @@ fn links_are_rewrapped_too() {
     let wrapped = owner.vault.wrap_link("main", &key).unwrap();
     let register = owner.register();
     register
-        .link(&owner.vault, ("l", "det", "int"), Some((key.link(), wrapped)))
+        .link(
+            &owner.vault,
+            ("l", "det", "int"),
+            Some((key.link(), wrapped)),
+        )
         .unwrap();
     owner.vault.keyring().rotate("main").unwrap();
     assert_eq!(counts(&register, &owner.vault, None), (1, 0, 0));
     assert_eq!(owner.versions(), ["2"]);
-    register.links().unwrap()[0].unwrap_key(&owner.vault).unwrap();
+    register.links().unwrap()[0]
+        .unwrap_key(&owner.vault)
+        .unwrap();
 }
 
 #[test]
@@ -156,7 +184,16 @@ fn two_rotations_race_and_all_keys_end_under_a_version_that_is_there() {
     // Whoever comes last brings them all to the newest.
     assert_eq!(counts(&owner.register(), &owner.vault, None).2, 0);
     assert_eq!(owner.versions(), vec!["9"; 60]);
-    assert_eq!(owner.vault.keyring().master_info("main").unwrap().versions.len(), 9);
+    assert_eq!(
+        owner
+            .vault
+            .keyring()
+            .master_info("main")
+            .unwrap()
+            .versions
+            .len(),
+        9
+    );
 }
 
 #[test]
@@ -167,8 +204,22 @@ fn killed_after_a_batch_it_goes_on_where_it_was() {
     let register = owner.register();
     // Dies after the first seven: what is told is done, whatever comes then.
     let keys = register.held_keys().unwrap();
-    rewrap(&register, &owner.vault, keys[..7].to_vec(), &options(None), |_, _| ()).unwrap();
-    assert_eq!(owner.versions().iter().filter(|version| *version == "2").count(), 7);
+    rewrap(
+        &register,
+        &owner.vault,
+        keys[..7].to_vec(),
+        &options(None),
+        |_, _| (),
+    )
+    .unwrap();
+    assert_eq!(
+        owner
+            .versions()
+            .iter()
+            .filter(|version| *version == "2")
+            .count(),
+        7
+    );
     for table in register.tables().unwrap() {
         table.unwrap_key(&owner.vault).unwrap();
     }
@@ -190,7 +241,10 @@ fn a_key_that_changed_meanwhile_is_looked_at_again() {
         outcomes.push(done)
     })
     .unwrap();
-    assert!(matches!(&outcomes[..], [Rewrapped::Moved { from, to }] if from.version == "2" && to.version == "3"));
+    assert!(
+        matches!(&outcomes[..], [Rewrapped::Moved { from, to }] if from.version == "2"
+            && to.version == "3")
+    );
 }
 
 #[test]
@@ -198,11 +252,15 @@ fn what_is_needed_is_not_destroyed() {
     let owner = Owner::new();
     owner.table("orders");
     let register = owner.register();
-    let destroy = |version, given_up| register.destroy_master(&owner.vault, "main", version, given_up);
+    let destroy =
+        |version, given_up| register.destroy_master(&owner.vault, "main", version, given_up);
     let refused = destroy(None, false).unwrap_err();
     assert!(refused.to_string().contains("`orders`"), "{refused}");
     owner.vault.keyring().rotate("main").unwrap();
-    assert!(matches!(destroy(Some(1), false), Err(Error::MasterNeeded { .. })));
+    assert!(matches!(
+        destroy(Some(1), false),
+        Err(Error::MasterNeeded { .. })
+    ));
     counts(&register, &owner.vault, None);
     assert_eq!(destroy(Some(1), false).unwrap().info.versions.len(), 1);
     let destroyed = destroy(None, true).unwrap();
@@ -215,13 +273,24 @@ fn what_is_needed_is_not_destroyed() {
     );
     assert!(matches!(opened, Err(Error::Key { of, .. }) if of == "`orders`"));
 
-    // A key that was wrapped before its master was destroyed does not come into the register after it.
+    // A key that was wrapped before its master was destroyed does not come into the register after
+    // it.
     owner.vault.keyring().add_master("short").unwrap();
     let key = TableKey::generate(TableId([9; 16])).unwrap();
     let wrapped = owner.vault.wrap("short", &key).unwrap();
-    register.destroy_master(&owner.vault, "short", None, false).unwrap();
-    let record = TableRecord::begin(key.table(), "late".into(), owner.folder.path().join("late"), wrapped);
-    assert!(matches!(register.insert(&owner.vault, record), Err(Error::Keyring(_))));
+    register
+        .destroy_master(&owner.vault, "short", None, false)
+        .unwrap();
+    let record = TableRecord::begin(
+        key.table(),
+        "late".into(),
+        owner.folder.path().join("late"),
+        wrapped,
+    );
+    assert!(matches!(
+        register.insert(&owner.vault, record),
+        Err(Error::Keyring(_))
+    ));
 }
 
 #[test]

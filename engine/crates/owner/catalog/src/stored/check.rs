@@ -6,12 +6,21 @@ use crate::Error;
 
 /// Whether the stored columns are ones that a writer of ours could have made.
 pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), Error> {
-    let malformed = |what: &str| Err(Error::ManifestContent(format!("its stored columns: {what}")));
+    let malformed = |what: &str| {
+        Err(Error::ManifestContent(format!(
+            "its stored columns: {what}"
+        )))
+    };
     if stored.is_empty() {
         return Ok(());
     }
     let mut ids = std::collections::HashSet::new();
-    let count = |encoding| stored.iter().filter(|stored| stored.encoding == encoding).count();
+    let count = |encoding| {
+        stored
+            .iter()
+            .filter(|stored| stored.encoding == encoding)
+            .count()
+    };
     for stored in stored {
         if !ids.insert(stored.id) {
             return malformed("two have one id");
@@ -20,9 +29,12 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
         let taken = columns.iter().any(|column| column.id == stored.id);
         match (stored.encoding, column) {
             (encoding, Some(column))
-                if !encoding.is_clear() && column.id == stored.id && column.kind == stored.kind => {}
+                if !encoding.is_clear() && column.id == stored.id && column.kind == stored.kind => {
+            }
             (StoredEncoding::File | StoredEncoding::Row, None) if stored.column == 0 && !taken => {}
-            (StoredEncoding::File | StoredEncoding::Row, _) | (_, None) => return malformed("one is of no column"),
+            (StoredEncoding::File | StoredEncoding::Row, _) | (_, None) => {
+                return malformed("one is of no column");
+            }
             (encoding, _) if !encoding.is_clear() => return malformed("one is of no column"),
             (_, Some(_)) if taken => return malformed("one has a column's id"),
             (_, Some(_)) => {}

@@ -8,9 +8,12 @@ use arrow::{
 };
 use coffer_custody::{LinkKey, TableKey};
 use coffer_format::{
-    Column, Error as FormatError, RowEncoder, SparkType, StoredColumn, StoredEncoding, stored_column::FILE_ID,
+    Column, Error as FormatError, RowEncoder, SparkType, StoredColumn, StoredEncoding,
+    stored_column::FILE_ID,
 };
-use coffer_schemes::{Ashe, AsheSum, ColumnSpec, Domain, FileIds, Protection, RowPositions, Scheme, SchemeKey};
+use coffer_schemes::{
+    Ashe, AsheSum, ColumnSpec, Domain, FileIds, Protection, RowPositions, Scheme, SchemeKey,
+};
 use coffer_sealing::LinkId;
 
 use crate::Error;
@@ -62,7 +65,9 @@ impl Codec {
             schemes: schemes.into(),
             sums: sums.into(),
             schema: Arc::new(Schema::new(fields)),
-            logical_schema: Arc::new(Schema::new(columns.iter().map(Column::field).collect::<Vec<_>>())),
+            logical_schema: Arc::new(Schema::new(
+                columns.iter().map(Column::field).collect::<Vec<_>>(),
+            )),
         })
     }
 
@@ -93,7 +98,9 @@ impl Codec {
 
     /// The column that a stored one holds.
     pub fn column_of(&self, stored: &StoredColumn) -> Option<&Column> {
-        self.columns.iter().find(|column| column.id == stored.column)
+        self.columns
+            .iter()
+            .find(|column| column.id == stored.column)
     }
 
     /// The scheme of a stored column, by position; none of a file's id and row numbers.
@@ -101,8 +108,14 @@ impl Codec {
         self.schemes.get(at)?.as_ref()
     }
 
-    /// A stored column's values, opened, in the column's type. `position`: where the rows are, for forms that need it.
-    pub fn open(&self, at: usize, array: &ArrayRef, position: RowPositions<'_>) -> Result<ArrayRef, Error> {
+    /// A stored column's values, opened, in the column's type. `position`: where the rows are, for
+    /// forms that need it.
+    pub fn open(
+        &self,
+        at: usize,
+        array: &ArrayRef,
+        position: RowPositions<'_>,
+    ) -> Result<ArrayRef, Error> {
         let (stored, scheme, column) = self.parts(at)?;
         if stored.prefix.is_some() {
             return Err(Error::NotOpenable(column.name.clone()));
@@ -110,7 +123,8 @@ impl Codec {
         scheme.decrypt(array, position).map_err(of_column(column))
     }
 
-    /// As [`Codec::open`], of rows that may come from many files: their `file` and `row` columns say from where.
+    /// As [`Codec::open`], of rows that may come from many files: their `file` and `row` columns
+    /// say from where.
     pub fn open_scattered(
         &self,
         at: usize,
@@ -139,8 +153,8 @@ impl Codec {
             .map_err(of_column(column))
     }
 
-    /// Sums over a stored column, opened, in the type that Spark gives to a sum of the column: BIGINT, or a decimal of ten
-    /// digits more. A sum of no row is NULL, as is a NULL state.
+    /// Sums over a stored column, opened, in the type that Spark gives to a sum of the column:
+    /// BIGINT, or a decimal of ten digits more. A sum of no row is NULL, as is a NULL state.
     pub fn open_sums(&self, at: usize, states: &BinaryArray) -> Result<ArrayRef, Error> {
         let (stored, _, column) = self.parts(at)?;
         let ashe = self.sums.get(at).and_then(Option::as_ref);
@@ -152,7 +166,10 @@ impl Codec {
                 Ok(opened.map_err(of_column(column))?.map(|opened| opened.sum))
             }
         };
-        let sums = states.iter().map(sum).collect::<Result<Vec<Option<i128>>, Error>>()?;
+        let sums = states
+            .iter()
+            .map(sum)
+            .collect::<Result<Vec<Option<i128>>, Error>>()?;
         let SparkType::Decimal { precision, scale } = column.kind else {
             let narrow = |sum: Option<i128>| sum.map(i64::try_from).transpose();
             let sums = sums.into_iter().map(narrow).collect::<Result<Vec<_>, _>>();
@@ -164,7 +181,9 @@ impl Codec {
             precision: precision.saturating_add(10).min(38),
             scale,
         };
-        Ok(Arc::new(Decimal128Array::from(sums).with_data_type(kind.to_arrow())))
+        Ok(Arc::new(
+            Decimal128Array::from(sums).with_data_type(kind.to_arrow()),
+        ))
     }
 
     fn parts(&self, at: usize) -> Result<(&StoredColumn, &Arc<dyn Scheme>, &Column), Error> {
@@ -172,7 +191,10 @@ impl Codec {
         let column = stored.and_then(|stored| self.column_of(stored));
         match (stored, self.scheme(at), column) {
             (Some(stored), Some(scheme), Some(column)) => Ok((stored, scheme, column)),
-            _ => Err(FormatError::NoSuchColumn(stored.map(StoredColumn::name).unwrap_or_default()).into()),
+            _ => Err(
+                FormatError::NoSuchColumn(stored.map(StoredColumn::name).unwrap_or_default())
+                    .into(),
+            ),
         }
     }
 }
@@ -186,13 +208,20 @@ impl RowEncoder for Codec {
         &self.schema
     }
 
-    fn encode(&self, batch: &RecordBatch, file: [u8; FILE_ID], first_row: u64) -> Result<RecordBatch, FormatError> {
+    fn encode(
+        &self,
+        batch: &RecordBatch,
+        file: [u8; FILE_ID],
+        first_row: u64,
+    ) -> Result<RecordBatch, FormatError> {
         let rows = batch.num_rows();
         let position = RowPositions::File { file, first_row };
         let arrays = (self.stored.iter().zip(self.schemes.iter()))
             .map(|(stored, scheme)| match (stored.encoding, scheme) {
                 (StoredEncoding::File, _) => {
-                    let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(std::iter::repeat_n(file, rows)));
+                    let ids: ArrayRef = Arc::new(BinaryArray::from_iter_values(
+                        std::iter::repeat_n(file, rows),
+                    ));
                     Ok(ids)
                 }
                 (StoredEncoding::Row, _) => row_numbers(first_row, rows),
@@ -218,8 +247,12 @@ impl RowEncoder for Codec {
 fn row_numbers(first: u64, rows: usize) -> Result<ArrayRef, FormatError> {
     let limit = || FormatError::Limit("rows of a file");
     let first = i64::try_from(first).map_err(|_| limit())?;
-    let end = i64::try_from(rows).ok().and_then(|rows| first.checked_add(rows));
-    Ok(Arc::new(Int64Array::from_iter_values(first..end.ok_or_else(limit)?)))
+    let end = i64::try_from(rows)
+        .ok()
+        .and_then(|rows| first.checked_add(rows));
+    Ok(Arc::new(Int64Array::from_iter_values(
+        first..end.ok_or_else(limit)?,
+    )))
 }
 
 pub(super) fn of_column(column: &Column) -> impl Fn(coffer_schemes::SchemeError) -> Error {
@@ -261,11 +294,13 @@ fn parts(
             .get(&link)
             .ok_or(Error::LinkUnknown(link))?
             .scheme_key(protection)?,
-        // Columns of no link: one key for each, but for the forms whose keys are a stored column's own.
+        // Columns of no link: one key for each, but for the forms whose keys are a stored column's
+        // own.
         None if stored.encoding.is_linked() => key.scheme_key(protection, column.id())?,
         None => key.scheme_key(protection, stored.id())?,
     };
-    let mut spec = ColumnSpec::new(column.kind.to_arrow()).in_link_group(&stored.group(key.table()));
+    let mut spec =
+        ColumnSpec::new(column.kind.to_arrow()).in_link_group(&stored.group(key.table()));
     let key = SchemeKey::from_secret(&secret);
     if let Some(domain) = stored.domain {
         spec = spec.with_domain(Domain::new(domain.min, domain.max).map_err(of_column(column))?);

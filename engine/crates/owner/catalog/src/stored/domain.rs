@@ -12,10 +12,13 @@ use coffer_format::{SparkType, stored_column::DomainPin};
 
 use crate::Error;
 
-/// The values that a column of this type may have at all; none for types that are no numbers to a scheme.
+/// The values that a column of this type may have at all; none for types that are no numbers to a
+/// scheme.
 pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {
     let signed = |bits: u32| {
-        let max = 1_i128.wrapping_shl(bits.saturating_sub(1)).saturating_sub(1);
+        let max = 1_i128
+            .wrapping_shl(bits.saturating_sub(1))
+            .saturating_sub(1);
         DomainPin { min: !max, max }
     };
     Some(match kind {
@@ -70,9 +73,16 @@ pub(super) fn within(domain: DomainPin, kind: SparkType) -> DomainPin {
 }
 
 /// As [`parse`], but a decimal's default may have more digits than the column.
-pub(super) fn parse_default(column: &str, kind: SparkType, written: &Domain) -> Result<DomainPin, Error> {
+pub(super) fn parse_default(
+    column: &str,
+    kind: SparkType,
+    written: &Domain,
+) -> Result<DomainPin, Error> {
     let wide = match kind {
-        SparkType::Decimal { scale, .. } => SparkType::Decimal { precision: 38, scale },
+        SparkType::Decimal { scale, .. } => SparkType::Decimal {
+            precision: 38,
+            scale,
+        },
         kind => kind,
     };
     parse(column, wide, written).map(|domain| within(domain, kind))
@@ -87,7 +97,12 @@ fn number(kind: SparkType, text: &str) -> Option<i128> {
         }
         SparkType::Timestamp | SparkType::TimestampNtz => {
             let micros = cast(text, kind)?;
-            Some(micros.as_primitive_opt::<TimestampMicrosecondType>()?.value(0).into())
+            Some(
+                micros
+                    .as_primitive_opt::<TimestampMicrosecondType>()?
+                    .value(0)
+                    .into(),
+            )
         }
         _ => text.parse().ok(),
     }
@@ -144,9 +159,16 @@ mod tests {
         assert_eq!(domain(SparkType::Int, "-5", "7"), Ok((-5, 7)));
         assert_eq!(domain(MONEY, "-0.5", "104949.50"), Ok((-50, 10_494_950)));
         assert_eq!(domain(MONEY, "0", "7.000"), Ok((0, 700)));
-        assert_eq!(domain(SparkType::Date, "1970-01-02", "1992-01-01"), Ok((1, 8035)));
         assert_eq!(
-            domain(SparkType::TimestampNtz, "1970-01-01 00:00:00", "1970-01-01 00:00:01.5"),
+            domain(SparkType::Date, "1970-01-02", "1992-01-01"),
+            Ok((1, 8035))
+        );
+        assert_eq!(
+            domain(
+                SparkType::TimestampNtz,
+                "1970-01-01 00:00:00",
+                "1970-01-01 00:00:01.5"
+            ),
             Ok((0, 1_500_000))
         );
     }
@@ -177,7 +199,10 @@ mod tests {
             min: "-1000000.00".into(),
             max: "1000000".into(),
         };
-        let small = SparkType::Decimal { precision: 4, scale: 2 };
+        let small = SparkType::Decimal {
+            precision: 4,
+            scale: 2,
+        };
         let domain = parse_default("a", small, &written).unwrap();
         assert_eq!((domain.min, domain.max), (-9999, 9999));
     }

@@ -2,7 +2,9 @@
 
 use arrow::datatypes::DataType;
 use coffer_custody::{ColumnPolicy, LinkKey, Policy, TableKey, TablePolicy, Vault};
-use coffer_format::{Column, Error as FormatError, SparkType, StoredColumn, StoredEncoding, stored_column::DomainPin};
+use coffer_format::{
+    Column, Error as FormatError, SparkType, StoredColumn, StoredEncoding, stored_column::DomainPin,
+};
 use coffer_schemes::Setting;
 use coffer_sealing::LinkId;
 
@@ -15,7 +17,9 @@ use crate::{
 pub(crate) fn is_needed<'a>(rules: &TablePolicy, names: impl IntoIterator<Item = &'a str>) -> bool {
     let host_readable = |name: &str| {
         let protections = rules.column(name).protections();
-        protections.iter().any(|protection| protection.is_host_readable())
+        protections
+            .iter()
+            .any(|protection| protection.is_host_readable())
     };
     names.into_iter().any(host_readable)
 }
@@ -30,7 +34,8 @@ pub(crate) struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// The link of this name, for columns of such a shape under one form. All its columns have the same.
+    /// The link of this name, for columns of such a shape under one form. All its columns have the
+    /// same.
     fn link(&mut self, name: &str, encoding: StoredEncoding, shape: &str) -> Result<LinkId, Error> {
         let rules = self.policy.link(name);
         let fresh = match (self.register.has_link(name)?, rules.id()) {
@@ -46,7 +51,9 @@ impl Links<'_> {
                 Some((key.link(), self.vault.wrap_link(rules.master(), &key)?))
             }
         };
-        let record = self.register.link(self.vault, (name, encoding.name(), shape), fresh)?;
+        let record = self
+            .register
+            .link(self.vault, (name, encoding.name(), shape), fresh)?;
         if let Some(want) = rules.id().filter(|want| *want != record.id) {
             return Err(Error::PolicyLink {
                 name: name.to_owned(),
@@ -59,7 +66,8 @@ impl Links<'_> {
     }
 }
 
-/// The stored columns of a table, one for each protection of each column, and the highest id that was given.
+/// The stored columns of a table, one for each protection of each column, and the highest id that
+/// was given.
 pub(crate) fn lay_out(
     rules: &TablePolicy,
     key: &TableKey,
@@ -69,7 +77,9 @@ pub(crate) fn lay_out(
 ) -> Result<(Vec<StoredColumn>, u32), Error> {
     let mut last = last;
     let mut next = || {
-        last = last.checked_add(1).ok_or(FormatError::Limit("number of columns"))?;
+        last = last
+            .checked_add(1)
+            .ok_or(FormatError::Limit("number of columns"))?;
         Ok::<u32, Error>(last)
     };
     let mut stored = Vec::new();
@@ -77,10 +87,17 @@ pub(crate) fn lay_out(
         let rules = (rules.column(&column.name), rules);
         for protection in rules.0.protections() {
             let encoding = StoredEncoding::Of(*protection);
-            let id = if encoding.is_clear() { next()? } else { column.id };
+            let id = if encoding.is_clear() {
+                next()?
+            } else {
+                column.id
+            };
             stored.push(stored_column(rules, key, column, encoding, id, links)?);
         }
-        if !stored.iter().any(|stored| stored.column == column.id && stored.opens()) {
+        if !stored
+            .iter()
+            .any(|stored| stored.column == column.id && stored.opens())
+        {
             return Err(Error::NotOpenable(column.name.clone()));
         }
     }
@@ -122,7 +139,11 @@ fn stored_column(
     };
     let default = coffer_schemes::ColumnSpec::DEFAULT_PREFIX;
     let prefix = texts
-        .then(|| column_rules.prefix().or_else(|| u32::try_from(default).ok()))
+        .then(|| {
+            column_rules
+                .prefix()
+                .or_else(|| u32::try_from(default).ok())
+        })
         .flatten();
     let mut stored = StoredColumn {
         id,
@@ -139,10 +160,13 @@ fn stored_column(
         stored.rows = sum_rows(column_rules, column, domain)?;
     }
     // Whether the scheme takes such a column, before a link is made for it.
-    let scheme = codec::scheme(key, &LinkKeys::new(), column, &stored).map_err(|error| match error {
-        Error::Format(FormatError::Scheme { column, source }) => Error::Unfit { column, source },
-        error => error,
-    })?;
+    let scheme =
+        codec::scheme(key, &LinkKeys::new(), column, &stored).map_err(|error| match error {
+            Error::Format(FormatError::Scheme { column, source }) => {
+                Error::Unfit { column, source }
+            }
+            error => error,
+        })?;
     if let Some(link) = column_rules.link().filter(|_| encoding.is_linked()) {
         stored.link = Some(links.link(link, encoding, &shape(&stored))?);
     }
@@ -154,7 +178,11 @@ fn stored_column(
     Ok(stored)
 }
 
-fn domain_of(column_rules: &ColumnPolicy, rules: &TablePolicy, column: &Column) -> Result<Option<DomainPin>, Error> {
+fn domain_of(
+    column_rules: &ColumnPolicy,
+    rules: &TablePolicy,
+    column: &Column,
+) -> Result<Option<DomainPin>, Error> {
     if let Some(written) = column_rules.domain() {
         return domain::parse(&column.name, column.kind, written).map(Some);
     }
@@ -166,9 +194,14 @@ fn domain_of(column_rules: &ColumnPolicy, rules: &TablePolicy, column: &Column) 
     }
 }
 
-/// How many rows the policy says that the table has at most: so many of its values add up within 64 bits. Where it says
-/// nothing, the scheme bounds the rows of a file, and sums that are too long are refused when they are opened.
-fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) -> Result<Option<u64>, Error> {
+/// How many rows the policy says that the table has at most: so many of its values add up within 64
+/// bits. Where it says nothing, the scheme bounds the rows of a file, and sums that are too long
+/// are refused when they are opened.
+fn sum_rows(
+    rules: &ColumnPolicy,
+    column: &Column,
+    domain: Option<DomainPin>,
+) -> Result<Option<u64>, Error> {
     let domain = domain.or_else(|| domain::of_type(column.kind));
     let (Some(rows), Some(domain)) = (rules.rows(), domain) else {
         return Ok(None);
@@ -182,7 +215,8 @@ fn sum_rows(rules: &ColumnPolicy, column: &Column, domain: Option<DomainPin>) ->
     }
 }
 
-/// What columns of a link must have in common under one form. CHAR, VARCHAR and STRING are one type.
+/// What columns of a link must have in common under one form. CHAR, VARCHAR and STRING are one
+/// type.
 fn shape(stored: &StoredColumn) -> String {
     let mut shape = stored.kind.of_values().to_string();
     if let Some(domain) = stored.domain {

@@ -1,7 +1,7 @@
 //! Reading a file of stored columns at the client site, row group by row group.
 //!
-//! Column chunks that lie unencrypted are read whole, and neither parsed nor opened before their digest was found to be the
-//! pinned one.
+//! Column chunks that lie unencrypted are read whole, and neither parsed nor opened before their
+//! digest was found to be the pinned one.
 
 use std::{
     io::Read,
@@ -11,12 +11,17 @@ use std::{
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use bytes::{Buf, Bytes};
-use coffer_format::{Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, lengths, stored_column::FILE_ID};
+use coffer_format::{
+    Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, lengths,
+    stored_column::FILE_ID,
+};
 use coffer_schemes::RowPositions;
 use parquet::{
     arrow::{
         ProjectionMask,
-        arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder},
+        arrow_reader::{
+            ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+        },
     },
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
@@ -59,7 +64,11 @@ impl StoredReader {
         if fields.len() != stored.len() || !stored.iter().zip(fields).all(same) {
             return Err(FormatError::BatchSchema("of the stored columns".into()).into());
         }
-        let file = pin.aad_prefix.as_slice().try_into().map_err(|_| Error::FilePath)?;
+        let file = pin
+            .aad_prefix
+            .as_slice()
+            .try_into()
+            .map_err(|_| Error::FilePath)?;
         let wanted = if all {
             (0..stored.len()).collect()
         } else {
@@ -79,7 +88,8 @@ impl StoredReader {
         })
     }
 
-    /// The next rows of what is read, in the order of the files' columns, and the number of the first one.
+    /// The next rows of what is read, in the order of the files' columns, and the number of the
+    /// first one.
     pub(crate) fn next_stored(&mut self) -> Result<Option<(RecordBatch, u64)>, Error> {
         loop {
             if self.group.is_none() && !self.open_group()? {
@@ -89,13 +99,16 @@ impl StoredReader {
                 return Ok(None);
             };
             // The crate panics on malformed bytes.
-            let next = catch_unwind(AssertUnwindSafe(|| group.next())).map_err(|_| FormatError::ParquetPanic)?;
+            let next = catch_unwind(AssertUnwindSafe(|| group.next()))
+                .map_err(|_| FormatError::ParquetPanic)?;
             match next {
                 None => self.group = None,
                 Some(batch) => {
-                    let batch = batch.map_err(|error| Error::from(FormatError::Parquet(error.to_string())))?;
+                    let batch = batch
+                        .map_err(|error| Error::from(FormatError::Parquet(error.to_string())))?;
                     let first = self.row;
-                    self.row = first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
+                    self.row =
+                        first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
                     return Ok(Some((batch, first)));
                 }
             }
@@ -114,7 +127,8 @@ impl StoredReader {
             .map(|at| {
                 let place_in_batch = self.wanted.iter().position(|wanted| *wanted == at);
                 let array = place_in_batch.and_then(|at| batch.columns().get(at));
-                let array = array.ok_or_else(|| FormatError::BatchSchema("of the stored columns".into()))?;
+                let array = array
+                    .ok_or_else(|| FormatError::BatchSchema("of the stored columns".into()))?;
                 let of = stored.get(at).map_or(0, |stored| stored.column);
                 Ok((of, self.codec.open(at, array, position)?))
             })
@@ -132,16 +146,28 @@ impl StoredReader {
             .collect::<Result<Vec<_>, Error>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let schema = Arc::clone(self.codec.logical_schema());
-        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(
+            schema, columns, &options,
+        )?)
     }
 
-    /// Whether all stored columns of these rows hold the same values, and say the right places. Of a reader of all of them.
+    /// Whether all stored columns of these rows hold the same values, and say the right places. Of
+    /// a reader of all of them.
     pub(crate) fn check(&self, batch: &RecordBatch, first_row: u64) -> Result<(), Error> {
         let opened = self.open(batch, first_row)?;
         let wanted = self.codec.encode(&opened, self.file, first_row)?;
-        for ((stored, found), wanted) in self.codec.stored().iter().zip(batch.columns()).zip(wanted.columns()) {
+        for ((stored, found), wanted) in self
+            .codec
+            .stored()
+            .iter()
+            .zip(batch.columns())
+            .zip(wanted.columns())
+        {
             if found != wanted {
-                let column = self.codec.column_of(stored).map(|column| column.name.clone());
+                let column = self
+                    .codec
+                    .column_of(stored)
+                    .map(|column| column.name.clone());
                 return Err(Error::Stale {
                     column: column.unwrap_or_else(|| stored.name()),
                     encoding: stored.encoding,
@@ -159,7 +185,9 @@ impl StoredReader {
         self.next_group = at.saturating_add(1);
         let mut digests = self.digests.get(at).into_iter().flatten();
         let mut clear = Vec::new();
-        for (position, (stored, chunk)) in self.codec.stored().iter().zip(group.columns()).enumerate() {
+        for (position, (stored, chunk)) in
+            self.codec.stored().iter().zip(group.columns()).enumerate()
+        {
             if !stored.encoding.is_clear() {
                 continue;
             }
@@ -171,7 +199,8 @@ impl StoredReader {
                 clear.push((start, bytes));
             }
         }
-        let mask = ProjectionMask::leaves(self.metadata.parquet_schema(), self.wanted.iter().copied());
+        let mask =
+            ProjectionMask::leaves(self.metadata.parquet_schema(), self.wanted.iter().copied());
         let source = Group {
             modules: self.modules.again()?,
             clear,
@@ -199,10 +228,17 @@ fn cheapest(stored: &[StoredColumn]) -> Vec<usize> {
             .protection()
             .map(|protection| protection.row().cost.open)
     };
-    let candidates = || stored.iter().enumerate().filter(|(_, stored)| stored.opens());
+    let candidates = || {
+        stored
+            .iter()
+            .enumerate()
+            .filter(|(_, stored)| stored.opens())
+    };
     let best = |(at, of): (usize, &StoredColumn)| {
         let others = candidates().filter(|(_, other)| other.column == of.column);
-        let best = others.min_by_key(|(_, other)| cost(other)).map(|(best, _)| best);
+        let best = others
+            .min_by_key(|(_, other)| cost(other))
+            .map(|(best, _)| best);
         (best == Some(at)).then_some(at)
     };
     candidates().filter_map(best).collect()
@@ -243,7 +279,9 @@ impl ChunkReader for Group {
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         match self.clear_from(start) {
             Some(bytes) if length <= bytes.len() => Ok(bytes.slice(..length)),
-            Some(_) => Err(ParquetError::EOF("a page lies outside of its column chunk".to_owned())),
+            Some(_) => Err(ParquetError::EOF(
+                "a page lies outside of its column chunk".to_owned(),
+            )),
             None => self.modules.get_bytes(start, length),
         }
     }

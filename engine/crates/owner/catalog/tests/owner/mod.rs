@@ -1,11 +1,14 @@
-//! An owner with a config directory, a keyring and a policy, whose tables lie beside the config directory.
+//! An owner with a config directory, a keyring and a policy, whose tables lie beside the config
+//! directory.
 
 #![allow(unreachable_pub, dead_code)] // each test binary uses its part
 
 use std::{fs, path::PathBuf, sync::Arc};
 
 use arrow::array::RecordBatch;
-use coffer_catalog::{Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, policy};
+use coffer_catalog::{
+    Error, FileReader, NewColumns, TableWrite, Target, VerifiedManifest, open_table, policy,
+};
 use coffer_custody::{ConfigDir, Keyring, Passphrase, Policy, Vault};
 use coffer_format::parse_ddl;
 
@@ -23,8 +26,13 @@ impl Owner {
         let root = fs::canonicalize(folder.path()).unwrap();
         let config_dir = ConfigDir::at(root.join("home"));
         config_dir.create().unwrap();
-        let vault =
-            Vault::from(Keyring::create(&config_dir.keyring(), &Passphrase::new("correct horse").unwrap()).unwrap());
+        let vault = Vault::from(
+            Keyring::create(
+                &config_dir.keyring(),
+                &Passphrase::new("correct horse").unwrap(),
+            )
+            .unwrap(),
+        );
         let policy = policy::replace(&config_dir, vault.keyring(), policy).unwrap();
         Self {
             _folder: folder,
@@ -40,7 +48,12 @@ impl Owner {
         policy::replace(&self.config_dir, self.vault.keyring(), text).unwrap()
     }
 
-    pub fn create(&self, name: &str, ddl: &str, partitioned_by: &[&str]) -> Result<TableWrite, Error> {
+    pub fn create(
+        &self,
+        name: &str,
+        ddl: &str,
+        partitioned_by: &[&str],
+    ) -> Result<TableWrite, Error> {
         let new = columns(ddl, partitioned_by);
         TableWrite::create(
             &self.config_dir,
@@ -53,7 +66,12 @@ impl Owner {
     }
 
     pub fn open(&self, name: &str) -> Result<VerifiedManifest, Error> {
-        open_table(&self.config_dir, &self.vault, &self.policy, &Target::Name(name.into()))
+        open_table(
+            &self.config_dir,
+            &self.vault,
+            &self.policy,
+            &Target::Name(name.into()),
+        )
     }
 }
 

@@ -1,7 +1,8 @@
 //! `coffer doctor`: what of Spark's own security is off or weak, for what Coffer does not cover.
 //!
-//! It reads settings only, and changes nothing. What it cannot see it does not judge: a setting that is not there counts as
-//! Spark 4.1's default. [`checks`] holds the checks, one place for each: id, severity, why it matters, what mends it.
+//! It reads settings only, and changes nothing. What it cannot see it does not judge: a setting
+//! that is not there counts as Spark 4.1's default. [`checks`] holds the checks, one place for
+//! each: id, severity, why it matters, what mends it.
 
 mod checks;
 mod posture;
@@ -53,7 +54,10 @@ pub(crate) fn run(site: &Site, args: &Doctor) -> Result<(), Failure> {
         .map(|severity| {
             (
                 severity,
-                findings.iter().filter(|f| f.check.severity == severity).count(),
+                findings
+                    .iter()
+                    .filter(|f| f.check.severity == severity)
+                    .count(),
             )
         })
         .into_iter()
@@ -83,7 +87,8 @@ fn wanted(accepted: &[String]) -> Result<Vec<&'static Check>, Failure> {
     let all = || ALL.iter().copied().flatten();
     for id in accepted {
         if !all().any(|check| check.id == id) {
-            return Err(Failure::usage(format!("there is no check `{id}`")).hint("coffer doctor --list shows them"));
+            return Err(Failure::usage(format!("there is no check `{id}`"))
+                .hint("coffer doctor --list shows them"));
         }
     }
     Ok(all()
@@ -106,19 +111,26 @@ fn look(args: &Doctor) -> Result<(String, Posture), Failure> {
         } else {
             fs::read_to_string(file).map_err(|error| Failure::io("read", file, error))?
         };
-        let posture =
-            rest::environment(&text).map_err(|reason| Failure::usage(format!("{}: {reason}", file.display())))?;
+        let posture = rest::environment(&text)
+            .map_err(|reason| Failure::usage(format!("{}: {reason}", file.display())))?;
         return Ok((file.display().to_string(), posture));
     }
     let mut settings = Vec::new();
     let mut source = "the settings given".to_owned();
-    if let Some(file) = args.properties_file.as_deref().map(Path::to_path_buf).or_else(defaults) {
+    if let Some(file) = args
+        .properties_file
+        .as_deref()
+        .map(Path::to_path_buf)
+        .or_else(defaults)
+    {
         let text = fs::read_to_string(&file).map_err(|error| Failure::io("read", &file, error))?;
         settings.extend(properties::parse(&text));
         source = file.display().to_string();
     } else if args.conf.is_empty() && args.master.is_none() && args.deploy_mode.is_none() {
-        return Err(Failure::usage("there is no configuration to look at")
-            .hint("name one with --properties-file, give settings with --conf, or a running application with --url"));
+        return Err(Failure::usage("there is no configuration to look at").hint(
+            "name one with --properties-file, give settings with --conf, or a running \
+                application with --url",
+        ));
     }
     settings.extend(args.conf.iter().cloned());
     settings.extend(
@@ -143,7 +155,8 @@ fn defaults() -> Option<PathBuf> {
     Some(folder.join("spark-defaults.conf")).filter(|file| file.is_file())
 }
 
-/// The owner's policy, where this application would find it; none is no error, since keys need not be on this machine.
+/// The owner's policy, where this application would find it; none is no error, since keys need not
+/// be on this machine.
 fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
     // The second is its old name, which the plugin still reads.
     let settings = ["spark.coffer.configDir", "spark.coffer.home"];
@@ -161,7 +174,9 @@ fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
         return Ok(None);
     }
     if !looks_signed(&config_dir) {
-        eprintln!("note: this policy is not signed, and nothing uses it before it is: coffer policy sign");
+        eprintln!(
+            "note: this policy is not signed, and nothing uses it before it is: coffer policy sign"
+        );
     }
     Ok(Some(Draft::load(&path)?))
 }
@@ -178,10 +193,13 @@ fn report_json(source: &str, checks: usize, findings: &[Finding], accepted: &[St
     let findings: Vec<_> = findings
         .iter()
         .map(|Finding { check, what }| {
-            json!({ "id": check.id, "severity": check.severity.name(), "what": what, "why": check.why, "set": check.set })
+            json!({ "id": check.id, "severity": check.severity.name(), "what": what,
+                "why": check.why, "set": check.set })
         })
         .collect();
-    output::json(&json!({ "source": source, "checks": checks, "findings": findings, "accepted": accepted }));
+    output::json(
+        &json!({ "source": source, "checks": checks, "findings": findings, "accepted": accepted }),
+    );
 }
 
 fn list() {
@@ -194,9 +212,12 @@ fn list() {
 
 /// The checks as a Markdown table, for the reference.
 pub(crate) fn reference() -> String {
-    let mut text = String::from("| id | severity | why it matters | what mends it |\n|---|---|---|---|\n");
+    let mut text =
+        String::from("| id | severity | why it matters | what mends it |\n|---|---|---|---|\n");
     for check in ALL.iter().copied().flatten() {
-        let (severity, cell) = (check.severity.name(), |words: &str| words.replace('|', "\\|"));
+        let (severity, cell) = (check.severity.name(), |words: &str| {
+            words.replace('|', "\\|")
+        });
         text.push_str(&format!(
             "| `{}` | {severity} | {} | {} |\n",
             check.id,

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use coffer_custody::Draft;
 
-/// Settings by key, and what else is known. Keys and values are trimmed; a later setting of a key wins.
+/// Settings by key, and what else is known. Keys and values are trimmed; a later setting of a key
+/// wins.
 pub(crate) struct Posture {
     settings: BTreeMap<String, String>,
     /// The owner's policy, if it is at hand.
@@ -67,20 +68,27 @@ impl Posture {
     }
 
     /// All settings whose key begins so, in order of their keys.
-    pub(crate) fn beginning<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    pub(crate) fn beginning<'a>(
+        &'a self,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.all().filter(move |(key, _)| key.starts_with(prefix))
     }
 
     /// All settings, in order of their keys.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+        self.settings
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
     pub(crate) fn site(&self) -> Site {
         match self.get("spark.master") {
             Some(master) if master == "local" || master.starts_with("local[") => Site::Local,
             Some(master) if master.starts_with("spark://") => Site::Standalone,
-            Some(master) if master.starts_with("yarn") || master.starts_with("k8s") => Site::Managed,
+            Some(master) if master.starts_with("yarn") || master.starts_with("k8s") => {
+                Site::Managed
+            }
             _ => Site::Unknown,
         }
     }

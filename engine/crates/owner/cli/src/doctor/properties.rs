@@ -1,6 +1,8 @@
-//! `spark-defaults.conf`: a Java properties file, of which Spark takes the keys that begin with `spark.`.
+//! `spark-defaults.conf`: a Java properties file, of which Spark takes the keys that begin with
+//! `spark.`.
 
-/// The settings in the file's order. Nothing is an error, as in Java: what makes no sense is some key or value.
+/// The settings in the file's order. Nothing is an error, as in Java: what makes no sense is some
+/// key or value.
 pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
     let mut settings = Vec::new();
     let mut lines = text.lines();
@@ -25,10 +27,16 @@ pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
 
 /// A line that ends in an odd number of backslashes.
 fn goes_on(line: &str) -> bool {
-    line.chars().rev().take_while(|letter| *letter == '\\').count() % 2 == 1
+    line.chars()
+        .rev()
+        .take_while(|letter| *letter == '\\')
+        .count()
+        % 2
+        == 1
 }
 
-/// Key and value: the first `=`, `:` or blank that is not escaped ends the key; one `=` or `:` among blanks belongs to neither.
+/// Key and value: the first `=`, `:` or blank that is not escaped ends the key; one `=` or `:`
+/// among blanks belongs to neither.
 fn split(line: &str) -> (String, String) {
     let mut letters = line.chars();
     let mut key = String::new();
@@ -84,7 +92,8 @@ mod tests {
 
     #[test]
     fn as_java_reads_them() {
-        let text = "# no\n! no\n\n  spark.a   one two \nspark.b=2\nspark.c : 3\nspark.d\nother.e 5\n\
+        let text = "# no\n! no\n\n  spark.a   one two \nspark.b=2\nspark.c : 3\nspark.d\nother.e \
+            5\n\
             spark.f a,\\\n     b\nspark.g=x\\=\\u0041\\\\\nspark.h\t=\ty\n";
         let want = [
             ("spark.a", "one two"),
@@ -103,7 +112,14 @@ mod tests {
 
     #[test]
     fn whatever_it_is_it_ends() {
-        for text in ["\\", "spark.a \\", "spark.\\u12", "=\\", "spark.a=\\u", "spark.a\\"] {
+        for text in [
+            "\\",
+            "spark.a \\",
+            "spark.\\u12",
+            "=\\",
+            "spark.a=\\u",
+            "spark.a\\",
+        ] {
             parsed(text);
         }
     }

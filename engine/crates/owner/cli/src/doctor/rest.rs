@@ -1,4 +1,5 @@
-//! A running application's own REST API, over plain HTTP. A UI that wants a login or TLS is read by other means: `--environment`.
+//! A running application's own REST API, over plain HTTP. A UI that wants a login or TLS is read by
+//! other means: `--environment`.
 
 use std::{
     io::{Read, Write},
@@ -45,7 +46,12 @@ struct Query {
 pub(crate) fn ask(url: &str) -> Result<Posture, Failure> {
     let server = Server::parse(url)?;
     let applications: Vec<Application> = server.json("/api/v1/applications")?;
-    let running = |application: &&Application| application.attempts.iter().any(|attempt| !attempt.completed);
+    let running = |application: &&Application| {
+        application
+            .attempts
+            .iter()
+            .any(|attempt| !attempt.completed)
+    };
     let Some(application) = applications.iter().find(running).or(applications.first()) else {
         return Err(server.failure("it knows of no application"));
     };
@@ -73,12 +79,15 @@ pub(crate) fn ask(url: &str) -> Result<Posture, Failure> {
 pub(crate) fn environment(text: &str) -> Result<Posture, String> {
     serde_json::from_str::<Environment>(text)
         .map(|environment| Posture::new(environment.spark_properties))
-        .map_err(|error| format!("this is not what /api/v1/applications/ID/environment answers: {error}"))
+        .map_err(|error| {
+            format!("this is not what /api/v1/applications/ID/environment answers: {error}")
+        })
 }
 
 /// Whether a plan, as Spark's UI has it, reads files of a format of Spark's own.
 fn reads_plain(plan: &str) -> bool {
-    Regex::new(r"(?i)\b(file|batch)?scan (parquet|orc|csv|json|text|avro|hive)\b").is_ok_and(|scan| scan.is_match(plan))
+    Regex::new(r"(?i)\b(file|batch)?scan (parquet|orc|csv|json|text|avro|hive)\b")
+        .is_ok_and(|scan| scan.is_match(plan))
 }
 
 struct Server {
@@ -90,15 +99,24 @@ struct Server {
 impl Server {
     fn parse(url: &str) -> Result<Self, Failure> {
         if url.starts_with("https://") {
-            return Err(Failure::usage(format!("{url}: only plain HTTP is spoken here"))
-                .hint("save the answer of /api/v1/applications/ID/environment and give it with --environment"));
+            return Err(
+                Failure::usage(format!("{url}: only plain HTTP is spoken here")).hint(
+                    "save the answer of /api/v1/applications/ID/environment and give it with \
+                    --environment",
+                ),
+            );
         }
         let rest = url
             .strip_prefix("http://")
             .ok_or_else(|| Failure::usage(format!("{url} is no URL such as http://driver:4040")))?;
         let (authority, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        if authority.is_empty() || authority.contains(['@', '?', '#', ' ']) || prefix.contains(['?', '#', ' ']) {
-            return Err(Failure::usage(format!("{url} is no URL such as http://driver:4040")));
+        if authority.is_empty()
+            || authority.contains(['@', '?', '#', ' '])
+            || prefix.contains(['?', '#', ' '])
+        {
+            return Err(Failure::usage(format!(
+                "{url} is no URL such as http://driver:4040"
+            )));
         }
         let prefix = prefix.trim_end_matches('/');
         Ok(Self {
@@ -113,9 +131,12 @@ impl Server {
     }
 
     fn json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, Failure> {
-        let answer = self.get(path).map_err(|error| self.failure(&error.to_string()))?;
+        let answer = self
+            .get(path)
+            .map_err(|error| self.failure(&error.to_string()))?;
         let body = body(&answer).map_err(|reason| self.failure(&reason))?;
-        serde_json::from_slice(body).map_err(|error| self.failure(&format!("{path}: no answer of Spark's: {error}")))
+        serde_json::from_slice(body)
+            .map_err(|error| self.failure(&format!("{path}: no answer of Spark's: {error}")))
     }
 
     fn failure(&self, reason: &str) -> Failure {
@@ -133,7 +154,8 @@ impl Server {
         let (prefix, authority) = (&self.prefix, &self.authority);
         write!(
             stream,
-            "GET {prefix}{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: application/json\r\nConnection: close\r\n\r\n"
+            "GET {prefix}{path} HTTP/1.0\r\nHost: {authority}\r\nAccept: \
+                application/json\r\nConnection: close\r\n\r\n"
         )?;
         let mut answer = Vec::new();
         stream.take(LARGEST).read_to_end(&mut answer)?;
@@ -141,7 +163,11 @@ impl Server {
     }
 
     fn connect(&self) -> std::io::Result<TcpStream> {
-        let bare = !self.authority.rsplit(']').next().is_some_and(|end| end.contains(':'));
+        let bare = !self
+            .authority
+            .rsplit(']')
+            .next()
+            .is_some_and(|end| end.contains(':'));
         let authority = if bare {
             format!("{}:80", self.authority)
         } else {
@@ -192,14 +218,23 @@ mod tests {
             body(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n[1]\r\n\r\n").unwrap(),
             b"[1]\r\n\r\n"
         );
-        assert!(body(b"HTTP/1.1 403 Forbidden\r\n\r\n").unwrap_err().contains("login"));
+        assert!(
+            body(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+                .unwrap_err()
+                .contains("login")
+        );
         assert!(
             body(b"HTTP/1.1 302 Found\r\nLocation: x\r\n\r\n")
                 .unwrap_err()
                 .contains("302")
         );
         assert!(body(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n").is_err());
-        for broken in [&b""[..], b"\r\n\r\n", b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.1 200 OK\r\n"] {
+        for broken in [
+            &b""[..],
+            b"\r\n\r\n",
+            b"SSH-2.0-OpenSSH\r\n",
+            b"HTTP/1.1 200 OK\r\n",
+        ] {
             assert!(body(broken).is_err());
         }
     }

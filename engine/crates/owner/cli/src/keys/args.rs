@@ -65,16 +65,22 @@ pub(crate) enum KeysCommand {
         json: bool,
     },
     /// Make a master: in the keyring, or where [masters] of the policy says
-    #[allow(rustdoc::broken_intra_doc_links, reason = "the help text names a table of TOML")]
+    #[allow(
+        rustdoc::broken_intra_doc_links,
+        reason = "the help text names a table of TOML"
+    )]
     #[command(after_help = CODES)]
     Create(Named),
-    /// Give a master a new version, which wraps from now on; `rewrap` then moves the keys that it wrapped before
+    /// Give a master a new version, which wraps from now on; `rewrap` then moves the keys that it
+    /// wrapped before
     #[command(after_help = CODES)]
     Rotate(Named),
-    /// Move wrapped keys to the newest version of their master, or to another master; no data file is touched
+    /// Move wrapped keys to the newest version of their master, or to another master; no data file
+    /// is touched
     #[command(after_help = REWRAP_CODES)]
     Rewrap(Rewrap),
-    /// Let a master of the keyring neither wrap nor unwrap. Running programs notice at their next use of it
+    /// Let a master of the keyring neither wrap nor unwrap. Running programs notice at their next
+    /// use of it
     #[command(after_help = CODES)]
     Disable(Named),
     /// Let a disabled master be used again
@@ -83,7 +89,8 @@ pub(crate) enum KeysCommand {
     /// Remove a master's keys from the keyring, for ever
     #[command(after_help = DESTROY_CODES)]
     Destroy(Destroy),
-    /// Write masters, or the whole keyring, to a file under a passphrase of its own; or split the keyring into shares
+    /// Write masters, or the whole keyring, to a file under a passphrase of its own; or split the
+    /// keyring into shares
     #[command(after_help = CODES)]
     Export(Export),
     /// Take exported masters in; where there is no keyring, make the one that was exported whole
@@ -109,7 +116,8 @@ pub(crate) enum KeysCommand {
     /// Prove for each table that every key it needs can be had today
     #[command(after_help = VERIFY_CODES)]
     Verify(VerifyKeys),
-    /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these columns, for ever
+    /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these
+    /// columns, for ever
     #[command(after_help = CODES)]
     ExportKeks {
         /// The table's name or folder
@@ -129,7 +137,8 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "FILE")]
         new_passphrase_file: Option<LocalPath>,
     },
-    /// Serve drivers of other accounts, each with the rights of its user in the policy (coffer-client --serve)
+    /// Serve drivers of other accounts, each with the rights of its user in the policy
+    /// (coffer-client --serve)
     Serve {
         /// The Unix socket; made, and open to every account: who connects the kernel says
         #[arg(long, value_name = "PATH")]
@@ -166,12 +175,14 @@ pub(crate) struct Rewrap {
     /// To this master [default: each key's own]
     #[arg(long, value_name = "MASTER")]
     pub(crate) to: Option<String>,
-    /// Re-encrypt the table's data under a fresh key. After a compromise only this helps: whoever kept an old master and an
-    /// old wrapped key can open what that key opens, however often it is rewrapped. Old files stay until
-    /// `coffer verify --clean`; copies that somebody has stay open to them
+    /// Re-encrypt the table's data under a fresh key. After a compromise only this helps: whoever
+    /// kept an old master and an old wrapped key can open what that key opens, however often it is
+    /// rewrapped. Old files stay until `coffer verify --clean`; copies that somebody has stay open
+    /// to them
     #[arg(long)]
     pub(crate) data: bool,
-    /// Rewrap also keys that seem to be under the newest version: for a KMS that does not tell its versions apart
+    /// Rewrap also keys that seem to be under the newest version: for a KMS that does not tell its
+    /// versions apart
     #[arg(long, conflicts_with = "data")]
     pub(crate) again: bool,
     /// Keys that are rewrapped at once; --data: threads [default: 16; --data: one for each core]
@@ -192,7 +203,8 @@ pub(crate) struct Destroy {
     /// Do it
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Do it though tables or links need it, which can then never be opened again; the name once more
+    /// Do it though tables or links need it, which can then never be opened again; the name once
+    /// more
     #[arg(long, value_name = "NAME", requires = "yes")]
     pub(crate) really: Option<String>,
     /// Report as JSON
@@ -208,10 +220,12 @@ pub(crate) struct Export {
     /// Write here: a new file, or with --shares a folder, of which each file is one share
     #[arg(long, value_name = "PATH")]
     pub(crate) output: LocalPath,
-    /// Split the whole keyring into shares, as in 3-of-5: five, any three of which give it back, without a passphrase
+    /// Split the whole keyring into shares, as in 3-of-5: five, any three of which give it back,
+    /// without a passphrase
     #[arg(long, value_name = "K-of-N", value_parser = parse_scheme)]
     pub(crate) shares: Option<Scheme>,
-    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
+    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a
+    /// prompt]
     #[arg(long, value_name = "FILE", conflicts_with = "shares")]
     pub(crate) export_passphrase_file: Option<LocalPath>,
     /// Report as JSON
@@ -226,7 +240,8 @@ pub(crate) struct Import {
     /// The only master in it gets this name
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) rename: Option<String>,
-    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a prompt]
+    /// File that holds the export's own passphrase [default: $COFFER_EXPORT_PASSPHRASE, else a
+    /// prompt]
     #[arg(long, value_name = "FILE")]
     pub(crate) export_passphrase_file: Option<LocalPath>,
     /// Report as JSON
@@ -239,7 +254,8 @@ pub(crate) struct VerifyKeys {
     /// Tables at this folder and below it [default: all of the register]
     pub(crate) path: Option<LocalPath>,
     /// Tables that are looked at, at once
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, value_name = "N", default_value_t = 16,
+        value_parser = clap::value_parser!(u16).range(1..=512))]
     pub(crate) threads: u16,
     /// Report as JSON
     #[arg(long)]

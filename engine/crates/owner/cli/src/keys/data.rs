@@ -1,10 +1,12 @@
-//! `coffer keys rewrap --data`: every row of a table opened and sealed again, file by file, under a fresh key.
+//! `coffer keys rewrap --data`: every row of a table opened and sealed again, file by file, under a
+//! fresh key.
 
 use std::{path::Path, time::Instant};
 
 use coffer_audit::Event;
 use coffer_catalog::{
-    FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target, VerifiedManifest, open_table,
+    FileReader, HeldKey, Reencryption, Register, TableRecord, TableWriter, Target,
+    VerifiedManifest, open_table,
 };
 use coffer_custody::KeyContext;
 use coffer_format::{FilePin, WriteOptions};
@@ -47,7 +49,8 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let written = match written {
         Ok(written) => written,
         Err(failure) => {
-            // The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+            // The first failure is what counts; what cannot be removed now, `verify --clean`
+            // removes.
             let _ = work.abandon();
             return Err(failure);
         }
@@ -61,7 +64,8 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     let manifest = sealed.manifest();
     if args.json {
         output::json(&json!({
-            "name": name, "table": manifest.table.to_string(), "version": manifest.version, "master": master,
+            "name": name, "table": manifest.table.to_string(), "version": manifest.version,
+                "master": master,
             "rows": manifest.rows(), "bytes": manifest.bytes(), "files": manifest.files.len(),
             "linked_columns": linked, "seconds": started.elapsed().as_secs_f64(),
         }));
@@ -79,10 +83,14 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
             "warning: `{}` have the key of a link, which other tables have too: it stays the same",
             linked.join("`, `")
         );
-        eprintln!("hint: if that key is known to somebody, make the tables anew with a link of another name");
+        eprintln!(
+            "hint: if that key is known to somebody, make the tables anew with a link of another \
+                name"
+        );
     }
     eprintln!(
-        "The old files open under the old key until they are gone: coffer verify --clean {name}, and their copies."
+        "The old files open under the old key until they are gone: coffer verify --clean {name}, \
+            and their copies."
     );
     Ok(())
 }
@@ -106,7 +114,9 @@ fn files(
 ) -> Result<Vec<FilePin>, Failure> {
     let pins = &table.manifest().files;
     pieces::each(pins.len(), threads, |at, _| {
-        let Some(pin) = pins.get(at) else { return Ok(None) };
+        let Some(pin) = pins.get(at) else {
+            return Ok(None);
+        };
         let written = file(table, writer, pin)?;
         bar.inc(pin.size);
         Ok(Some(written))

@@ -34,13 +34,19 @@ const MAX_SHARE: u64 = 4 << 20;
 
 pub(super) fn export(site: &Site, args: &Export) -> Result<(), Failure> {
     if args.output.symlink_metadata().is_ok() {
-        return Err(Failure::usage(format!("{} exists already", args.output.display())));
+        return Err(Failure::usage(format!(
+            "{} exists already",
+            args.output.display()
+        )));
     }
     let keyring = site.keyring()?;
     if let Some(scheme) = args.shares {
         let event = Event::granted("keys export")
             .detail("what", "the whole keyring")
-            .detail("shares", format!("{}-of-{}", scheme.threshold(), scheme.count()));
+            .detail(
+                "shares",
+                format!("{}-of-{}", scheme.threshold(), scheme.count()),
+            );
         audit::note(site, &keyring, event)?;
         return shares(&keyring, scheme, &args.output, args.json);
     }
@@ -52,7 +58,11 @@ pub(super) fn export(site: &Site, args: &Export) -> Result<(), Failure> {
         true => "the whole keyring".to_owned(),
         false => args.masters.join(", "),
     };
-    audit::note(site, &keyring, Event::granted("keys export").detail("what", what))?;
+    audit::note(
+        site,
+        &keyring,
+        Event::granted("keys export").detail("what", what),
+    )?;
     let masters = keyring.export(&args.output, &passphrase, &args.masters)?;
     if args.json {
         output::json(&json!({
@@ -63,12 +73,14 @@ pub(super) fn export(site: &Site, args: &Export) -> Result<(), Failure> {
         print!("{}", output::table(&master_rows(&masters)));
     }
     eprintln!(
-        "Whoever has this file and its passphrase has these keys. The register is not in it: back that up as it is."
+        "Whoever has this file and its passphrase has these keys. The register is not in it: back \
+            that up as it is."
     );
     Ok(())
 }
 
-/// A folder of one file for each share. They are read back and joined before anybody relies on them.
+/// A folder of one file for each share. They are read back and joined before anybody relies on
+/// them.
 fn shares(keyring: &Keyring, scheme: Scheme, folder: &Path, as_json: bool) -> Result<(), Failure> {
     fs::DirBuilder::new()
         .mode(0o700)
@@ -93,14 +105,21 @@ fn shares(keyring: &Keyring, scheme: Scheme, folder: &Path, as_json: bool) -> Re
         .iter()
         .map(|path| read_share(path))
         .collect::<Result<Vec<_>, _>>()?;
-    let joined = join(read.get(..usize::from(scheme.threshold())).unwrap_or_default())?;
+    let joined = join(
+        read.get(..usize::from(scheme.threshold()))
+            .unwrap_or_default(),
+    )?;
     if !keyring.is_whole_in(&joined)? {
-        return Err(
-            Failure::new(Exit::Check, "the shares that were written do not give the keyring back")
-                .hint("was the keyring changed at the same moment? remove them, and run it again"),
-        );
+        return Err(Failure::new(
+            Exit::Check,
+            "the shares that were written do not give the keyring back",
+        )
+        .hint("was the keyring changed at the same moment? remove them, and run it again"));
     }
-    let set = read.first().map(|share| share.set().to_string()).unwrap_or_default();
+    let set = read
+        .first()
+        .map(|share| share.set().to_string())
+        .unwrap_or_default();
     if as_json {
         output::json(&json!({
             "set": set, "threshold": scheme.threshold(), "count": scheme.count(), "shares": paths,
@@ -111,12 +130,14 @@ fn shares(keyring: &Keyring, scheme: Scheme, folder: &Path, as_json: bool) -> Re
         }
     }
     eprintln!(
-        "Any {} of these {} give the keyring back as it is now, without its passphrase: give them to different people, and",
+        "Any {} of these {} give the keyring back as it is now, without its passphrase: give them \
+            to different people, and",
         scheme.threshold(),
         scheme.count()
     );
     eprintln!(
-        "remove the files. Make new ones after each create and rotate. The register is not in them: back that up as it is."
+        "remove the files. Make new ones after each create and rotate. The register is not in \
+            them: back that up as it is."
     );
     Ok(())
 }
@@ -130,7 +151,9 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
     let config_dir = site.config_dir()?;
     if !config_dir.keyring().exists() {
         if args.rename.is_some() {
-            return Err(Failure::usage("--as is for a master, and a whole keyring is made here"));
+            return Err(Failure::usage(
+                "--as is for a master, and a whole keyring is made here",
+            ));
         }
         return make(site, exported, "keys import", args.json);
     }
@@ -160,7 +183,11 @@ pub(super) fn import(site: &Site, args: &Import) -> Result<(), Failure> {
         output::json(&json!({ "masters": rows.collect::<Vec<_>>() }));
     } else {
         for one in &imported {
-            let what = if one.changed { "imported" } else { "there already" };
+            let what = if one.changed {
+                "imported"
+            } else {
+                "there already"
+            };
             println!("{} {what}", one.master.name);
         }
     }
@@ -179,8 +206,9 @@ pub(super) fn recover(site: &Site, files: &[LocalPath]) -> Result<(), Failure> {
     make(site, join(&shares)?, "keys recover", false)
 }
 
-/// A new keyring, of an export or shares, under the config directory's passphrase. The audit log is told where its register is here: one that is begun
-/// without it would not fit the backup of the register that is to come.
+/// A new keyring, of an export or shares, under the config directory's passphrase. The audit log is
+/// told where its register is here: one that is begun without it would not fit the backup of the
+/// register that is to come.
 fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Result<(), Failure> {
     let config_dir = site.config_dir()?;
     config_dir.create()?;
@@ -196,12 +224,16 @@ fn make(site: &Site, exported: ExportedKeys, action: &str, as_json: bool) -> Res
             Event::granted(action).detail("what", "the whole keyring"),
         )
     {
-        fs::remove_file(config_dir.keyring()).map_err(|error| Failure::io("remove", &config_dir.keyring(), error))?;
+        fs::remove_file(config_dir.keyring())
+            .map_err(|error| Failure::io("remove", &config_dir.keyring(), error))?;
         return Err(failure);
     }
     let registered = config_dir.register().exists();
     if !policy::create(&config_dir, &keyring)? && policy::open(&config_dir, &keyring).is_err() {
-        eprintln!("Nothing uses the policy that lies there before you have looked at it: coffer policy sign");
+        eprintln!(
+            "Nothing uses the policy that lies there before you have looked at it: coffer policy \
+                sign"
+        );
     }
     let masters = keyring.masters()?;
     if as_json {
@@ -223,7 +255,9 @@ fn read_share(path: &Path) -> Result<Share, Failure> {
     let failed = |error| Failure::io("read", path, error);
     let file = fs::File::open(path).map_err(failed)?;
     let mut text = Zeroizing::new(String::with_capacity(64 << 10));
-    file.take(MAX_SHARE).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_SHARE)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
     Share::from_text(&text).map_err(|error| {
         let failure = Failure::new(Exit::Check, format!("{}: {error}", path.display()));
         match error.hint() {

@@ -30,8 +30,13 @@ pub(super) fn rotate(site: &Site, args: &Named) -> Result<(), Failure> {
     note(site, &vault, "keys rotate", args)?;
     let state = vault.master(&args.name).rotate()?;
     report(&vault, args, &state);
-    eprintln!("New keys are wrapped by this version. Older ones stay under theirs until coffer keys rewrap --all.");
-    eprintln!("After a compromise that is not enough: coffer keys rewrap --data re-encrypts a table.");
+    eprintln!(
+        "New keys are wrapped by this version. Older ones stay under theirs until coffer keys \
+            rewrap --all."
+    );
+    eprintln!(
+        "After a compromise that is not enough: coffer keys rewrap --data re-encrypts a table."
+    );
     shares_are_older();
     Ok(())
 }
@@ -53,7 +58,8 @@ fn report(vault: &Vault, args: &Named, state: &MasterState) {
     let what = vault.master(&args.name).describe();
     if args.json {
         output::json(&json!({
-            "name": args.name, "what": what, "version": state.version, "enabled": state.enabled, "created": state.created,
+            "name": args.name, "what": what, "version": state.version, "enabled": state.enabled,
+                "created": state.created,
         }));
     } else {
         println!("{} {what} version {}", args.name, state.version);
@@ -62,8 +68,21 @@ fn report(vault: &Vault, args: &Named, state: &MasterState) {
 
 pub(super) fn set_enabled(site: &Site, args: &Named, enabled: bool) -> Result<(), Failure> {
     let (_, vault) = site.open_config_dir()?;
-    in_keyring(&vault, &args.name, if enabled { "enabled" } else { "disabled" })?;
-    note(site, &vault, if enabled { "keys enable" } else { "keys disable" }, args)?;
+    in_keyring(
+        &vault,
+        &args.name,
+        if enabled { "enabled" } else { "disabled" },
+    )?;
+    note(
+        site,
+        &vault,
+        if enabled {
+            "keys enable"
+        } else {
+            "keys disable"
+        },
+        args,
+    )?;
     let info = vault.keyring().set_enabled(&args.name, enabled)?;
     show(&info, args.json);
     if !enabled {
@@ -81,12 +100,14 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
     // Say what is wrong with the name before asking for anything.
     vault.keyring().master_info(&args.name)?;
     if args.really.as_ref().is_some_and(|name| *name != args.name) {
-        return Err(Failure::usage("--really names another master").hint("say the same name twice, if you mean it"));
+        return Err(Failure::usage("--really names another master")
+            .hint("say the same name twice, if you mean it"));
     }
     if !args.yes {
         return Err(
             Failure::usage(format!("destroying {} cannot be undone", args.name)).hint(
-                "--yes does it, if nothing needs it; an export made before (coffer keys export) would bring it back",
+                "--yes does it, if nothing needs it; an export made before (coffer keys export) \
+                    would bring it back",
             ),
         );
     }
@@ -94,7 +115,9 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
         let version = args
             .version
             .map_or_else(|| "all".to_owned(), |version| version.to_string());
-        let event = event.detail("master", &args.name).detail("version", version);
+        let event = event
+            .detail("master", &args.name)
+            .detail("version", version);
         match args.really.is_some() {
             true => event.detail("needed", "given up"),
             false => event,
@@ -102,7 +125,8 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
     };
     audit::note(site, vault.keyring(), event(Event::granted("keys destroy")))?;
     let register = Register::of(&site.config_dir()?, vault.keyring());
-    let destroyed = register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
+    let destroyed =
+        register.destroy_master(&vault, &args.name, args.version, args.really.is_some());
     let destroyed = match destroyed {
         Err(error @ coffer_catalog::Error::MasterNeeded { .. }) => {
             let refused = Event::refused("keys destroy", "master_needed", error.to_string());
@@ -120,7 +144,10 @@ pub(super) fn destroy(site: &Site, args: &Destroy) -> Result<(), Failure> {
         eprintln!("warning: `{}` can never be opened again", key.name);
     }
     if destroyed.files {
-        eprintln!("warning: PyArrow and Spark can never again open the files whose keys it wrapped for them");
+        eprintln!(
+            "warning: PyArrow and Spark can never again open the files whose keys it wrapped for \
+                them"
+        );
     }
     Ok(())
 }
@@ -139,9 +166,8 @@ fn show(info: &MasterInfo, as_json: bool) {
 fn in_keyring(vault: &Vault, name: &str, what: &str) -> Result<(), Failure> {
     if vault.is_outside(name) {
         let of = vault.master(name).describe();
-        return Err(
-            Failure::usage(format!("{of} cannot be {what} from here")).hint("do it with the server's own tools")
-        );
+        return Err(Failure::usage(format!("{of} cannot be {what} from here"))
+            .hint("do it with the server's own tools"));
     }
     Ok(())
 }

@@ -19,8 +19,10 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
                 .iter()
                 .map(|name| json!({ "name": name, "what": vault.master(name).describe() }))
                 .collect::<Vec<_>>(),
-            "tables": tables.iter().map(|table| table_json(&vault, table)).collect::<Result<Vec<_>, _>>()?,
-            "links": links.iter().map(|link| link_json(&vault, link)).collect::<Result<Vec<_>, _>>()?,
+            "tables": tables.iter().map(|table| table_json(&vault, table)).collect::<Result<Vec<_>,
+                _>>()?,
+            "links": links.iter().map(|link| link_json(&vault, link)).collect::<Result<Vec<_>,
+                _>>()?,
         }));
         return Ok(());
     }
@@ -40,7 +42,9 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
     for table in tables {
         let version = table
             .committed
-            .map_or("unfinished".to_owned(), |committed| committed.version.to_string());
+            .map_or("unfinished".to_owned(), |committed| {
+                committed.version.to_string()
+            });
         rows.push(vec![
             table.name.clone(),
             version,
@@ -55,7 +59,11 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     println!();
-    let mut rows = vec![["link", "master", "its version", "id"].map(String::from).to_vec()];
+    let mut rows = vec![
+        ["link", "master", "its version", "id"]
+            .map(String::from)
+            .to_vec(),
+    ];
     for link in links {
         let version = version_of_link(&vault, &link)?;
         rows.push(vec![link.name, link.master, version, link.id.to_string()]);
@@ -65,7 +73,11 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
 }
 
 pub(super) fn master_rows(masters: &[MasterInfo]) -> Vec<Vec<String>> {
-    let mut rows = vec![["master", "state", "version", "fingerprint"].map(String::from).to_vec()];
+    let mut rows = vec![
+        ["master", "state", "version", "fingerprint"]
+            .map(String::from)
+            .to_vec(),
+    ];
     for master in masters {
         let state = master.status.name().to_owned();
         if master.versions.is_empty() {
@@ -84,9 +96,10 @@ pub(super) fn master_rows(masters: &[MasterInfo]) -> Vec<Vec<String>> {
 }
 
 pub(super) fn master_json(master: &MasterInfo) -> Value {
-    let versions = master.versions.iter().map(
-        |version| json!({ "version": version.number, "fingerprint": version.fingerprint, "created": version.created }),
-    );
+    let versions = master.versions.iter().map(|version| {
+        json!({ "version": version.number, "fingerprint": version.fingerprint,
+            "created": version.created })
+    });
     json!({
         "name": master.name, "state": master.status.name(), "created": master.created,
         "version": master.newest().map(|newest| newest.number),
@@ -113,7 +126,10 @@ fn link_json(vault: &Vault, link: &LinkRecord) -> Result<Value, Failure> {
 
 /// A master that the policy no longer names has no version that could be told.
 fn version_of_table(vault: &Vault, table: &TableRecord) -> Result<String, Failure> {
-    version(vault.version_of(&coffer_custody::KeyContext::Table(table.id), &table.wrapped()))
+    version(vault.version_of(
+        &coffer_custody::KeyContext::Table(table.id),
+        &table.wrapped(),
+    ))
 }
 
 fn version_of_link(vault: &Vault, link: &LinkRecord) -> Result<String, Failure> {

@@ -41,15 +41,31 @@ pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
         KeysCommand::Recover { shares } => export::recover(site, &shares),
         KeysCommand::Zones { unlock, json } => zones::run(site, unlock, json),
         KeysCommand::Verify(args) => verify::run(site, &args),
-        KeysCommand::ExportKeks { table, columns, output } => export_keks(site, &table, &columns, output.as_deref()),
-        KeysCommand::Passwd { new_passphrase_file } => passwd(site, new_passphrase_file.as_deref()),
+        KeysCommand::ExportKeks {
+            table,
+            columns,
+            output,
+        } => export_keks(site, &table, &columns, output.as_deref()),
+        KeysCommand::Passwd {
+            new_passphrase_file,
+        } => passwd(site, new_passphrase_file.as_deref()),
         KeysCommand::Serve { socket } => exec::serve(site, &socket),
         KeysCommand::Forget { table, yes } => forget(site, &table, yes),
     }
 }
 
-fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) -> Result<(), Failure> {
-    let table = site.open_in_clear(&site::target(Path::new(table)), "export keks", columns, check_own)?;
+fn export_keks(
+    site: &Site,
+    table: &str,
+    columns: &[String],
+    to: Option<&Path>,
+) -> Result<(), Failure> {
+    let table = site.open_in_clear(
+        &site::target(Path::new(table)),
+        "export keks",
+        columns,
+        check_own,
+    )?;
     let keks = if columns.is_empty() {
         table.all_keks()?
     } else {
@@ -59,7 +75,8 @@ fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) 
     for kek in keks.iter() {
         by_id.insert(kek.id().to_string(), json!(BASE64.encode(kek.expose())));
     }
-    let text = json!({ "format": "coffer-keks-1", "table": table.manifest().table.to_string(), "keks": by_id });
+    let text = json!({ "format": "coffer-keks-1", "table": table.manifest().table.to_string(),
+        "keks": by_id });
     let text = Zeroizing::new(format!("{text:#}\n"));
     match to {
         None => print!("{}", text.as_str()),
@@ -86,9 +103,13 @@ fn export_keks(site: &Site, table: &str, columns: &[String], to: Option<&Path>) 
     if adopted > 0 {
         let all = files.len();
         eprintln!(
-            "warning: {adopted} of its {all} files do not open by them: other programs wrote those, under keys of their own."
+            "warning: {adopted} of its {all} files do not open by them: other programs wrote \
+                those, under keys of their own."
         );
-        eprintln!("hint: coffer keys rewrap --data {} encrypts them anew.", table.name());
+        eprintln!(
+            "hint: coffer keys rewrap --data {} encrypts them anew.",
+            table.name()
+        );
     }
     Ok(())
 }
@@ -101,9 +122,12 @@ fn check_own(table: &VerifiedManifest) -> Result<(), Failure> {
     }
     let name = table.name();
     let failure = Failure::usage(format!(
-        "no file of `{name}` would open by its KEKs: other programs wrote them all, under keys of their own"
+        "no file of `{name}` would open by its KEKs: other programs wrote them all, under keys of \
+            their own"
     ));
-    Err(failure.hint(format!("coffer keys rewrap --data {name} encrypts them anew")))
+    Err(failure.hint(format!(
+        "coffer keys rewrap --data {name} encrypts them anew"
+    )))
 }
 
 fn passwd(site: &Site, file: Option<&Path>) -> Result<(), Failure> {
@@ -126,10 +150,11 @@ fn forget(site: &Site, name: &str, yes: bool) -> Result<(), Failure> {
         .by_name(name)?
         .ok_or_else(|| coffer_catalog::Error::UnknownTable(name.to_owned()))?;
     if record.path.exists() && !yes {
-        return Err(
-            Failure::usage(format!("the table's files are still at {}", record.path.display()))
-                .hint("once forgotten they can never be read again; --yes does it"),
-        );
+        return Err(Failure::usage(format!(
+            "the table's files are still at {}",
+            record.path.display()
+        ))
+        .hint("once forgotten they can never be read again; --yes does it"));
     }
     let event = Event::granted("keys forget").table(TableUse {
         name: record.name.clone(),

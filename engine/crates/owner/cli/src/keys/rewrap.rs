@@ -47,9 +47,18 @@ pub(super) fn run(site: &Site, args: &Rewrap) -> Result<(), Failure> {
     bar.finish_and_clear();
     // What was moved before a failure is moved: the policy must say so.
     if let Some(to) = &args.to {
-        let known = coffer_catalog::policy::change_masters(&config_dir, vault.keyring(), &done.tables, &done.links, to);
+        let known = coffer_catalog::policy::change_masters(
+            &config_dir,
+            vault.keyring(),
+            &done.tables,
+            &done.links,
+            to,
+        );
         known.map_err(|error| {
-            eprintln!("warning: the keys were moved, but the policy could not be changed; put master = \"{to}\" there");
+            eprintln!(
+                "warning: the keys were moved, but the policy could not be changed; put \
+                master = \"{to}\" there"
+            );
             Failure::from(error)
         })?;
     }
@@ -85,7 +94,11 @@ fn event(keys: &[HeldKey], args: &Rewrap) -> Event {
 
 /// The keys that were asked for.
 fn chosen(register: &Register, args: &Rewrap) -> Result<Vec<HeldKey>, Failure> {
-    let held: Vec<HeldKey> = register.held_keys()?.into_iter().filter(|key| !key.pending).collect();
+    let held: Vec<HeldKey> = register
+        .held_keys()?
+        .into_iter()
+        .filter(|key| !key.pending)
+        .collect();
     if args.all {
         return Ok(held);
     }
@@ -95,12 +108,16 @@ fn chosen(register: &Register, args: &Rewrap) -> Result<Vec<HeldKey>, Failure> {
             Some(link) => (link, true),
             None => (name.as_str(), false),
         };
-        let is = |key: &&HeldKey| key.name == wanted && matches!(key.context, KeyContext::Link(_)) == link;
+        let is = |key: &&HeldKey| {
+            key.name == wanted && matches!(key.context, KeyContext::Link(_)) == link
+        };
         match held.iter().find(is) {
             Some(key) => chosen.push(key.clone()),
             None if link => {
-                return Err(Failure::usage(format!("the register knows no link `{wanted}`"))
-                    .hint("coffer keys list shows the links of this config directory"));
+                return Err(
+                    Failure::usage(format!("the register knows no link `{wanted}`"))
+                        .hint("coffer keys list shows the links of this config directory"),
+                );
             }
             None => return Err(TableError::UnknownTable(wanted.to_owned()).into()),
         }
@@ -123,7 +140,8 @@ pub(super) fn check_zones(policy: &Policy, keys: &[HeldKey], to: &str) -> Result
                 zone.master()
             );
             return Err(Failure::new(Exit::Policy, message).hint(format!(
-                "nothing was done; give the zone the master {to:?} in the policy first, if it is to have another"
+                "nothing was done; give the zone the master {to:?} in the policy first, if it is \
+                    to have another"
             )));
         }
     }
@@ -172,13 +190,18 @@ impl Done {
         self.rows.push(row);
         match (outcome, key.context) {
             (Rewrapped::Failed(error), _) if self.first_failure.is_none() => {
-                let failure = Failure::new(Exit::Keys, format!("`{}` could not be rewrapped: {error}", key.name));
+                let failure = Failure::new(
+                    Exit::Keys,
+                    format!("`{}` could not be rewrapped: {error}", key.name),
+                );
                 self.first_failure = Some(match error.hint() {
                     Some(hint) => failure.hint(hint),
                     None => failure,
                 });
             }
-            (Rewrapped::Failed(error), _) => eprintln!("`{}` could not be rewrapped: {error}", key.name),
+            (Rewrapped::Failed(error), _) => {
+                eprintln!("`{}` could not be rewrapped: {error}", key.name)
+            }
             (_, KeyContext::Table(id)) => self.tables.push((key.name.clone(), id)),
             (_, KeyContext::Link(id)) => self.links.push((key.name.clone(), id)),
             // The register holds none of those.
@@ -196,7 +219,8 @@ impl Done {
             }));
         } else {
             println!(
-                "moved {} keys in {seconds:.2} s ({rate:.0} per second); {} were under the newest version, {} failed",
+                "moved {} keys in {seconds:.2} s ({rate:.0} per second); {} were under the newest \
+                    version, {} failed",
                 self.moved, self.current, self.failed
             );
         }

@@ -6,7 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_catalog::{Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling};
+use coffer_catalog::{
+    Error as TableError, MANIFEST_FOLDER, Register, TableRecord, Target, open_table, spelling,
+};
 use coffer_custody::{ConfigDir, KeyContext, Policy, Vault};
 use serde_json::{Value, json};
 
@@ -42,13 +44,16 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
         strangers.retain(|folder| !known.contains(folder));
     }
     let looks = pieces::each(tables.len(), usize::from(args.threads), |at, _| {
-        Ok(tables.get(at).map(|table| look(&config_dir, &vault, &policy, table)))
+        Ok(tables
+            .get(at)
+            .map(|table| look(&config_dir, &vault, &policy, table)))
     })?;
     let bad = looks.iter().filter(|look| look.error.is_some()).count();
     if args.json {
-        let strangers = strangers
-            .iter()
-            .map(|path| json!({ "path": path, "ok": false, "error": "not in this config directory's register" }));
+        let strangers = strangers.iter().map(|path| {
+            json!({ "path": path, "ok": false, "error": "not in this config \
+                directory's register" })
+        });
         output::json(&json!({
             "ok": bad == 0 && strangers.len() == 0,
             "tables": looks.iter().map(Look::json).chain(strangers).collect::<Vec<_>>(),
@@ -72,10 +77,14 @@ pub(super) fn run(site: &Site, args: &VerifyKeys) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    Err(
-        Failure::new(Exit::Check, format!("keys of {bad} of {all} tables cannot be had"))
-            .hint("each line says why; what is missing today, a backup of keyring, register or KMS may still have"),
+    Err(Failure::new(
+        Exit::Check,
+        format!("keys of {bad} of {all} tables cannot be had"),
     )
+    .hint(
+        "each line says why; what is missing today, a backup of keyring, register or \
+                KMS may still have",
+    ))
 }
 
 /// What was found of one table.
@@ -112,20 +121,28 @@ impl Look<'_> {
     }
 }
 
-/// Unwraps the table's key, compares key checks, opens the manifest, and derives what its columns need.
-fn look<'a>(config_dir: &ConfigDir, vault: &Vault, policy: &Policy, table: &'a TableRecord) -> Look<'a> {
-    let found = open_table(config_dir, vault, policy, &Target::Name(table.name.clone())).and_then(|opened| {
-        let keks = opened.all_keks()?.len();
-        let schemes = opened
-            .manifest()
-            .stored
-            .iter()
-            .filter(|stored| stored.encoding.is_clear())
-            .count();
-        // Derives the keys of schemes, those of links too.
-        opened.codec()?;
-        Ok(keks.saturating_add(schemes))
-    });
+/// Unwraps the table's key, compares key checks, opens the manifest, and derives what its columns
+/// need.
+fn look<'a>(
+    config_dir: &ConfigDir,
+    vault: &Vault,
+    policy: &Policy,
+    table: &'a TableRecord,
+) -> Look<'a> {
+    let found = open_table(config_dir, vault, policy, &Target::Name(table.name.clone())).and_then(
+        |opened| {
+            let keks = opened.all_keks()?.len();
+            let schemes = opened
+                .manifest()
+                .stored
+                .iter()
+                .filter(|stored| stored.encoding.is_clear())
+                .count();
+            // Derives the keys of schemes, those of links too.
+            opened.codec()?;
+            Ok(keks.saturating_add(schemes))
+        },
+    );
     let version = vault.version_of(&KeyContext::Table(table.id), &table.wrapped());
     let (keks, error) = match found {
         Ok(keks) => (keks, None),
@@ -143,7 +160,10 @@ fn look<'a>(config_dir: &ConfigDir, vault: &Vault, policy: &Policy, table: &'a T
 
 /// Where a table is, by the policy if that says so: as it is written, and where that leads.
 fn folders(policy: &Policy, table: &TableRecord) -> Vec<PathBuf> {
-    let named = policy.table(&table.name).ok().and_then(|table| table.path());
+    let named = policy
+        .table(&table.name)
+        .ok()
+        .and_then(|table| table.path());
     let written: Vec<&Path> = named.map_or_else(|| table.spellings().collect(), |path| vec![path]);
     let both = |path: &Path| {
         let normal = spelling::normal(path).unwrap_or_else(|_| path.to_path_buf());

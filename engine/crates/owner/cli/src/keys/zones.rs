@@ -34,11 +34,12 @@ pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failur
     if as_json {
         let zones = policy.zones().iter().map(|zone| {
             let tables = in_zone(zone);
-            let tables = tables
-                .iter()
-                .map(|table| json!({ "name": table.name, "path": table.path, "master": table.master }));
+            let tables = tables.iter().map(
+                |table| json!({ "name": table.name, "path": table.path, "master": table.master }),
+            );
             json!({
-                "name": zone.name(), "path": zone.path(), "master": zone.master(), "tables": tables.collect::<Vec<_>>(),
+                "name": zone.name(), "path": zone.path(), "master": zone.master(),
+                    "tables": tables.collect::<Vec<_>>(),
             })
         });
         output::json(&json!({ "zones": zones.collect::<Vec<_>>() }));
@@ -62,7 +63,11 @@ pub(super) fn run(site: &Site, unlock: bool, as_json: bool) -> Result<(), Failur
                     zone.name(),
                     table.master
                 );
-                eprintln!("hint: coffer keys rewrap {} --to {}", table.name, zone.master());
+                eprintln!(
+                    "hint: coffer keys rewrap {} --to {}",
+                    table.name,
+                    zone.master()
+                );
             }
         }
     }

@@ -14,7 +14,9 @@ use crate::{args::PolicySign, audit, failure::Failure, site::Site};
 pub(super) fn run(site: &Site, args: &PolicySign) -> Result<(), Failure> {
     let config_dir = site.config_dir()?;
     let from = match &args.from {
-        Some(file) => Some(fs::read_to_string(file).map_err(|error| Failure::io("read", file, error))?),
+        Some(file) => {
+            Some(fs::read_to_string(file).map_err(|error| Failure::io("read", file, error))?)
+        }
         None => {
             // Say what is wrong with it before asking for a passphrase.
             site.draft()?;
@@ -66,7 +68,9 @@ fn show_review(review: &Review) {
 
 fn agreed() -> Result<bool, Failure> {
     if !stdin().is_terminal() {
-        return Err(Failure::usage("nobody is there to be asked").hint("--yes signs what was shown"));
+        return Err(
+            Failure::usage("nobody is there to be asked").hint("--yes signs what was shown")
+        );
     }
     eprint!("Sign this policy? [y/N] ");
     let failed = |error| Failure::io("read", std::path::Path::new("the terminal"), error);

@@ -12,7 +12,8 @@ const BIGINT: u32 = 8;
 /// As Markdown.
 pub(super) fn text() -> String {
     let mut text = String::from(
-        "| protection | stored as | bytes for a BIGINT | the host learns | the host can compute | source |\n\
+        "| protection | stored as | bytes for a BIGINT | the host learns | the host can compute | \
+            source |\n\
          |---|---|---|---|---|---|\n",
     );
     for row in TABLE {

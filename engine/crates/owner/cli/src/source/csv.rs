@@ -1,5 +1,5 @@
-//! CSV sources. One pass finds where records begin, so that units are ranges of bytes that threads parse on their own; a
-//! second infers types from all rows, unless they are given.
+//! CSV sources. One pass finds where records begin, so that units are ranges of bytes that threads
+//! parse on their own; a second infers types from all rows, unless they are given.
 
 use std::{
     fs::File,
@@ -46,14 +46,19 @@ struct Unit {
 }
 
 impl CsvSource {
-    pub(crate) fn open(files: Vec<PathBuf>, args: &Encrypt, threads: usize) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        files: Vec<PathBuf>,
+        args: &Encrypt,
+        threads: usize,
+    ) -> Result<Self, Failure> {
         let dialect = Dialect {
             delimiter: one_byte("--delimiter", &args.delimiter)?,
             quote: one_byte("--quote", &args.quote)?,
             null: args.null_value.clone(),
         };
         if !args.header && !args.no_header {
-            return Err(Failure::usage("does the first record name the columns?").hint("say --header or --no-header"));
+            return Err(Failure::usage("does the first record name the columns?")
+                .hint("say --header or --no-header"));
         }
         let mut units = Vec::new();
         let mut names: Option<Vec<String>> = None;
@@ -62,7 +67,10 @@ impl CsvSource {
             if let Some(these) = header {
                 match &names {
                     Some(first) if *first != these => {
-                        return Err(malformed(&file, "its columns differ from those of the first file"));
+                        return Err(malformed(
+                            &file,
+                            "its columns differ from those of the first file",
+                        ));
                     }
                     _ => names = Some(these),
                 }
@@ -99,20 +107,32 @@ impl CsvSource {
         let mut record = unit.first_record;
         for batch in self.dialect.records(unit, self.columns.len())? {
             let batch = batch.map_err(|error| malformed(&unit.file, error))?;
-            let columns = batch.columns().iter().zip(&self.columns).zip(schema.fields()).map(
-                |((column, (name, kind, _)), field)| {
+            let columns = batch
+                .columns()
+                .iter()
+                .zip(&self.columns)
+                .zip(schema.fields())
+                .map(|((column, (name, kind, _)), field)| {
                     let texts = column.as_string::<i32>();
                     let index = csv_values::CsvPosition {
                         file: &unit.file,
                         column: name,
                         first_record: record,
                     };
-                    csv_values::parse(texts, *kind, &self.dialect.null, field.is_nullable(), &index)
-                },
-            );
+                    csv_values::parse(
+                        texts,
+                        *kind,
+                        &self.dialect.null,
+                        field.is_nullable(),
+                        &index,
+                    )
+                });
             let columns = columns.collect::<Result<Vec<_>, Failure>>()?;
             record = record.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(0));
-            take(RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| malformed(&unit.file, error))?)?;
+            take(
+                RecordBatch::try_new(Arc::clone(schema), columns)
+                    .map_err(|error| malformed(&unit.file, error))?,
+            )?;
         }
         Ok(())
     }
@@ -124,7 +144,8 @@ impl Dialect {
         &self,
         unit: &Unit,
         columns: usize,
-    ) -> Result<impl Iterator<Item = Result<RecordBatch, arrow::error::ArrowError>> + use<>, Failure> {
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, arrow::error::ArrowError>> + use<>, Failure>
+    {
         let fields: Vec<_> = (0..columns)
             .map(|at| Field::new(format!("_c{at}"), DataType::Utf8, true))
             .collect();
@@ -138,9 +159,12 @@ impl Dialect {
             .with_batch_size(BATCH_ROWS);
         if !self.null.is_empty() {
             let exact = format!("^{}$", regex::escape(&self.null));
-            builder = builder.with_null_regex(regex::Regex::new(&exact).map_err(|error| malformed(&unit.file, error))?);
+            builder = builder.with_null_regex(
+                regex::Regex::new(&exact).map_err(|error| malformed(&unit.file, error))?,
+            );
         }
-        let range = BufReader::with_capacity(1 << 20, file.take(unit.end.saturating_sub(unit.begin)));
+        let range =
+            BufReader::with_capacity(1 << 20, file.take(unit.end.saturating_sub(unit.begin)));
         builder
             .build_buffered(range)
             .map_err(|error| malformed(&unit.file, error))
@@ -151,7 +175,9 @@ fn one_byte(option: &str, text: &str) -> Result<u8, Failure> {
     match (text, text.as_bytes()) {
         ("\\t", _) => Ok(b'\t'),
         (_, [byte]) => Ok(*byte),
-        _ => Err(Failure::usage(format!("{option} takes one ASCII character, or \\t"))),
+        _ => Err(Failure::usage(format!(
+            "{option} takes one ASCII character, or \\t"
+        ))),
     }
 }
 
@@ -169,11 +195,18 @@ fn header(file: &Path, dialect: &Dialect, named: bool) -> Result<Option<Vec<Stri
         return Ok(None);
     }
     let names = schema.fields().iter().enumerate();
-    let names = names.map(|(at, field)| if named { field.name().clone() } else { format!("_c{at}") });
+    let names = names.map(|(at, field)| {
+        if named {
+            field.name().clone()
+        } else {
+            format!("_c{at}")
+        }
+    });
     Ok(Some(names.collect()))
 }
 
-/// Cuts a file into units at ends of records: line ends outside quotes. (A doubled quote toggles twice.)
+/// Cuts a file into units at ends of records: line ends outside quotes. (A doubled quote toggles
+/// twice.)
 fn scan(path: &Path, quote: u8, header: bool, threads: usize) -> Result<Vec<Unit>, Failure> {
     let failed = |error| Failure::io("read", path, error);
     let mut file = File::open(path).map_err(failed)?;
@@ -220,7 +253,8 @@ fn scan(path: &Path, quote: u8, header: bool, threads: usize) -> Result<Vec<Unit
             records = records.saturating_add(1);
             if position.saturating_sub(begin) >= target || records >= UNIT_ROWS {
                 cut(begin, position, first_record, records);
-                (begin, first_record, records) = (position, first_record.saturating_add(records), 0);
+                (begin, first_record, records) =
+                    (position, first_record.saturating_add(records), 0);
             }
         }
     }
@@ -234,7 +268,11 @@ fn scan(path: &Path, quote: u8, header: bool, threads: usize) -> Result<Vec<Unit
     Ok(units)
 }
 
-fn declared(ddl: &str, names: &[String], named: bool) -> Result<Vec<(String, SparkType, bool)>, Failure> {
+fn declared(
+    ddl: &str,
+    names: &[String],
+    named: bool,
+) -> Result<Vec<(String, SparkType, bool)>, Failure> {
     let columns = parse_ddl(ddl).map_err(|error| Failure::usage(format!("--schema: {error}")))?;
     let differ = columns.len() != names.len()
         || (named
@@ -243,14 +281,20 @@ fn declared(ddl: &str, names: &[String], named: bool) -> Result<Vec<(String, Spa
                 .zip(names)
                 .any(|((column, _, _), name)| !column.eq_ignore_ascii_case(name)));
     if differ {
-        return Err(Failure::usage("--schema and the files have different columns")
-            .hint(format!("the files have {}", names.join(", "))));
+        return Err(
+            Failure::usage("--schema and the files have different columns")
+                .hint(format!("the files have {}", names.join(", "))),
+        );
     }
     Ok(columns)
 }
 
 /// The narrowest type that takes every value of a column; a column without values is a string.
-fn infer(dialect: &Dialect, units: &[Unit], names: &[String]) -> Result<Vec<(String, SparkType, bool)>, Failure> {
+fn infer(
+    dialect: &Dialect,
+    units: &[Unit],
+    names: &[String],
+) -> Result<Vec<(String, SparkType, bool)>, Failure> {
     let mut guesses = vec![csv_values::Guess::default(); names.len()];
     for unit in units {
         for batch in dialect.records(unit, names.len())? {

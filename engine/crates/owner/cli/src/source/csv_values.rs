@@ -17,8 +17,8 @@ pub(crate) struct CsvPosition<'a> {
     pub(crate) first_record: u64,
 }
 
-/// Parses a column. `null` stands for NULL (the reader has turned those into nulls); an empty field of another type than
-/// STRING is NULL too.
+/// Parses a column. `null` stands for NULL (the reader has turned those into nulls); an empty field
+/// of another type than STRING is NULL too.
 pub(crate) fn parse(
     texts: &StringArray,
     kind: SparkType,
@@ -30,11 +30,17 @@ pub(crate) fn parse(
     let texts = if kind.is_text() || null.is_empty() {
         texts
     } else {
-        emptied = StringArray::from_iter(texts.iter().map(|text| text.filter(|text| !text.is_empty())));
+        emptied = StringArray::from_iter(
+            texts
+                .iter()
+                .map(|text| text.filter(|text| !text.is_empty())),
+        );
         &emptied
     };
     let fault = |row: usize, what: &str| {
-        let record = position.first_record.saturating_add(u64::try_from(row).unwrap_or(0));
+        let record = position
+            .first_record
+            .saturating_add(u64::try_from(row).unwrap_or(0));
         let position = format!(
             "{}, record {record}, column `{}`",
             position.file.display(),
@@ -47,8 +53,12 @@ pub(crate) fn parse(
     }
     let array: ArrayRef = match kind {
         kind if kind.is_text() => return Ok(Arc::new(texts.clone())),
-        SparkType::Binary => Arc::new(BinaryArray::from_iter(texts.iter().map(|text| text.map(str::as_bytes)))),
-        SparkType::Boolean => Arc::new(BooleanArray::from_iter(texts.iter().map(|text| text.and_then(boolean)))),
+        SparkType::Binary => Arc::new(BinaryArray::from_iter(
+            texts.iter().map(|text| text.map(str::as_bytes)),
+        )),
+        SparkType::Boolean => Arc::new(BooleanArray::from_iter(
+            texts.iter().map(|text| text.and_then(boolean)),
+        )),
         SparkType::Decimal { precision, scale } => {
             let values = texts
                 .iter()
@@ -64,7 +74,8 @@ pub(crate) fn parse(
                 safe: true,
                 ..CastOptions::default()
             };
-            cast_with_options(texts, &kind.to_arrow(), &options).map_err(|error| fault(0, &error.to_string()))?
+            cast_with_options(texts, &kind.to_arrow(), &options)
+                .map_err(|error| fault(0, &error.to_string()))?
         }
     };
     // What did not parse became NULL where the text was not.
@@ -72,7 +83,8 @@ pub(crate) fn parse(
         true => Ok(array),
         false => {
             let row = (0..texts.len()).find(|row| array.is_null(*row) && !texts.is_null(*row));
-            Err(fault(row.unwrap_or(0), "the field is not a").hint("give the types with --schema, or correct the file"))
+            Err(fault(row.unwrap_or(0), "the field is not a")
+                .hint("give the types with --schema, or correct the file"))
         }
     }
 }
@@ -99,17 +111,29 @@ fn decimal(text: &str, precision: u8, scale: u8) -> Option<i128> {
     }
     let scale = usize::from(scale);
     let kept = fraction.get(..scale.min(fraction.len()))?;
-    if fraction.get(kept.len()..)?.bytes().any(|digit| digit != b'0') {
+    if fraction
+        .get(kept.len()..)?
+        .bytes()
+        .any(|digit| digit != b'0')
+    {
         return None;
     }
     let zeros = std::iter::repeat_n(b'0', scale.saturating_sub(kept.len()));
     let mut value = 0_i128;
     for digit in whole.bytes().chain(kept.bytes()).chain(zeros) {
-        let digit = digit.is_ascii_digit().then(|| i128::from(digit.saturating_sub(b'0')))?;
+        let digit = digit
+            .is_ascii_digit()
+            .then(|| i128::from(digit.saturating_sub(b'0')))?;
         value = value.checked_mul(10)?.checked_add(digit)?;
     }
     let limit = 10_i128.checked_pow(u32::from(precision))?;
-    (value < limit).then(|| if negative { value.saturating_neg() } else { value })
+    (value < limit).then(|| {
+        if negative {
+            value.saturating_neg()
+        } else {
+            value
+        }
+    })
 }
 
 /// What a column's values could all be.
@@ -147,9 +171,15 @@ impl Guess {
         self.boolean = self.boolean && boolean(text).is_some();
         self.int = self.int && text.parse::<i32>().is_ok();
         self.long = self.long && text.parse::<i64>().is_ok();
-        self.double = self.double && text.bytes().any(|byte| byte.is_ascii_digit()) && text.parse::<f64>().is_ok();
+        self.double = self.double
+            && text.bytes().any(|byte| byte.is_ascii_digit())
+            && text.parse::<f64>().is_ok();
         self.date = self.date && is_date(text);
-        let time = text.get(..10).is_some_and(is_date).then(|| text.get(10..)).flatten();
+        let time = text
+            .get(..10)
+            .is_some_and(is_date)
+            .then(|| text.get(10..))
+            .flatten();
         let rest = time
             .and_then(|rest| rest.strip_prefix([' ', 'T']))
             .filter(|rest| rest.contains(':'));
@@ -167,7 +197,9 @@ impl Guess {
             Self { double: true, .. } => SparkType::Double,
             Self { date: true, .. } => SparkType::Date,
             Self { zoned: true, .. } => SparkType::Timestamp,
-            Self { wall_clock: true, .. } => SparkType::TimestampNtz,
+            Self {
+                wall_clock: true, ..
+            } => SparkType::TimestampNtz,
             _ => SparkType::String,
         }
     }

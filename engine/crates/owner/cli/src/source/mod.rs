@@ -1,4 +1,5 @@
-//! Where rows come from: Parquet or CSV, cut into units that threads take one by one. A unit becomes a row group.
+//! Where rows come from: Parquet or CSV, cut into units that threads take one by one. A unit
+//! becomes a row group.
 
 mod csv;
 mod csv_values;
@@ -30,7 +31,9 @@ impl Source {
     pub(crate) fn open(args: &Encrypt, threads: usize) -> Result<Self, Failure> {
         let (files, format) = find(&args.src, args.format)?;
         if format == Format::Parquet && args.schema.is_some() {
-            return Err(Failure::usage("--schema is for CSV; Parquet has a schema of its own"));
+            return Err(Failure::usage(
+                "--schema is for CSV; Parquet has a schema of its own",
+            ));
         }
         Ok(match format {
             Format::Parquet => Self::Parquet(parquet::ParquetSource::open(files, threads)?),
@@ -76,22 +79,37 @@ impl Source {
 fn find(src: &Path, format: Option<Format>) -> Result<(Vec<PathBuf>, Format), Failure> {
     let metadata = std::fs::metadata(src).map_err(|error| Failure::io("read", src, error))?;
     if metadata.is_file() {
-        let format = format.or_else(|| format_of(src)).ok_or_else(|| unknown(src))?;
+        let format = format
+            .or_else(|| format_of(src))
+            .ok_or_else(|| unknown(src))?;
         return Ok((vec![src.to_owned()], format));
     }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(src).map_err(|error| Failure::io("read", src, error))? {
-        let path = entry.map_err(|error| Failure::io("read", src, error))?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = entry
+            .map_err(|error| Failure::io("read", src, error))?
+            .path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
         if name == coffer_catalog::MANIFEST_FOLDER {
-            return Err(Failure::usage(format!("{} is a sealed table already", src.display())));
+            return Err(Failure::usage(format!(
+                "{} is a sealed table already",
+                src.display()
+            )));
         }
         if name.starts_with(['_', '.']) {
             continue;
         }
         if path.is_dir() {
-            return Err(Failure::usage(format!("{} has the folder {name} in it", src.display()))
-                .hint("partitioned folders are not supported yet: their columns are in the folders' names"));
+            return Err(
+                Failure::usage(format!("{} has the folder {name} in it", src.display())).hint(
+                    "partitioned folders are not supported yet: their columns are in the \
+                    folders' names",
+                ),
+            );
         }
         files.push(path);
     }
@@ -99,7 +117,10 @@ fn find(src: &Path, format: Option<Format>) -> Result<(Vec<PathBuf>, Format), Fa
     let mut formats: Vec<Option<Format>> = files.iter().map(|file| format_of(file)).collect();
     formats.dedup();
     match (format, formats.as_slice()) {
-        (_, []) => Err(Failure::usage(format!("{} has no files in it", src.display()))),
+        (_, []) => Err(Failure::usage(format!(
+            "{} has no files in it",
+            src.display()
+        ))),
         (Some(format), _) => Ok((files, format)),
         (None, [Some(format)]) => Ok((files, *format)),
         _ => Err(unknown(src)),
@@ -115,11 +136,15 @@ fn format_of(file: &Path) -> Option<Format> {
 }
 
 fn unknown(src: &Path) -> Failure {
-    Failure::usage(format!("it is not clear what {} holds", src.display()))
-        .hint("say --format parquet or --format csv; the files' names end in .parquet or .csv otherwise")
+    Failure::usage(format!("it is not clear what {} holds", src.display())).hint(
+        "say --format parquet or --format csv; the files' names end in .parquet or .csv otherwise",
+    )
 }
 
 /// A source's bytes that cannot be read.
 pub(crate) fn malformed(file: &Path, error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Check, format!("{} cannot be read: {error}", file.display()))
+    Failure::new(
+        Exit::Check,
+        format!("{} cannot be read: {error}", file.display()),
+    )
 }

@@ -9,7 +9,9 @@ use arrow::{
 use coffer_catalog::convert;
 use coffer_format::{SparkType, char_varchar};
 use parquet::{
-    arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder},
+    arrow::arrow_reader::{
+        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+    },
     basic::Type,
 };
 
@@ -17,8 +19,12 @@ use super::{LEAST_ROWS, UNIT_ROWS, malformed};
 use crate::failure::Failure;
 
 const BATCH_ROWS: usize = 16 * 1024;
-/// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar before 1582.
-const LEGACY: [&str; 2] = ["org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"];
+/// Set by Spark 2 and by Spark's legacy mode: dates and times are in the Julian calendar
+/// before 1582.
+const LEGACY: [&str; 2] = [
+    "org.apache.spark.legacyDateTime",
+    "org.apache.spark.legacyINT96",
+];
 
 pub(crate) struct ParquetSource {
     files: Vec<(PathBuf, ArrowReaderMetadata)>,
@@ -42,17 +48,24 @@ impl ParquetSource {
         for path in paths {
             let metadata = load(&path)?;
             let mut these = convert::columns_of(metadata.schema())?;
-            char_varchar::declare(&mut these, metadata.metadata().file_metadata().key_value_metadata());
+            char_varchar::declare(
+                &mut these,
+                metadata.metadata().file_metadata().key_value_metadata(),
+            );
             match files.first() {
                 None => columns = these,
                 Some((first, _)) => {
-                    let differ = |(a, b): (&(String, SparkType, bool), &(String, SparkType, bool))| {
-                        (a.0.as_str(), a.1) != (b.0.as_str(), b.1)
-                    };
+                    let differ =
+                        |(a, b): (&(String, SparkType, bool), &(String, SparkType, bool))| {
+                            (a.0.as_str(), a.1) != (b.0.as_str(), b.1)
+                        };
                     if columns.len() != these.len() || columns.iter().zip(&these).any(differ) {
                         return Err(malformed(
                             &path,
-                            format!("its columns or types differ from those of {}", first.display()),
+                            format!(
+                                "its columns or types differ from those of {}",
+                                first.display()
+                            ),
                         ));
                     }
                     for (column, other) in columns.iter_mut().zip(these) {
@@ -67,7 +80,9 @@ impl ParquetSource {
             .enumerate()
             .flat_map(|(file, (_, metadata))| {
                 let groups = metadata.metadata().row_groups().iter().enumerate();
-                groups.map(move |(group, meta)| (file, group, u64::try_from(meta.num_rows()).unwrap_or(0)))
+                groups.map(move |(group, meta)| {
+                    (file, group, u64::try_from(meta.num_rows()).unwrap_or(0))
+                })
             })
             .collect();
         let rows = groups.iter().map(|(_, _, rows)| rows).sum();
@@ -119,11 +134,14 @@ fn load(path: &PathBuf) -> Result<ArrowReaderMetadata, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
     // The types as Parquet has them, as Spark would see them; not what Arrow noted on the side.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(&file, options.clone()).map_err(|error| malformed(path, error))?;
+    let metadata = ArrowReaderMetadata::load(&file, options.clone())
+        .map_err(|error| malformed(path, error))?;
     let notes = metadata.metadata().file_metadata().key_value_metadata();
     if notes.is_some_and(|notes| notes.iter().any(|note| LEGACY.contains(&note.key.as_str()))) {
-        return Err(malformed(path, "its dates or times are in Spark's legacy calendar")
-            .hint("rewrite the file with Spark 3 or later, rebase mode CORRECTED"));
+        return Err(
+            malformed(path, "its dates or times are in Spark's legacy calendar")
+                .hint("rewrite the file with Spark 3 or later, rebase mode CORRECTED"),
+        );
     }
     let schema = metadata.parquet_schema();
     let int96: Vec<&str> = schema
@@ -138,11 +156,21 @@ fn load(path: &PathBuf) -> Result<ArrowReaderMetadata, Failure> {
     // An INT96 is an instant to Spark; in microseconds it has Spark's range.
     let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     let hint = |field: &Arc<Field>| match int96.contains(&field.name().as_str()) {
-        true if !field.data_type().is_nested() => Arc::new(Field::clone(field).with_data_type(instant.clone())),
+        true if !field.data_type().is_nested() => {
+            Arc::new(Field::clone(field).with_data_type(instant.clone()))
+        }
         _ => Arc::clone(field),
     };
-    let hinted = Schema::new(metadata.schema().fields().iter().map(hint).collect::<Vec<_>>());
-    ArrowReaderMetadata::load(&file, options.with_schema(Arc::new(hinted))).map_err(|error| malformed(path, error))
+    let hinted = Schema::new(
+        metadata
+            .schema()
+            .fields()
+            .iter()
+            .map(hint)
+            .collect::<Vec<_>>(),
+    );
+    ArrowReaderMetadata::load(&file, options.with_schema(Arc::new(hinted)))
+        .map_err(|error| malformed(path, error))
 }
 
 /// Units of about [`UNIT_ROWS`] rows, fewer when there are few rows for many threads.
@@ -179,7 +207,11 @@ fn plan(groups: &[(usize, usize, u64)], rows: u64, threads: usize) -> Vec<Vec<Pi
                 units.push(std::mem::take(&mut unit));
             }
         }
-        filled = if parts > 1 { 0 } else { filled.saturating_add(rows) };
+        filled = if parts > 1 {
+            0
+        } else {
+            filled.saturating_add(rows)
+        };
     }
     if !unit.is_empty() {
         units.push(unit);
@@ -192,7 +224,11 @@ mod tests {
     use super::*;
 
     fn planned(groups: &[u64], threads: usize) -> Vec<u64> {
-        let groups: Vec<_> = groups.iter().enumerate().map(|(at, rows)| (0, at, *rows)).collect();
+        let groups: Vec<_> = groups
+            .iter()
+            .enumerate()
+            .map(|(at, rows)| (0, at, *rows))
+            .collect();
         let rows = groups.iter().map(|(_, _, rows)| rows).sum();
         plan(&groups, rows, threads)
             .iter()

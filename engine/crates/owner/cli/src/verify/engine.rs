@@ -1,4 +1,5 @@
-//! `coffer verify --engine`: by hand what the client engine does before it releases a key, and no key is released.
+//! `coffer verify --engine`: by hand what the client engine does before it releases a key, and no
+//! key is released.
 
 use std::{
     cell::RefCell,
@@ -10,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use coffer_custody::{Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers};
+use coffer_custody::{
+    Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers,
+};
 use coffer_protocol::{
     Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
     framing::{WireError, put_message, read_message_blocking},
@@ -54,14 +57,22 @@ pub(super) fn run(site: &Site, address: &str, args: &Verify) -> Result<(), Failu
     if args.json {
         output::json(&report(address, &seen));
     } else {
-        for Check { name, passed, found } in &seen.checks.0 {
+        for Check {
+            name,
+            passed,
+            found,
+        } in &seen.checks.0
+        {
             println!("{} {name:<16} {found}", if *passed { "✓" } else { "✗" });
         }
     }
     match &seen.verdict {
         Ok(engine) => {
             if !args.json {
-                println!("verified: engine {engine}, by {} evidence", seen.evidence.kind);
+                println!(
+                    "verified: engine {engine}, by {} evidence",
+                    seen.evidence.kind
+                );
             }
             Ok(())
         }
@@ -73,7 +84,9 @@ fn refused(error: &EvidenceError) -> Failure {
     let failure = Failure::new(Exit::Check, error.to_string());
     match error {
         // The hint would lead here.
-        EvidenceError::Refused { .. } => failure.hint("what must match is under [attestation] in the policy"),
+        EvidenceError::Refused { .. } => {
+            failure.hint("what must match is under [attestation] in the policy")
+        }
         error => match error.hint() {
             Some(hint) => failure.hint(hint),
             None => failure,
@@ -98,15 +111,32 @@ impl Verifier for Recorded {
     }
 }
 
-/// The verdict is that of the client engine, by the same function; the list around it says how it came about.
-fn examine(policy: &Policy, owner: OwnerPublicKey, challenge: Challenge, evidence: Evidence) -> Seen {
+/// The verdict is that of the client engine, by the same function; the list around it says how it
+/// came about.
+fn examine(
+    policy: &Policy,
+    owner: OwnerPublicKey,
+    challenge: Challenge,
+    evidence: Evidence,
+) -> Seen {
     let recorded = Recorded(Verifiers::beside_this_program(), RefCell::default());
-    let verdict = attest(policy, &owner, challenge.clone(), APPLICATION, &evidence, &recorded);
+    let verdict = attest(
+        policy,
+        &owner,
+        challenge.clone(),
+        APPLICATION,
+        &evidence,
+        &recorded,
+    );
     let error = verdict.as_ref().err();
     let mut checks = Checks::new();
     let build = !matches!(
         error,
-        Some(EvidenceError::OtherProtocol { .. } | EvidenceError::OtherVersion { .. } | EvidenceError::Unsealed)
+        Some(
+            EvidenceError::OtherProtocol { .. }
+                | EvidenceError::OtherVersion { .. }
+                | EvidenceError::Unsealed
+        )
     );
     checks.note(
         "build",
@@ -130,7 +160,10 @@ fn examine(policy: &Policy, owner: OwnerPublicKey, challenge: Challenge, evidenc
         );
         let found = recorded.1.into_inner();
         if accepted && found.0.is_empty() {
-            let found = error.map_or_else(|| "simulated: it proves nothing".to_owned(), ToString::to_string);
+            let found = error.map_or_else(
+                || "simulated: it proves nothing".to_owned(),
+                ToString::to_string,
+            );
             checks.note("report", error.is_none(), found);
         }
         checks.0.extend(found.0);
@@ -165,8 +198,15 @@ fn report(address: &str, seen: &Seen) -> serde_json::Value {
 fn write(folder: &Path, seen: &Seen) -> Result<(), Failure> {
     fs::create_dir(folder).map_err(|error| Failure::io("make", folder, error))?;
     let evidence = &seen.evidence;
-    let bound = EvidenceKind::from_name(&evidence.kind)
-        .map(|kind| evidence::report_data(kind, &evidence.engine_key, &seen.owner, &seen.challenge, APPLICATION));
+    let bound = EvidenceKind::from_name(&evidence.kind).map(|kind| {
+        evidence::report_data(
+            kind,
+            &evidence.engine_key,
+            &seen.owner,
+            &seen.challenge,
+            APPLICATION,
+        )
+    });
     let about = json!({
         "protocol": evidence.protocol,
         "kind": evidence.kind,
@@ -212,10 +252,10 @@ fn connect(address: &str) -> Result<Box<dyn Stream>, Failure> {
             stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
             Ok(Box::new(stream))
         }
-        _ => {
-            Err(Failure::usage(format!("{address:?} is no address of an engine"))
-                .hint("use unix:PATH or tcp:HOST:PORT"))
-        }
+        _ => Err(
+            Failure::usage(format!("{address:?} is no address of an engine"))
+                .hint("use unix:PATH or tcp:HOST:PORT"),
+        ),
     }
 }
 
@@ -223,8 +263,11 @@ fn connect(address: &str) -> Result<Box<dyn Stream>, Failure> {
 fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<Evidence, Failure> {
     let mut stream = connect(address)?;
     let broken = |what: &str| {
-        Failure::new(Exit::Check, format!("what answers at {address} is no engine: {what}"))
-            .hint("name the address of coffer-engine")
+        Failure::new(
+            Exit::Check,
+            format!("what answers at {address} is no engine: {what}"),
+        )
+        .hint("name the address of coffer-engine")
     };
     let attest = Attest {
         protocol: evidence::PROTOCOL,
@@ -234,11 +277,14 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
     };
     let kind = |message: TaskMessage| u8::try_from(i32::from(message)).unwrap_or_default();
     let mut question = Vec::new();
-    put_message(&mut question, kind(TaskMessage::Attest), &attest).map_err(|error| broken(&error.to_string()))?;
+    put_message(&mut question, kind(TaskMessage::Attest), &attest)
+        .map_err(|error| broken(&error.to_string()))?;
     let asked = stream.write_all(&question);
     asked.map_err(|error| broken(&error.to_string()))?;
     let answer = read_message_blocking(&mut stream, MAX_MESSAGE).map_err(|error| match error {
-        WireError::Empty | WireError::TooLong(_) => broken("its answer has a length that no answer has"),
+        WireError::Empty | WireError::TooLong(_) => {
+            broken("its answer has a length that no answer has")
+        }
         error => broken(&error.to_string()),
     })?;
     let answer = answer.ok_or_else(|| broken("it ended the connection"))?;
@@ -247,18 +293,25 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
         let why = Refused::decode(payload.clone()).unwrap_or_default();
         let error = Failure::new(
             Exit::Check,
-            format!("the engine gives no evidence: {}", printable_line(&why.hint)),
+            format!(
+                "the engine gives no evidence: {}",
+                printable_line(&why.hint)
+            ),
         );
         return Err(match why.code.as_str() {
-            "other_owner" => error.hint("an engine serves one owner for its life: this one serves another"),
+            "other_owner" => {
+                error.hint("an engine serves one owner for its life: this one serves another")
+            }
             _ => error.hint("the engine's log says more"),
         });
     }
     if answered != kind(TaskMessage::Evidence) {
         return Err(broken("its answer is not evidence"));
     }
-    let wire = EngineEvidence::decode(payload.clone()).map_err(|_| broken("its evidence is malformed"))?;
-    let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref()).map_err(|_| broken("its key is malformed"))?;
+    let wire =
+        EngineEvidence::decode(payload.clone()).map_err(|_| broken("its evidence is malformed"))?;
+    let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
+        .map_err(|_| broken("its key is malformed"))?;
     Ok(Evidence {
         protocol: wire.protocol,
         kind: wire.kind,

@@ -14,7 +14,10 @@ use std::{
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
-use parquet::{arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties, file::properties::WriterProperties};
+use parquet::{
+    arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties,
+    file::properties::WriterProperties,
+};
 use serde_json::{Value, json};
 
 /// What no command needs, on however slow a machine.
@@ -32,7 +35,10 @@ impl Ends for Child {
         let (done, waiting) = mpsc::channel::<()>();
         let watchdog = thread::spawn(move || {
             if waiting.recv_timeout(DEADLINE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                Command::new("kill").args(["-KILL", &id.to_string()]).status().unwrap();
+                Command::new("kill")
+                    .args(["-KILL", &id.to_string()])
+                    .status()
+                    .unwrap();
             }
         });
         let output = self.wait_with_output().unwrap();
@@ -102,7 +108,12 @@ impl Owner {
 
     /// What `coffer kms` answers to these requests, line by line.
     pub(crate) fn kms(&self, requests: &[Value]) -> Vec<Value> {
-        let mut child = self.command("home").arg("kms").stdin(Stdio::piped()).spawn().unwrap();
+        let mut child = self
+            .command("home")
+            .arg("kms")
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut input = child.stdin.take().unwrap();
         for request in requests {
             writeln!(input, "{request}").unwrap();
@@ -149,14 +160,17 @@ impl Owner {
         writer.close().unwrap();
     }
 
-    /// A Parquet file as the key tools of PyArrow and parquet-java write it: one BIGINT column `id`, uniformly encrypted under `main`.
+    /// A Parquet file as the key tools of PyArrow and parquet-java write it: one BIGINT column
+    /// `id`, uniformly encrypted under `main`.
     pub(crate) fn foreign(&self, name: &str, ids: std::ops::Range<i64>) {
         let key = [9; 16];
         let request = json!({ "master": "main", "wrap": BASE64.encode(key) });
         let wrapped = self.kms(&[request]).remove(0)["wrapped"].clone();
         let metadata = json!({
-            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true, "kmsInstanceID": "DEFAULT",
-            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main", "wrappedDEK": wrapped, "doubleWrapping": false,
+            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": true,
+                "kmsInstanceID": "DEFAULT",
+            "kmsInstanceURL": "DEFAULT", "masterKeyID": "main", "wrappedDEK": wrapped,
+                "doubleWrapping": false,
         });
         let encryption = FileEncryptionProperties::builder(key.to_vec())
             .with_footer_key_metadata(metadata.to_string().into_bytes())
@@ -168,7 +182,8 @@ impl Owner {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let file = fs::File::create(path).unwrap();
-        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+        let mut writer =
+            ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
         writer.write(&batch).unwrap();
         writer.close().unwrap();
     }

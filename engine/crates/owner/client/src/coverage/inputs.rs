@@ -1,4 +1,5 @@
-//! Inputs: each (map, reduce) pair once, but for broadcasts and for inputs that are joined with each other.
+//! Inputs: each (map, reduce) pair once, but for broadcasts and for inputs that are joined with
+//! each other.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -34,7 +35,11 @@ impl Shape {
 type Read = (Range<u32>, Range<u32>);
 
 /// Checks the rectangles of all tasks against the inputs.
-pub(crate) fn check(shapes: &[Shape], products: &Products, tasks: &[TaskSpec]) -> Result<(), CoverageError> {
+pub(crate) fn check(
+    shapes: &[Shape],
+    products: &Products,
+    tasks: &[TaskSpec],
+) -> Result<(), CoverageError> {
     for rectangle in tasks.iter().flat_map(|task| &task.rectangles) {
         let id = rectangle.input_id;
         let shape = shapes
@@ -57,11 +62,16 @@ pub(crate) fn check(shapes: &[Shape], products: &Products, tasks: &[TaskSpec]) -
             (false, number) => groups.entry(number).or_default().push(*shape),
         }
     }
-    groups.values().try_for_each(|shapes| group(shapes, products))
+    groups
+        .values()
+        .try_for_each(|shapes| group(shapes, products))
 }
 
 fn reads(task: &TaskSpec, id: u32) -> Vec<Read> {
-    let own = task.rectangles.iter().filter(|rectangle| rectangle.input_id == id);
+    let own = task
+        .rectangles
+        .iter()
+        .filter(|rectangle| rectangle.input_id == id);
     own.map(|of| (of.map_begin..of.map_end, of.reduce_begin..of.reduce_end))
         .collect()
 }
@@ -94,9 +104,18 @@ fn group(shapes: &[Shape], products: &Products) -> Result<(), CoverageError> {
         return Err(CoverageError::Group(other.id));
     }
     // An input without maps has nothing to be read; beside it the others are read as ever.
-    let shapes: Vec<Shape> = shapes.iter().filter(|shape| shape.maps > 0).copied().collect();
+    let shapes: Vec<Shape> = shapes
+        .iter()
+        .filter(|shape| shape.maps > 0)
+        .copied()
+        .collect();
     let sides: Vec<tiling::Side> = shapes.iter().map(|shape| (shape.id, shape.maps)).collect();
-    let of = |task: &TaskSpec| shapes.iter().map(|shape| reads(task, shape.id)).collect::<Vec<_>>();
+    let of = |task: &TaskSpec| {
+        shapes
+            .iter()
+            .map(|shape| reads(task, shape.id))
+            .collect::<Vec<_>>()
+    };
     let Some(readers) = products.readers(first.id, first.side, of)? else {
         return Ok(());
     };
@@ -105,11 +124,17 @@ fn group(shapes: &[Shape], products: &Products) -> Result<(), CoverageError> {
         for (reduce, ranges) in of_reduces(&reader) {
             if let Some(empty) = ranges.iter().position(Vec::is_empty) {
                 // Rows of the others would come out unmatched, and again where they do meet.
-                let other = ranges.iter().position(|ranges| !ranges.is_empty()).unwrap_or(empty);
+                let other = ranges
+                    .iter()
+                    .position(|ranges| !ranges.is_empty())
+                    .unwrap_or(empty);
                 let id = shapes.get(other).map_or(first.id, |shape| shape.id);
                 return Err(CoverageError::Alone { id });
             }
-            by_reduce.entry(reduce).or_default().extend(tiling::boxes(&ranges));
+            by_reduce
+                .entry(reduce)
+                .or_default()
+                .extend(tiling::boxes(&ranges));
         }
     }
     for reduce in 0..first.reduces {
@@ -126,7 +151,9 @@ fn of_reduces(reader: &[Vec<Read>]) -> BTreeMap<u32, Vec<Vec<Range<u32>>>> {
     for (input, reads) in reader.iter().enumerate() {
         for (maps, reduces) in reads.iter().filter(|(maps, _)| !maps.is_empty()) {
             for reduce in reduces.clone() {
-                let ranges = by_reduce.entry(reduce).or_insert_with(|| vec![vec![]; reader.len()]);
+                let ranges = by_reduce
+                    .entry(reduce)
+                    .or_insert_with(|| vec![vec![]; reader.len()]);
                 if let Some(ranges) = ranges.get_mut(input) {
                     ranges.push(maps.clone());
                 }
@@ -155,7 +182,11 @@ mod tests {
         broadcast: false,
     };
     const LEFT: Shape = Shape { group: 1, ..ALONE };
-    const RIGHT: Shape = Shape { id: 8, maps: 2, ..LEFT };
+    const RIGHT: Shape = Shape {
+        id: 8,
+        maps: 2,
+        ..LEFT
+    };
 
     fn task(reads: &[(u32, Range<u32>, Range<u32>)]) -> TaskSpec {
         let rectangles = reads.iter().map(|(id, maps, reduces)| Rectangle {
@@ -275,16 +306,31 @@ mod tests {
         );
         // Both are there, in tasks that do not meet.
         let apart = [task(&[(7, 0..4, 0..3)]), task(&[(8, 0..2, 0..3)])];
-        assert_eq!(checked(&[LEFT, RIGHT], &apart), Err(CoverageError::Alone { id: 7 }));
+        assert_eq!(
+            checked(&[LEFT, RIGHT], &apart),
+            Err(CoverageError::Alone { id: 7 })
+        );
         // Beside the whole join, one side once more: its rows would come out as unmatched.
-        let twice = [task(&[(7, 0..4, 0..3), (8, 0..2, 0..3)]), task(&[(7, 0..4, 0..3)])];
-        assert_eq!(checked(&[LEFT, RIGHT], &twice), Err(CoverageError::Alone { id: 7 }));
+        let twice = [
+            task(&[(7, 0..4, 0..3), (8, 0..2, 0..3)]),
+            task(&[(7, 0..4, 0..3)]),
+        ];
+        assert_eq!(
+            checked(&[LEFT, RIGHT], &twice),
+            Err(CoverageError::Alone { id: 7 })
+        );
         let no_maps = [
             task(&[(7, 0..4, 0..3), (8, 0..2, 0..3)]),
             task(&[(7, 0..0, 0..3), (8, 0..1, 0..1)]),
         ];
-        assert_eq!(checked(&[LEFT, RIGHT], &no_maps), Err(CoverageError::Alone { id: 8 }));
-        let uneven = Shape { reduces: 2, ..RIGHT };
+        assert_eq!(
+            checked(&[LEFT, RIGHT], &no_maps),
+            Err(CoverageError::Alone { id: 8 })
+        );
+        let uneven = Shape {
+            reduces: 2,
+            ..RIGHT
+        };
         assert_eq!(checked(&[LEFT, uneven], &[]), Err(CoverageError::Group(8)));
         let empty = Shape { maps: 0, ..RIGHT };
         assert_eq!(checked(&[LEFT, empty], &[]), gap(7, 0));
@@ -292,12 +338,21 @@ mod tests {
 
     #[test]
     fn three_inputs_of_one_group_fill_a_space() {
-        let third = Shape { id: 9, maps: 1, ..LEFT };
-        let at = |left: Range<u32>, right: Range<u32>| task(&[(7, left, 0..3), (8, right, 0..3), (9, 0..1, 0..3)]);
+        let third = Shape {
+            id: 9,
+            maps: 1,
+            ..LEFT
+        };
+        let at = |left: Range<u32>, right: Range<u32>| {
+            task(&[(7, left, 0..3), (8, right, 0..3), (9, 0..1, 0..3)])
+        };
         let shapes = [LEFT, RIGHT, third];
         checked(&shapes, &[at(0..4, 0..2)]).unwrap();
         checked(&shapes, &[at(0..1, 0..2), at(1..4, 0..1), at(1..4, 1..2)]).unwrap();
-        assert_eq!(checked(&shapes, &[at(0..1, 0..2), at(1..4, 0..1)]), gap(8, 1));
+        assert_eq!(
+            checked(&shapes, &[at(0..1, 0..2), at(1..4, 0..1)]),
+            gap(8, 1)
+        );
     }
 
     #[test]
@@ -311,7 +366,10 @@ mod tests {
         checked(&[shape], &[whole.clone(), whole.clone()]).unwrap();
         checked(&[shape], &[]).unwrap();
         assert_eq!(checked(&[shape], &[whole.clone(), task(&[])]), gap(7, 0));
-        assert_eq!(checked(&[shape], &[whole.clone(), task(&[(7, 0..3, 0..1)])]), gap(7, 0));
+        assert_eq!(
+            checked(&[shape], &[whole.clone(), task(&[(7, 0..3, 0..1)])]),
+            gap(7, 0)
+        );
         let twice = task(&[(7, 0..4, 0..1), (7, 0..4, 0..1)]);
         assert_eq!(checked(&[shape], &[twice]), overlap(7, 0));
         let halves = task(&[(7, 0..2, 0..1), (7, 2..4, 0..1)]);
@@ -331,7 +389,9 @@ mod tests {
             },
         );
         let sides = [(1, 3), (2, 2)].map(|(side, partitions)| Side { side, partitions });
-        let products = [Product { sides: sides.to_vec() }];
+        let products = [Product {
+            sides: sides.to_vec(),
+        }];
         let at = |i: u32, j: u32, right: Range<u32>| {
             let mut task = task(&[(7, 0..4, i..i + 1), (8, 0..4, right)]);
             task.positions = [(1, i), (2, j)]
@@ -347,7 +407,13 @@ mod tests {
                 .flat_map(|i| js.clone().map(move |(j, half)| at(i, j, half.clone())))
                 .collect()
         };
-        let checked = |tasks: &[TaskSpec]| check(&[left, right], &Products::read(&products, tasks).unwrap(), tasks);
+        let checked = |tasks: &[TaskSpec]| {
+            check(
+                &[left, right],
+                &Products::read(&products, tasks).unwrap(),
+                tasks,
+            )
+        };
         checked(&cells(&halves)).unwrap();
         assert_eq!(checked(&cells(&[0..1, 1..2])), gap(8, 0));
         assert_eq!(checked(&cells(&[0..2, 1..3])), overlap(8, 0));

@@ -1,7 +1,9 @@
-//! Before a stage is sealed: what its tasks read together is what there is, each part as often as the plan needs it.
+//! Before a stage is sealed: what its tasks read together is what there is, each part as often as
+//! the plan needs it.
 //!
-//! Spark made the tasks' specs from sizes that executors report. Whatever those were, they may change how work is cut, never
-//! what is read. The rules are told in `wire.proto` at StageInput and Product; here is one file for each.
+//! Spark made the tasks' specs from sizes that executors report. Whatever those were, they may
+//! change how work is cut, never what is read. The rules are told in `wire.proto` at StageInput and
+//! Product; here is one file for each.
 
 mod inputs;
 mod products;
@@ -39,26 +41,37 @@ pub enum CoverageError {
     /// A task names an input or scan that the stage does not have.
     #[error("a task names input or scan {0}, which the stage does not have")]
     Unknown(u32),
-    /// A task reads some inputs of a group without the others, so that rows would be joined with nothing.
+    /// A task reads some inputs of a group without the others, so that rows would be joined with
+    /// nothing.
     #[error("a task reads input {id} without the inputs that it is joined with")]
     Alone {
         /// The input that is read.
         id: u32,
     },
-    /// Inputs of a group that cannot be joined with each other; or a broadcast in a group or product.
+    /// Inputs of a group that cannot be joined with each other; or a broadcast in a group or
+    /// product.
     #[error("input {0} does not fit its group")]
     Group(u32),
     /// A Cartesian product's sides, or the positions of tasks in it, are not a grid.
     #[error("the tasks are not a whole Cartesian product at side {0}")]
     Product(u32),
     /// Two tasks of the same position on a side of a Cartesian product read different parts of it.
-    #[error("tasks of one position of a Cartesian product read different parts of input or scan {0}")]
+    #[error(
+        "tasks of one position of a Cartesian product read different parts of input or scan {0}"
+    )]
     Position(u32),
 }
 
 /// The row groups of one file, as tasks read them.
-pub(crate) fn row_groups(id: u32, count: u32, mut slices: Vec<Range<u32>>) -> Result<(), CoverageError> {
-    if slices.iter().any(|slice| slice.start > slice.end || slice.end > count) {
+pub(crate) fn row_groups(
+    id: u32,
+    count: u32,
+    mut slices: Vec<Range<u32>>,
+) -> Result<(), CoverageError> {
+    if slices
+        .iter()
+        .any(|slice| slice.start > slice.end || slice.end > count)
+    {
         return Err(CoverageError::Outside(id));
     }
     slices.retain(|slice| !slice.is_empty());
@@ -66,7 +79,10 @@ pub(crate) fn row_groups(id: u32, count: u32, mut slices: Vec<Range<u32>>) -> Re
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "one slice or range is one of the cases")]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "one slice or range is one of the cases"
+)]
 mod tests {
     use super::*;
 
@@ -74,7 +90,10 @@ mod tests {
     fn row_groups_are_read_once() {
         row_groups(1, 3, vec![1..3, 0..1, 2..2]).unwrap();
         row_groups(1, 0, vec![]).unwrap();
-        assert_eq!(row_groups(1, 3, vec![0..2]), Err(CoverageError::Gap { id: 1, at: 2 }));
+        assert_eq!(
+            row_groups(1, 3, vec![0..2]),
+            Err(CoverageError::Gap { id: 1, at: 2 })
+        );
         assert_eq!(
             row_groups(1, 3, vec![0..2, 1..3]),
             Err(CoverageError::Overlap { id: 1, at: 1 })

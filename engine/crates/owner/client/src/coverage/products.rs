@@ -1,4 +1,5 @@
-//! Cartesian products: tasks are the cells of a grid, and what lies below a side is read anew in each of its cells.
+//! Cartesian products: tasks are the cells of a grid, and what lies below a side is read anew in
+//! each of its cells.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,8 +10,8 @@ use super::CoverageError;
 /// The tasks of a stage, by their positions in its Cartesian products.
 pub(crate) struct Products<'a> {
     tasks: &'a [TaskSpec],
-    /// By side: the tasks of each position, and whether what lies below must be read: not when another side has no partition, but a
-    /// side that says so of itself must show it.
+    /// By side: the tasks of each position, and whether what lies below must be read: not when
+    /// another side has no partition, but a side that says so of itself must show it.
     sides: HashMap<u32, (BTreeMap<u32, Vec<&'a TaskSpec>>, bool)>,
 }
 
@@ -20,10 +21,9 @@ impl<'a> Products<'a> {
         let mut sides = HashMap::new();
         for product in products {
             let first = product.sides.first().map_or(0, |side| side.side);
-            let cells = product
-                .sides
-                .iter()
-                .try_fold(1u64, |cells, side| cells.checked_mul(u64::from(side.partitions)));
+            let cells = product.sides.iter().try_fold(1u64, |cells, side| {
+                cells.checked_mul(u64::from(side.partitions))
+            });
             let cells = cells.ok_or(CoverageError::Product(first))?;
             if product.sides.len() < 2 {
                 return Err(CoverageError::Product(first));
@@ -65,8 +65,9 @@ impl<'a> Products<'a> {
         }
     }
 
-    /// The tasks that read what lies below `side`, one for each of its positions; all tasks for side 0. `None` when another
-    /// side is empty, so that nobody needs what lies there. `of` is what a task reads of leaf `id`: tasks of one position read the same.
+    /// The tasks that read what lies below `side`, one for each of its positions; all tasks for
+    /// side 0. `None` when another side is empty, so that nobody needs what lies there. `of` is
+    /// what a task reads of leaf `id`: tasks of one position read the same.
     pub(crate) fn readers<T: PartialEq + Default>(
         &self,
         id: u32,
@@ -78,7 +79,12 @@ impl<'a> Products<'a> {
         }
         let (positions, needed) = self.sides.get(&side).ok_or(CoverageError::Product(side))?;
         let outside = |task: &&TaskSpec| task.positions.iter().all(|at| at.side != side);
-        if self.tasks.iter().filter(outside).any(|task| of(task) != T::default()) {
+        if self
+            .tasks
+            .iter()
+            .filter(outside)
+            .any(|task| of(task) != T::default())
+        {
             return Err(CoverageError::Position(id));
         }
         let mut readers = Vec::with_capacity(positions.len());
@@ -125,7 +131,9 @@ mod tests {
             side: *side,
             partitions: *partitions,
         });
-        Product { sides: sides.collect() }
+        Product {
+            sides: sides.collect(),
+        }
     }
 
     fn task(positions: &[(u32, u32)]) -> TaskSpec {
@@ -140,11 +148,17 @@ mod tests {
     }
 
     fn grid(cells: &[(u32, u32)]) -> Vec<TaskSpec> {
-        cells.iter().map(|(i, j)| task(&[(1, *i), (2, *j)])).collect()
+        cells
+            .iter()
+            .map(|(i, j)| task(&[(1, *i), (2, *j)]))
+            .collect()
     }
 
     fn refused(products: &[Product], tasks: &[TaskSpec]) -> bool {
-        matches!(Products::read(products, tasks), Err(CoverageError::Product(_)))
+        matches!(
+            Products::read(products, tasks),
+            Err(CoverageError::Product(_))
+        )
     }
 
     #[test]
@@ -152,7 +166,10 @@ mod tests {
         let two_by_two = [product(&[(1, 2), (2, 2)])];
         let whole = [(0, 0), (0, 1), (1, 0), (1, 1)];
         Products::read(&two_by_two, &grid(&whole)).unwrap();
-        assert!(refused(&two_by_two, &grid(&whole[..3])), "a cell is missing");
+        assert!(
+            refused(&two_by_two, &grid(&whole[..3])),
+            "a cell is missing"
+        );
         assert!(
             refused(&two_by_two, &grid(&[(0, 0), (0, 1), (1, 0), (1, 0)])),
             "a cell is there twice"
@@ -165,15 +182,24 @@ mod tests {
         half[0].positions.pop();
         assert!(refused(&two_by_two, &half), "a position on one side only");
         let mut twice = grid(&whole);
-        twice[0].positions.push(Position { side: 1, partition: 1 });
+        twice[0].positions.push(Position {
+            side: 1,
+            partition: 1,
+        });
         assert!(refused(&two_by_two, &twice), "two positions on one side");
         assert!(refused(&[], &grid(&whole)), "sides of no product");
         assert!(
             refused(&[product(&[(1, 1)])], &[task(&[(1, 0)])]),
             "one side is no product"
         );
-        assert!(refused(&[product(&[(1, 1), (1, 1)])], &[]), "a side named twice");
-        assert!(refused(&[product(&[(0, 0), (2, 1)])], &[]), "side 0 is none");
+        assert!(
+            refused(&[product(&[(1, 1), (1, 1)])], &[]),
+            "a side named twice"
+        );
+        assert!(
+            refused(&[product(&[(0, 0), (2, 1)])], &[]),
+            "side 0 is none"
+        );
         assert!(
             refused(&[product(&[(1, u32::MAX), (2, u32::MAX), (3, 2)])], &[]),
             "too many cells"
@@ -193,7 +219,10 @@ mod tests {
             }
         };
         assert_eq!(held.readers(9, 1, of(1)), Ok(Some(vec![1, 2])));
-        assert_eq!(held.readers(9, 0, |_| 0).map(|all| all.unwrap().len()), Ok(5));
+        assert_eq!(
+            held.readers(9, 0, |_| 0).map(|all| all.unwrap().len()),
+            Ok(5)
+        );
         assert_eq!(
             held.readers(9, 1, of(2)),
             Err(CoverageError::Position(9)),

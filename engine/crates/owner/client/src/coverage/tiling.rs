@@ -16,7 +16,10 @@ pub(super) fn once(id: u32, count: u32, ranges: &mut [Range<u32>]) -> Result<(),
             return Err(CoverageError::Gap { id, at: next });
         }
         if range.start < next {
-            return Err(CoverageError::Overlap { id, at: range.start });
+            return Err(CoverageError::Overlap {
+                id,
+                at: range.start,
+            });
         }
         next = range.end;
     }
@@ -26,8 +29,9 @@ pub(super) fn once(id: u32, count: u32, ranges: &mut [Range<u32>]) -> Result<(),
     Ok(())
 }
 
-/// Whether `boxes`, which have a range for each of `sides`, fill the space exactly once. Cuts the space along its first side wherever
-/// a box begins or ends; between two cuts the same boxes are there, and must fill what the other sides span.
+/// Whether `boxes`, which have a range for each of `sides`, fill the space exactly once. Cuts the
+/// space along its first side wherever a box begins or ends; between two cuts the same boxes are
+/// there, and must fill what the other sides span.
 pub(super) fn tiles(sides: &[Side], boxes: &[&[Range<u32>]]) -> Result<(), CoverageError> {
     let Some(((id, count), others)) = sides.split_first() else {
         return Ok(());
@@ -37,7 +41,9 @@ pub(super) fn tiles(sides: &[Side], boxes: &[&[Range<u32>]]) -> Result<(), Cover
         let mut ranges: Vec<Range<u32>> = firsts().map(|(range, _)| range.clone()).collect();
         return once(*id, *count, &mut ranges);
     }
-    let mut cuts: BTreeSet<u32> = firsts().flat_map(|(range, _)| [range.start, range.end]).collect();
+    let mut cuts: BTreeSet<u32> = firsts()
+        .flat_map(|(range, _)| [range.start, range.end])
+        .collect();
     cuts.extend([0, *count]);
     let cuts: Vec<u32> = cuts.into_iter().collect();
     for (start, end) in cuts.iter().zip(cuts.iter().skip(1)) {
@@ -46,7 +52,10 @@ pub(super) fn tiles(sides: &[Side], boxes: &[&[Range<u32>]]) -> Result<(), Cover
             .map(|(_, rest)| rest)
             .collect();
         if there.is_empty() {
-            return Err(CoverageError::Gap { id: *id, at: *start });
+            return Err(CoverageError::Gap {
+                id: *id,
+                at: *start,
+            });
         }
         tiles(others, &there)?;
     }
@@ -68,7 +77,10 @@ pub(super) fn boxes(ranges: &[Vec<Range<u32>>]) -> Vec<Vec<Range<u32>>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "one slice or range is one of the cases")]
+#[expect(
+    clippy::single_range_in_vec_init,
+    reason = "one slice or range is one of the cases"
+)]
 mod tests {
     use super::*;
 
@@ -82,7 +94,11 @@ mod tests {
     fn skew_splits_fill_the_plane() {
         fill([4, 3], &[[0..4, 0..3]]).unwrap();
         fill([4, 3], &[[0..1, 0..3], [1..4, 0..3]]).unwrap();
-        fill([4, 3], &[[0..2, 0..1], [0..2, 1..3], [2..4, 0..1], [2..4, 1..3]]).unwrap();
+        fill(
+            [4, 3],
+            &[[0..2, 0..1], [0..2, 1..3], [2..4, 0..1], [2..4, 1..3]],
+        )
+        .unwrap();
         fill([4, 3], &[[0..2, 0..1], [0..2, 1..3], [2..4, 0..3]]).unwrap();
     }
 
@@ -94,14 +110,20 @@ mod tests {
         assert_eq!(fill([4, 3], &[[0..3, 0..3]]), gap(1, 3));
         assert_eq!(fill([4, 3], &[[0..2, 0..3], [2..4, 0..2]]), gap(2, 2));
         // The volume is right, the place is not.
-        assert_eq!(fill([4, 3], &[[0..2, 0..3], [2..4, 0..2], [0..2, 2..3]]), overlap(2, 2));
+        assert_eq!(
+            fill([4, 3], &[[0..2, 0..3], [2..4, 0..2], [0..2, 2..3]]),
+            overlap(2, 2)
+        );
         assert_eq!(fill([4, 3], &[[0..4, 0..3], [1..2, 0..1]]), overlap(2, 0));
         assert_eq!(fill([4, 3], &[[0..3, 0..3], [2..4, 0..3]]), overlap(2, 0));
     }
 
     #[test]
     fn several_ranges_are_as_many_boxes() {
-        assert_eq!(boxes(&[vec![0..1, 2..3], vec![5..6]]), [[0..1, 5..6], [2..3, 5..6]]);
+        assert_eq!(
+            boxes(&[vec![0..1, 2..3], vec![5..6]]),
+            [[0..1, 5..6], [2..3, 5..6]]
+        );
         assert!(boxes(&[vec![0..1], vec![]]).is_empty());
     }
 }

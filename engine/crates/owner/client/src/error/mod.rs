@@ -51,7 +51,8 @@ pub enum ClientError {
     /// The policy cannot be read, or does not allow it.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// The same of the policy as a whole, as a user is told: its text and its place are the owner's.
+    /// The same of the policy as a whole, as a user is told: its text and its place are the
+    /// owner's.
     #[error("the owner's policy cannot be used as it is; the owner's audit log says why")]
     PolicyOfOwner(#[source] PolicyError),
     /// A table does not open.
@@ -61,19 +62,25 @@ pub enum ClientError {
     #[error(transparent)]
     Location(#[from] LocationError),
     /// A plain file that is not among the policy's `unverified_inputs`.
-    #[error("{} is plain, and the policy does not list it among its unverified inputs", .0.display())]
+    #[error("{} is plain, and the policy does not list it among its unverified inputs",
+        .0.display())]
     Unlisted(std::path::PathBuf),
     /// A scan of unverified inputs in a part of a plan that runs here.
     #[error("unverified inputs are read by engines, not by the client engine")]
     PlainAtClient,
     /// Something plain at a URL of which nobody here knows whether a local folder is behind it.
-    #[error("whether `{0}` leads into a zone of the policy is not known, so nothing plain is made there")]
+    #[error(
+        "whether `{0}` leads into a zone of the policy is not known, so nothing plain is made there"
+    )]
     PlainElsewhere(String),
     /// What a query uses is not allowed any more.
     #[error("the query's session was ended: {0}")]
     Revoked(crate::Revoked),
     /// A user has had more literals encrypted for a key than the policy lets one.
-    #[error("user `{user}` has had {most} literals encrypted for `{column}`, as many as the policy allows in a day")]
+    #[error(
+        "user `{user}` has had {most} literals encrypted for `{column}`, as many as the policy \
+            allows in a day"
+    )]
     TooManyLiterals {
         /// The policy's name for the user.
         user: String,
@@ -209,7 +216,8 @@ pub enum ClientError {
     },
     /// Tasks read two versions of an output that is not the same each time it is made.
     #[error(
-        "stage {stage} was made from two versions of the rows of stage {producer}, which a repeated task makes anew"
+        "stage {stage} was made from two versions of the rows of stage {producer}, which a \
+            repeated task makes anew"
     )]
     Mixed {
         /// The reading stage.
@@ -236,7 +244,10 @@ pub enum ClientError {
         source: coffer_sealing::Error,
     },
     /// A stream holds other counts than its commit record says.
-    #[error("stage {stage}, partition {partition}: the stream is not the one that the commit record counts")]
+    #[error(
+        "stage {stage}, partition {partition}: the stream is not the one that the commit record \
+            counts"
+    )]
     StreamCount {
         /// The stage.
         stage: u32,
@@ -244,7 +255,10 @@ pub enum ClientError {
         partition: u32,
     },
     /// An authentic frame holds no batch of the stage's schema.
-    #[error("stage {stage}, partition {partition}: a frame holds no batch of the stage's schema: {source}")]
+    #[error(
+        "stage {stage}, partition {partition}: a frame holds no batch of the stage's schema: \
+            {source}"
+    )]
     Payload {
         /// The stage.
         stage: u32,
@@ -271,7 +285,10 @@ pub enum ClientError {
     #[error("there are no kept rows {0}: they were used, or the session never had them")]
     KeptUnknown(u32),
     /// More would come to the client than the query allows.
-    #[error("more than {0} bytes would come to the client for the part of the query that only this site may do")]
+    #[error(
+        "more than {0} bytes would come to the client for the part of the query that only this \
+            site may do"
+    )]
     TooMuchAtClient(u64),
     /// A table that is read here would give more than the query allows.
     #[error("reading `{columns}` of table `{table}` here takes more than {most} stored bytes")]
@@ -285,7 +302,8 @@ pub enum ClientError {
     },
     /// The work here takes more memory than the query allows.
     #[error(
-        "the part of the query that only this site may do takes more than {0} bytes of memory, twice spark.coffer.client.maxBytes"
+        "the part of the query that only this site may do takes more than {0} bytes of memory, \
+            twice spark.coffer.client.maxBytes"
     )]
     ClientMemory(u64),
     /// A scan that runs here names a column that the table's files do not have.
@@ -304,7 +322,10 @@ pub enum ClientError {
     #[error("column `{0}` has a type that a sealed table cannot hold")]
     ColumnType(String),
     /// Engines write columns that are `tee` only: the keys of other protections stay here.
-    #[error("table `{0}` has columns that are stored under other protections than \"tee\", which Spark does not write")]
+    #[error(
+        "table `{0}` has columns that are stored under other protections than \"tee\", which \
+            Spark does not write"
+    )]
     HostReadable(String),
     /// The user may not use the keys of these columns of a table; `*`: of any.
     #[error("user `{user}` may not read {table}.{}", .columns.join(&format!(", {table}.")))]
@@ -378,12 +399,14 @@ impl From<coffer_format::Error> for ClientError {
 }
 
 impl ClientError {
-    /// Whether somebody was refused what the owner, the policy or the table's state does not allow: the audit log has those.
+    /// Whether somebody was refused what the owner, the policy or the table's state does not allow:
+    /// the audit log has those.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Table(error) => !matches!(
                 error,
-                coffer_catalog::Error::Conflict { .. } | coffer_catalog::Error::Format(coffer_format::Error::Io { .. })
+                coffer_catalog::Error::Conflict { .. }
+                    | coffer_catalog::Error::Format(coffer_format::Error::Io { .. })
             ),
             Self::Denied { .. }
             | Self::DeniedWrite { .. }

@@ -1,9 +1,10 @@
-//! What is said of each refusal: its stable code, one of `docs/reference/errors.md`, and what to do about it.
+//! What is said of each refusal: its stable code, one of `docs/reference/errors.md`, and what to do
+//! about it.
 
 use super::ClientError;
 
-const ALTERED: &str =
-    "the host lost, changed or mixed up data; run the query again, and look at storage and network if it recurs";
+const ALTERED: &str = "the host lost, changed or mixed up data; run the query again, and look at \
+    storage and network if it recurs";
 const RELEASES: &str = "use the plugin and the client engine of the same Coffer release";
 
 coffer_sealing::error_table! {
@@ -14,31 +15,41 @@ coffer_sealing::error_table! {
     Self::Version(_) => "version", RELEASES;
     Self::OtherApplication => "other_application", "start a client engine for each application";
     Self::ClusterDeployMode => "cluster_deploy_mode",
-        "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy if that site is yours";
+        "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the \
+            policy if that site is yours";
     Self::Keyring(error) => "keyring", error.hint();
     Self::Policy(error) => "policy", error.hint();
     Self::PolicyOfOwner(_) => "policy", "ask the owner of the data";
-    Self::Table(coffer_catalog::Error::Master(error) | coffer_catalog::Error::Key { error, .. }) => error.code(),
+    Self::Table(coffer_catalog::Error::Master(error) | coffer_catalog::Error::Key { error,
+        .. }) => error.code(),
         error.hint();
     Self::Table(error @ coffer_catalog::Error::Format(coffer_format::Error::PlainChanged)) => error.code(),
         error.hint();
     Self::Table(error) => error.code(), table_hint(error);
     Self::Location(error) => error.code(), error.hint();
     Self::Unlisted(_) => "unverified_input",
-        "a host could plant guesses in a plain table and read hits from sizes; if that is acceptable here, add its folder to unverified_inputs in the policy; else seal it with coffer encrypt";
+        "a host could plant guesses in a plain table and read hits from sizes; if that is \
+            acceptable here, add its folder to unverified_inputs in the policy; else seal it with \
+            coffer encrypt";
     Self::PlainAtClient => "unverified_input", RELEASES;
     Self::PlainElsewhere(_) => "plain_elsewhere",
-        "name the folder itself, or its URL at a remote storage; docs/guides/keys.md has the schemes that are known";
+        "name the folder itself, or its URL at a remote storage; docs/guides/keys.md has the \
+            schemes that are known";
     Self::Revoked(crate::Revoked::Age) => "session_revoked",
         "run the query again; its engines prove themselves again before it begins";
     Self::Revoked(_) => "session_revoked",
         "the owner changed the policy while the query ran; what it allows now, a new query may do";
     Self::TooManyLiterals { .. } => "too_many_literals",
-        "an encrypted literal is a guess that can be compared with what is stored; the owner sets literals_per_day under [limits] in the policy";
+        "an encrypted literal is a guess that can be compared with what is stored; the owner sets \
+            literals_per_day under [limits] in the policy";
     Self::SecretInSettings { .. } => "COFFER_SECRET_IN_CONF",
-        "remove it: the passphrase belongs into the driver's environment (COFFER_PASSPHRASE) or into a file named by spark.coffer.passphraseFile, other secrets where docs/reference/masters.md says. Executors were not given it yet if the application did not start; else change the secret";
+        "remove it: the passphrase belongs into the driver's environment (COFFER_PASSPHRASE) or \
+            into a file named by spark.coffer.passphraseFile, other secrets where \
+            docs/reference/masters.md says. Executors were not given it yet if the application \
+            did not start; else change the secret";
     Self::DeniedFolder { .. } => "denied_folder",
-        "the owner names where a role may make tables: write_roots under [roles], or the table with its path under [tables]";
+        "the owner names where a role may make tables: write_roots under [roles], or the table \
+            with its path under [tables]";
     Self::ChallengeExpired => "challenge_expired",
         "ask for a new challenge; if this recurs, is the executor's clock or network stuck?";
     Self::Evidence(error) => error.code(), error.hint();
@@ -62,7 +73,8 @@ coffer_sealing::error_table! {
     Self::CommitIdentity { .. } => "commit_identity", ALTERED;
     Self::CommitRepeated { .. } => "commit_repeated", ALTERED;
     Self::Mixed { .. } => "mixed",
-        "executors or shuffle files were lost, and with them rows that come out otherwise each time they are made (a limit over rows in no order, first, last); run the query again";
+        "executors or shuffle files were lost, and with them rows that come out otherwise each \
+            time they are made (a limit over rows in no order, first, last); run the query again";
     Self::ResultPartition { .. } => "result_partition", ALTERED;
     Self::Stream { source, .. } => by_check!("stream", source), ALTERED;
     Self::StreamCount { .. } => "stream_count", ALTERED;
@@ -70,14 +82,20 @@ coffer_sealing::error_table! {
     Self::Finish(_) => "finish";
     Self::Spark { class, .. } => class;
     Self::ForHosts(_) => "for_hosts",
-        "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that hosts can work on";
+        "run with enclaves (spark.coffer.enclave=required), or give the columns a protection that \
+            hosts can work on";
     Self::KeptUnknown(_) => "kept_unknown";
     Self::TooMuchAtClient(_) => "too_much_at_client",
-        "filter or aggregate on columns whose protection allows it, give the columns a protection that does (coffer policy advise), or raise spark.coffer.client.maxBytes";
+        "filter or aggregate on columns whose protection allows it, give the columns a protection \
+            that does (coffer policy advise), or raise spark.coffer.client.maxBytes";
     Self::TooMuchRead { .. } => "too_much_at_client",
-        "engines without keys can do more where columns that are compared, joined or grouped by are det or ope, those that are summed ashe, others std (coffer policy advise); or run with enclaves, filter more, or raise spark.coffer.client.maxBytes";
+        "engines without keys can do more where columns that are compared, joined or grouped by \
+            are det or ope, those that are summed ashe, others std (coffer policy advise); or run \
+            with enclaves, filter more, or raise spark.coffer.client.maxBytes";
     Self::ClientMemory(_) => "too_much_at_client",
-        "joins are done at the client where the protections of their columns do not let engines do them (coffer explain, coffer policy advise); filter more, let them, or raise spark.coffer.client.maxBytes";
+        "joins are done at the client where the protections of their columns do not let engines \
+            do them (coffer explain, coffer policy advise); filter more, let them, or raise \
+            spark.coffer.client.maxBytes";
     Self::ClientColumn(_) => "column";
     Self::Opening(error) => by_check!("opening", error), ALTERED;
     Self::Sealing(_) => "sealing";
@@ -85,9 +103,11 @@ coffer_sealing::error_table! {
     Self::ColumnType(_) => "column_type",
         "cast it to a flat type: no nested types, intervals, times of day or VOID";
     Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
-        "write the rows to plain Parquet at the client and seal them with coffer encrypt; or let the policy store these columns as \"tee\"";
+        "write the rows to plain Parquet at the client and seal them with coffer encrypt; or let \
+            the policy store these columns as \"tee\"";
     Self::Denied { .. } => "denied_column",
-        "leave them out, or read them as NULL (spark.coffer.deniedColumns=null); the owner gives columns to roles, in the policy";
+        "leave them out, or read them as NULL (spark.coffer.deniedColumns=null); the owner gives \
+            columns to roles, in the policy";
     Self::NoUsers => "no_users", "name them under [users] in the policy, each with its account";
     Self::NoCredentials => "no_credentials", "connect over the Unix socket of the key service";
     Self::UnknownAccount(_) => "unknown_account",
@@ -101,7 +121,9 @@ coffer_sealing::error_table! {
         "the owner gives tables to roles: `write` under [roles] in the policy";
     Self::Literal { .. } => "literal";
     Self::OtherTable { .. } => "other_table",
-        "another table was made there meanwhile, or a catalog gives the name of one table to the path of another: correct the catalog, or load the path; `coffer keys list` has the names that tables have";
+        "another table was made there meanwhile, or a catalog gives the name of one table to the \
+            path of another: correct the catalog, or load the path; `coffer keys list` has the \
+            names that tables have";
     Self::WrittenFile(_) => "written_file";
     Self::AnswerTooLong => "answer_too_long", "read the result in parts, or write it to a table";
     Self::Panicked => "internal";
@@ -113,48 +135,67 @@ fn table_hint(error: &coffer_catalog::Error) -> &'static str {
     match error {
         Error::Conflict { .. } => return "nothing was written; run it again",
         Error::VersionTaken(_) => {
-            return "nothing was written; look at what put a manifest into the table's _coffer folder";
+            return "nothing was written; look at what put a manifest into the table's _coffer \
+                folder";
         }
         Error::PublicationUnknown { .. } => {
-            return "look before anything is written again: load the table, or coffer inspect; check the disk of the owner's register";
+            return "look before anything is written again: load the table, or coffer inspect; \
+                check the disk of the owner's register";
         }
         Error::FolderChanged(_) => {
-            return "nothing was written; look at who moves folders or links there, then run it again";
+            return "nothing was written; look at who moves folders or links there, then run it \
+                again";
         }
         Error::ManifestForeign { .. } => {
-            return "a link or a folder was put in the table's place: restore it; coffer verify says what is there";
+            return "a link or a folder was put in the table's place: restore it; coffer verify \
+                says what is there";
         }
         Error::PathNotRecorded { .. } => {
-            return "write the path as it was written when the table was made (coffer keys list); if this one is yours and means that table: coffer verify TABLE --record-path PATH";
+            return "write the path as it was written when the table was made (coffer keys list); \
+                if this one is yours and means that table: coffer verify TABLE --record-path PATH";
         }
         Error::PathTwice { .. } => return "remove or correct one `path` in the policy",
         Error::NameTaken(_) => {
-            return "drop the table or choose another name; coffer keys forget removes one whose files are gone";
+            return "drop the table or choose another name; coffer keys forget removes one whose \
+                files are gone";
         }
         Error::FolderTaken(_) => return "choose another folder, or empty this one",
-        Error::Unfinished(_) => return "coffer verify --clean removes what is left of it; then run this again",
+        Error::Unfinished(_) => {
+            return "coffer verify --clean removes what is left of it; then run this again";
+        }
         Error::ProtectionChanged { .. } => {
-            return "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS SELECT)";
+            return "put the policy back, or make the table anew (CREATE OR REPLACE TABLE … AS \
+                SELECT)";
         }
         Error::Format(FormatError::PartitionType(_)) => {
             return "use booleans, whole numbers, decimals, strings, dates or timestamps";
         }
         Error::Format(FormatError::FileMissing(_)) | Error::FileSize { .. } => {
-            return "engines, driver and readers must see the same storage at the same path; if they do, run coffer verify";
+            return "engines, driver and readers must see the same storage at the same path; if \
+                they do, run coffer verify";
         }
-        Error::Domain { .. } | Error::LinkShape { .. } | Error::NotOpenable(_) | Error::PartitionedStored => {
-            return "the policy says how columns are stored; docs/reference/policy.md has what each protection takes";
+        Error::Domain { .. }
+        | Error::LinkShape { .. }
+        | Error::NotOpenable(_)
+        | Error::PartitionedStored => {
+            return "the policy says how columns are stored; docs/reference/policy.md has what \
+                each protection takes";
         }
         Error::Format(FormatError::Scheme { .. }) | Error::Stale { .. } => {
-            return "coffer verify --deep tells whether the stored values are those that were written";
+            return "coffer verify --deep tells whether the stored values are those that were \
+                written";
         }
         _ => {}
     }
     match error.fault() {
         Fault::Caller => {
-            "check the path or name, and that this config directory's keyring made the table (coffer inspect)"
+            "check the path or name, and that this config directory's keyring made the table \
+                (coffer inspect)"
         }
-        Fault::Host => "the table's files were altered, lost or rolled back; run coffer verify, and restore them",
+        Fault::Host => {
+            "the table's files were altered, lost or rolled back; run coffer verify, and restore \
+                them"
+        }
         Fault::System => "check the path, its permissions and the disk",
         Fault::Internal => "",
     }

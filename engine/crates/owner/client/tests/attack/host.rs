@@ -18,10 +18,10 @@ use coffer_engine::{
 };
 use coffer_process::listen::Listener;
 use coffer_protocol::wire::{
-    AcceptCommits, AdmitEngine, Admitted, Attest, Challenge, ClientMessage, CommitsAccepted, Done, EndSession,
-    EngineEvidence, ErrorOpened, Failed, Hello, KeysReleased, Need, NeedKeys, NewChallenge, NewSession, OpenError,
-    OpenResult, Problem, Refused, Release, ReleaseKeys, SealStage, SealedStage, Session, SessionEnded, Start,
-    TaskMessage, TaskResult, Welcome,
+    AcceptCommits, AdmitEngine, Admitted, Attest, Challenge, ClientMessage, CommitsAccepted, Done,
+    EndSession, EngineEvidence, ErrorOpened, Failed, Hello, KeysReleased, Need, NeedKeys,
+    NewChallenge, NewSession, OpenError, OpenResult, Problem, Refused, Release, ReleaseKeys,
+    SealStage, SealedStage, Session, SessionEnded, Start, TaskMessage, TaskResult, Welcome,
 };
 use coffer_proxy::{
     mutations::Mutation,
@@ -116,7 +116,12 @@ impl Host {
     }
 
     /// One query while a mutation is armed, and what both came to.
-    pub(crate) fn attacked(&mut self, mutation: Mutation, shape: Shape, seed: u64) -> (Report, Ended<Rows>) {
+    pub(crate) fn attacked(
+        &mut self,
+        mutation: Mutation,
+        shape: Shape,
+        seed: u64,
+    ) -> (Report, Ended<Rows>) {
         if matches!(mutation, Mutation::Again) {
             return self.ended_session(shape, seed);
         }
@@ -137,7 +142,9 @@ impl Host {
             .past(|past| {
                 past.tasks(|task| {
                     Some(&task.start.session) != newest.as_ref()
-                        && !past.releases(|session| session == task.start.session).is_empty()
+                        && !past
+                            .releases(|session| session == task.start.session)
+                            .is_empty()
                 })
             });
         let mut report = Report::default();
@@ -145,9 +152,14 @@ impl Host {
         // Only of this very engine: another one has no such session.
         let mine: Vec<_> = tasks.iter().rev().take(6).collect();
         if let (Ok(_), Some(task)) = (&ended, Rng::new(seed).pick(&mine)) {
-            report.what = Some(format!("stage {} partition {}", task.start.stage, task.start.partition));
+            report.what = Some(format!(
+                "stage {} partition {}",
+                task.start.stage, task.start.partition
+            ));
             code = match again(&self.behind, &task.start, task.inputs.clone()) {
-                Ok(Outcome { end: End::Done(_), .. }) => "ran-again".to_owned(),
+                Ok(Outcome {
+                    end: End::Done(_), ..
+                }) => "ran-again".to_owned(),
                 Ok(Outcome {
                     end: End::Failed(failed),
                     ..
@@ -156,7 +168,11 @@ impl Host {
             };
         }
         self.recorder.disarm();
-        let ended = if report.what.is_some() { Err(code) } else { ended };
+        let ended = if report.what.is_some() {
+            Err(code)
+        } else {
+            ended
+        };
         (report, ended)
     }
 
@@ -225,7 +241,10 @@ impl Host {
                 session: session.clone(),
                 stage: request.stage,
                 maps: u32::try_from(brought.len()).unwrap(),
-                commits: brought.iter().map(|task| task.done.sealed_commit.clone()).collect(),
+                commits: brought
+                    .iter()
+                    .map(|task| task.done.sealed_commit.clone())
+                    .collect(),
             };
             let _: CommitsAccepted = self.request(ClientMessage::AcceptCommits, &accept)?;
             outputs.insert(request.stage, brought);
@@ -234,11 +253,14 @@ impl Host {
     }
 
     fn result(&mut self, shape: Shape, stage: &SealStage, brought: Vec<Brought>) -> Ended<Rows> {
-        let results = brought.into_iter().zip(0..).map(|(task, partition)| TaskResult {
-            partition,
-            stream: task.streams.get(&0).cloned().unwrap_or_default().into(),
-            commit: task.done.sealed_commit,
-        });
+        let results = brought
+            .into_iter()
+            .zip(0..)
+            .map(|(task, partition)| TaskResult {
+                partition,
+                stream: task.streams.get(&0).cloned().unwrap_or_default().into(),
+                commit: task.done.sealed_commit,
+            });
         let request = OpenResult {
             session: stage.session.clone(),
             execution: stage.execution,
@@ -293,18 +315,29 @@ impl Host {
         start: &Start,
         inputs: &HashMap<u32, Vec<u8>>,
     ) -> io::Result<Result<Brought, Failed>> {
-        let mut left: HashMap<u32, &[u8]> = inputs.iter().map(|(id, bytes)| (*id, bytes.as_slice())).collect();
+        let mut left: HashMap<u32, &[u8]> = inputs
+            .iter()
+            .map(|(id, bytes)| (*id, bytes.as_slice()))
+            .collect();
         let mut streams: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
-        write(engine, &Message::of(TaskMessage::Start, start.encode_to_vec()))?;
+        write(
+            engine,
+            &Message::of(TaskMessage::Start, start.encode_to_vec()),
+        )?;
         loop {
             let message = read(engine)?.ok_or(io::ErrorKind::UnexpectedEof)?;
             if message.is(TaskMessage::NeedKeys) {
                 let session = NeedKeys::decode(message.payload.as_slice())?.session;
                 let engine_id = self.id.clone();
-                let keys: Ended<KeysReleased> =
-                    self.request(ClientMessage::ReleaseKeys, &ReleaseKeys { session, engine_id });
+                let keys: Ended<KeysReleased> = self.request(
+                    ClientMessage::ReleaseKeys,
+                    &ReleaseKeys { session, engine_id },
+                );
                 let release: Release = keys.ok().and_then(|keys| keys.release).unwrap_or_default();
-                write(engine, &Message::of(TaskMessage::Release, release.encode_to_vec()))?;
+                write(
+                    engine,
+                    &Message::of(TaskMessage::Release, release.encode_to_vec()),
+                )?;
             } else if message.is(TaskMessage::Need) {
                 let id = Need::decode(message.payload.as_slice())?.input_id;
                 let rest = left.entry(id).or_default();
@@ -315,7 +348,10 @@ impl Host {
                 } else {
                     TaskMessage::In
                 };
-                write(engine, &Message::of(kind, [&id.to_le_bytes(), now].concat()))?;
+                write(
+                    engine,
+                    &Message::of(kind, [&id.to_le_bytes(), now].concat()),
+                )?;
             } else if message.is(TaskMessage::Out) {
                 let (target, bytes) = message
                     .payload
@@ -363,13 +399,20 @@ impl Host {
             application: APPLICATION.to_owned(),
         };
         let mut engine = self.connect();
-        write(&mut engine, &Message::of(TaskMessage::Attest, attest.encode_to_vec()))
-            .map_err(|error| broken(&error))?;
-        let answer = read(&mut engine).map_err(|error| broken(&error))?.ok_or(LOST)?;
+        write(
+            &mut engine,
+            &Message::of(TaskMessage::Attest, attest.encode_to_vec()),
+        )
+        .map_err(|error| broken(&error))?;
+        let answer = read(&mut engine)
+            .map_err(|error| broken(&error))?
+            .ok_or(LOST)?;
         if answer.is(TaskMessage::Refused) {
             return Err(Refused::decode(answer.payload.as_slice()).unwrap().code);
         }
-        let id = EngineEvidence::decode(answer.payload.as_slice()).unwrap().engine_id;
+        let id = EngineEvidence::decode(answer.payload.as_slice())
+            .unwrap()
+            .engine_id;
         let request = AdmitEngine {
             evidence: answer.payload.into(),
             challenge: challenge.challenge,
@@ -419,7 +462,8 @@ fn broken(error: &io::Error) -> String {
 #[test]
 fn silence_is_no_refusal() {
     let (mut mine, _theirs) = UnixStream::pair().unwrap();
-    mine.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    mine.set_read_timeout(Some(Duration::from_millis(1)))
+        .unwrap();
     assert_eq!(broken(&read(&mut mine).unwrap_err()), "hang");
     assert_eq!(broken(&io::ErrorKind::TimedOut.into()), "hang");
     assert_eq!(broken(&io::ErrorKind::UnexpectedEof.into()), LOST);
@@ -428,7 +472,12 @@ fn silence_is_no_refusal() {
 
 /// An engine in this process, and a proxy before it: where it listens, and its relay.
 fn behind_proxy(slot: &Slot<'_>, number: usize, recorder: &Arc<Recorder>) -> (PathBuf, Relay) {
-    let name = |what: &str| slot.site.folder.path().join(format!("{}-{number}-{what}", slot.number));
+    let name = |what: &str| {
+        slot.site
+            .folder
+            .path()
+            .join(format!("{}-{number}-{what}", slot.number))
+    };
     let enclave = Enclave::start(&Settings {
         memory: 256 << 20,
         spill_folder: name("spill"),

@@ -1,8 +1,10 @@
-//! What counts as detected: for each mutation the codes that may come of it, by the check that is there for it. All else is wrong.
+//! What counts as detected: for each mutation the codes that may come of it, by the check that is
+//! there for it. All else is wrong.
 
 use coffer_proxy::mutations;
 
-/// The word of a task that failed before a sealed error could be made, or without one: its host's word is all there is.
+/// The word of a task that failed before a sealed error could be made, or without one: its host's
+/// word is all there is.
 const NO_SEALED_ERROR: &str = "COFFER_TASK";
 
 const TAG: &[&str] = &["COFFER_FRAME_TAG"];
@@ -11,7 +13,11 @@ const MISSING: &[&str] = &["COFFER_STREAM_MISSING"];
 const ATTEMPT: &[&str] = &["COFFER_STREAM_ATTEMPT"];
 const OPENING: &[&str] = &["COFFER_OPENING_TAG"];
 /// Flips may fall on what says how long the object is, or what it is.
-const OPENING_FLIPPED: &[&str] = &["COFFER_OPENING_TAG", "COFFER_OPENING_LENGTH", "COFFER_OPENING_FORMAT"];
+const OPENING_FLIPPED: &[&str] = &[
+    "COFFER_OPENING_TAG",
+    "COFFER_OPENING_LENGTH",
+    "COFFER_OPENING_FORMAT",
+];
 const COMMIT: &[&str] = &["commit_opening_tag"];
 const SESSION: &[&str] = &["session"];
 const BINDING: &[&str] = &["wrong_binding"];
@@ -50,15 +56,27 @@ const BROUGHT: &[&str] = &[
     "stream_format",
     "stream_identity",
 ];
-/// Frames in another order: the next one is not the one that was due, or where it should begin there is none.
-const ORDER: &[&str] = &["COFFER_FRAME_ORDER", "COFFER_STREAM_CUT", "COFFER_STREAM_FORMAT"];
+/// Frames in another order: the next one is not the one that was due, or where it should begin
+/// there is none.
+const ORDER: &[&str] = &[
+    "COFFER_FRAME_ORDER",
+    "COFFER_STREAM_CUT",
+    "COFFER_STREAM_FORMAT",
+];
 
-/// What an engine, the client engine or the executor may say of a mutation; nothing: it is harmless, and a refusal is wrong.
+/// What an engine, the client engine or the executor may say of a mutation; nothing: it is
+/// harmless, and a refusal is wrong.
 fn codes(mutation: &str) -> Option<&'static [&'static str]> {
     Some(match mutation {
-        "flip-bit-in" | "drop-frame-in" | "cut-stream-in" | "repeat-frame-in" | "swap-reducers" => STREAMS,
+        "flip-bit-in" | "drop-frame-in" | "cut-stream-in" | "repeat-frame-in" | "swap-reducers" => {
+            STREAMS
+        }
         "swap-frames-in" | "reverse-frames-in" => ORDER,
-        "truncate-in" => &["COFFER_STREAM_CUT", "COFFER_STREAM_LENGTH", "COFFER_STREAM_MISSING"],
+        "truncate-in" => &[
+            "COFFER_STREAM_CUT",
+            "COFFER_STREAM_LENGTH",
+            "COFFER_STREAM_MISSING",
+        ],
         "extend-in" => &["COFFER_STREAM_FORMAT", "COFFER_STREAM_LENGTH"],
         "drop-input" | "drop-stream-in" | "early-end" => MISSING,
         "repeat-stream-in" => &["COFFER_STREAM_REPEATED"],
@@ -78,7 +96,8 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         | "swap-targets-relabelled-out" => TAG,
         // Under the number that is due, or under another.
         "forge-counter-in" => &["COFFER_FRAME_TAG", "COFFER_FRAME_ORDER"],
-        "flip-bit-out" | "truncate-out" | "drop-frame-out" | "cut-stream-out" | "repeat-frame-out" => BROUGHT,
+        "flip-bit-out" | "truncate-out" | "drop-frame-out" | "cut-stream-out"
+        | "repeat-frame-out" => BROUGHT,
         "swap-frames-out" | "reverse-frames-out" => &[
             "COFFER_FRAME_ORDER",
             "COFFER_STREAM_CUT",
@@ -86,7 +105,11 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
             "stream_order",
             "stream_length",
         ],
-        "extend-out" => &["COFFER_STREAM_FORMAT", "COFFER_STREAM_LENGTH", "stream_order"],
+        "extend-out" => &[
+            "COFFER_STREAM_FORMAT",
+            "COFFER_STREAM_LENGTH",
+            "stream_order",
+        ],
         "empty-stream-out" | "drop-target-out" => &["COFFER_STREAM_MISSING", "stream_length"],
         "repeat-stream-out" => &["COFFER_STREAM_REPEATED", "stream_order"],
         "replay-stream-out" | "mix-attempts" | "commit-of-another-attempt" => {
@@ -105,12 +128,21 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         | "commit-of-another-task"
         | "commit-of-another-stage"
         | "metrics-as-commit" => COMMIT,
-        "flip-bit-commit" => &["commit_opening_tag", "commit_opening_length", "commit_opening_format"],
+        "flip-bit-commit" => &[
+            "commit_opening_tag",
+            "commit_opening_length",
+            "commit_opening_format",
+        ],
         "empty-commit" => &["commit_opening_length"],
         // What it did is another task's doing, so its record is; and so is its error.
         "start-of-a-stage" | "start-of-a-task" => &["commit_opening_tag", "opening_tag"],
         "false-stage" | "false-partition" => &["opening_tag"],
-        "failed-invented" => &["opening_tag", "opening_length", "opening_format", NO_SEALED_ERROR],
+        "failed-invented" => &[
+            "opening_tag",
+            "opening_length",
+            "opening_format",
+            NO_SEALED_ERROR,
+        ],
         "flip-bit-fragment" | "flip-bit-descriptor" | "flip-bit-object" => OPENING_FLIPPED,
         "fragment-of-a-query"
         | "fragment-of-a-stage"
@@ -121,9 +153,11 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         | "object-of-a-query"
         | "false-execution" => OPENING,
         // Of nothing at all it is not asked whether it opens.
-        "truncate-fragment" | "truncate-descriptor" | "truncate-object" => {
-            &["COFFER_OPENING_TAG", "COFFER_OPENING_LENGTH", "COFFER_MALFORMED"]
-        }
+        "truncate-fragment" | "truncate-descriptor" | "truncate-object" => &[
+            "COFFER_OPENING_TAG",
+            "COFFER_OPENING_LENGTH",
+            "COFFER_MALFORMED",
+        ],
         "drop-object" | "object-of-a-stage" => &["COFFER_ATTEMPTS_MISSING"],
         // A query's first task is the engine's first word of it that the one before has ended.
         "start-of-a-query" => &["session", "commit_opening_tag", "opening_tag"],
@@ -131,9 +165,11 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         "flip-bit-release" | "release-under-another-number" | "replay-an-ended-session" => SESSION,
         "drop-release" | "release-of-another-query" => &["session", "COFFER_KEYS_MISSING"],
         "false-protocol" => &["version"],
-        "answer-another-input" | "answer-too-short" | "attest-midway" | "start-midway" | "garbage-midway" => {
-            &["protocol"]
-        }
+        "answer-another-input"
+        | "answer-too-short"
+        | "attest-midway"
+        | "start-midway"
+        | "garbage-midway" => &["protocol"],
         "answer-unasked" | "answer-after-the-end" => &["COFFER_STREAM_MISSING", "protocol"],
         // An engine may see the end of the conversation before it has looked at the message.
         "hostile-length-midway" => &["protocol", "cancelled"],
@@ -167,7 +203,9 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         | "half-a-message-beside" => HARMLESS,
         "repeat-map-of-a-limit" => &["mixed"],
         "repeat-map-of-sums" | "repeat-map-of-averages" | "repeat-map-of-moments" => &["mixed"],
-        "guess-beyond-the-bound" | "guess-beyond-the-bound-by-reconnecting" => &["too_many_literals"],
+        "guess-beyond-the-bound" | "guess-beyond-the-bound-by-reconnecting" => {
+            &["too_many_literals"]
+        }
         "write-outside-of-the-roots" => &["denied_folder"],
         "replay-a-session-ended-long-ago"
         | "lease-renewed-by-a-start"
@@ -210,7 +248,9 @@ pub(crate) fn check(mutation: &str, code: &str) -> Result<String, String> {
     match codes(mutation) {
         Some(expected) if expected.contains(&code) => Ok(code.to_owned()),
         Some(expected) => Err(format!("{code}, where one of {expected:?} was due")),
-        None => Err(format!("{code}, and nobody said what may come of this mutation")),
+        None => Err(format!(
+            "{code}, and nobody said what may come of this mutation"
+        )),
     }
 }
 
@@ -243,7 +283,9 @@ mod tests {
                 let rows = REFERENCE.lines().filter(|line| line.starts_with("| `"));
                 let known = rows.filter_map(|row| row.split('|').nth(1));
                 assert!(
-                    known.into_iter().any(|cell| cell.contains(&format!("`{code}`"))),
+                    known
+                        .into_iter()
+                        .any(|cell| cell.contains(&format!("`{code}`"))),
                     "{code}"
                 );
             }
@@ -269,7 +311,10 @@ mod tests {
             assert!(check("reorder-streams-in", code).is_err(), "{code}");
         }
         assert!(check("replay-an-ended-session", "ran-again").is_err());
-        assert_eq!(check("failed-invented", "no such word"), Ok("COFFER_TASK".to_owned()));
+        assert_eq!(
+            check("failed-invented", "no such word"),
+            Ok("COFFER_TASK".to_owned())
+        );
         assert!(check("failed-invented", "COFFER_PANIC").is_err());
         assert!(check("truth", "COFFER_FRAME_TAG").is_err());
     }

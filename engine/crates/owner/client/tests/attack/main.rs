@@ -1,10 +1,12 @@
-//! The malicious host below Spark: the real client engine and real enclaves, and between them a small executor whose connection goes through
-//! the proxy. Every mutation of the proxy's, many times over: each run ends in an error that names a check, or in the right rows.
+//! The malicious host below Spark: the real client engine and real enclaves, and between them a
+//! small executor whose connection goes through the proxy. Every mutation of the proxy's, many
+//! times over: each run ends in an error that names a check, or in the right rows.
 //!
-//! Attacks of several steps are [`scenarios`]. What is not harmless must be detected at least once in a run (`judge`).
+//! Attacks of several steps are [`scenarios`]. What is not harmless must be detected at least once
+//! in a run (`judge`).
 //!
-//! `COFFER_ATTACK_RUNS`: how many applied mutations (default 300), `COFFER_ATTACK_SEED`, `COFFER_ATTACK_ONLY`: these scenarios alone, and
-//! `COFFER_ATTACK_JSON`: where the counts go.
+//! `COFFER_ATTACK_RUNS`: how many applied mutations (default 300), `COFFER_ATTACK_SEED`,
+//! `COFFER_ATTACK_ONLY`: these scenarios alone, and `COFFER_ATTACK_JSON`: where the counts go.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -101,7 +103,20 @@ fn in_messages(
 ) -> BTreeMap<&'static str, Count> {
     thread::scope(|scope| {
         let hosts: Vec<_> = (0..HOSTS)
-            .map(|number| scope.spawn(move || campaign(&Slot { site, runtime, number }, runs, seed, applied)))
+            .map(|number| {
+                scope.spawn(move || {
+                    campaign(
+                        &Slot {
+                            site,
+                            runtime,
+                            number,
+                        },
+                        runs,
+                        seed,
+                        applied,
+                    )
+                })
+            })
             .collect();
         let mut all: BTreeMap<&'static str, Count> = BTreeMap::new();
         for host in hosts {
@@ -120,7 +135,8 @@ async fn played(name: &'static str, runs: usize, seed: u64) -> Count {
     for turn in 0..(runs / 500).clamp(1, 20) {
         let began = Instant::now();
         let mut one = Rng::new(rng.bits());
-        // On a task of its own: what the harness itself did not expect is a finding too, and so is silence.
+        // On a task of its own: what the harness itself did not expect is a finding too, and so is
+        // silence.
         let playing = tokio::spawn(async move { scenarios::play(name, &mut one).await });
         let end = match tokio::time::timeout(HANGS, playing).await {
             Ok(Ok(end)) => end,
@@ -152,7 +168,10 @@ async fn played(name: &'static str, runs: usize, seed: u64) -> Count {
 }
 
 fn variable<T: std::str::FromStr>(name: &str, or: T) -> T {
-    env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(or)
+    env::var(name)
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(or)
 }
 
 #[derive(Default)]
@@ -181,14 +200,21 @@ impl Count {
 
     fn json(&self) -> serde_json::Value {
         serde_json::json!({
-            "tried": self.tried, "applied": self.applied, "detected": self.detected, "right_rows": self.right_rows,
-            "wrong": self.findings.len(), "seconds": self.seconds, "checks": self.checks, "findings": self.findings,
+            "tried": self.tried, "applied": self.applied, "detected": self.detected,
+                "right_rows": self.right_rows,
+            "wrong": self.findings.len(), "seconds": self.seconds, "checks": self.checks,
+                "findings": self.findings,
         })
     }
 }
 
 /// Mutation after mutation until enough were applied, all hosts together.
-fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> BTreeMap<&'static str, Count> {
+fn campaign(
+    slot: &Slot<'_>,
+    runs: usize,
+    seed: u64,
+    applied: &AtomicUsize,
+) -> BTreeMap<&'static str, Count> {
     let mutations: Vec<(&'static str, Mutation)> = mutations::all()
         .into_iter()
         .filter(|(_, mutation)| !matches!(mutation, Mutation::Exchange))
@@ -202,7 +228,8 @@ fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> B
         host.ask(shape).unwrap();
     }
     for turn in 0.. {
-        let (name, mutation) = mutations[(turn + slot.number * mutations.len() / HOSTS) % mutations.len()];
+        let (name, mutation) =
+            mutations[(turn + slot.number * mutations.len() / HOSTS) % mutations.len()];
         let settled = |count: &Count| count.applied > 0 || count.tried >= TRIES;
         let all_settled = || counts.len() == mutations.len() && counts.values().all(settled);
         if applied.load(Ordering::Relaxed) >= runs && all_settled() {
@@ -212,9 +239,16 @@ fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> B
         if count.applied == 0 && settled(count) {
             continue;
         }
-        let shape = if rng.coin() { Shape::Sums } else { Shape::Joined };
+        let shape = if rng.coin() {
+            Shape::Sums
+        } else {
+            Shape::Joined
+        };
         let positions = seen.entry((name, shape == Shape::Sums)).or_insert(1);
-        let (mutation_seed, skip) = (rng.bits(), rng.below(usize::try_from(*positions).unwrap()) as u64);
+        let (mutation_seed, skip) = (
+            rng.bits(),
+            rng.below(usize::try_from(*positions).unwrap()) as u64,
+        );
         let began = Instant::now();
         if matches!(mutation, Mutation::Attest(_) | Mutation::Evidence(_)) {
             engines += 1;
@@ -229,23 +263,30 @@ fn campaign(slot: &Slot<'_>, runs: usize, seed: u64, applied: &AtomicUsize) -> B
             "{name} {shape:?} seed={mutation_seed} skip={skip}: {:?}: {ended:?}",
             report.what
         );
-        // Both hosts' engines are in this process: a panic counts, whichever of the two runs it was in.
+        // Both hosts' engines are in this process: a panic counts, whichever of the two runs it was
+        // in.
         let mut defects: Vec<String> = panics::taken();
         defects.extend(host.recorder.faults());
         defects.extend(judge::beside(name, report.beside.as_deref()));
         let verdict = match &ended {
             Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
-            Ok(_) if report.what.is_some() && mutation.slot() == "boot" => Err("accepted".to_owned()),
-            Ok(_) if report.what.is_some() && !judge::may_be_right(name) => Err("undetected".to_owned()),
+            Ok(_) if report.what.is_some() && mutation.slot() == "boot" => {
+                Err("accepted".to_owned())
+            }
+            Ok(_) if report.what.is_some() && !judge::may_be_right(name) => {
+                Err("undetected".to_owned())
+            }
             Ok(_) => Ok(None),
             Err(code) if report.what.is_some() => judge::check(name, code).map(Some),
             Err(_) => Err("refused without a mutation".to_owned()),
         };
         defects.extend(verdict.as_ref().err().cloned());
         let wrong = !defects.is_empty();
-        count
-            .findings
-            .extend(defects.into_iter().map(|defect| format!("{defect}: {what}")));
+        count.findings.extend(
+            defects
+                .into_iter()
+                .map(|defect| format!("{defect}: {what}")),
+        );
         if report.what.is_some() {
             applied.fetch_add(1, Ordering::Relaxed);
             count.applied += 1;

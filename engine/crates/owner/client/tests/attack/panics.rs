@@ -1,4 +1,5 @@
-//! Panics anywhere in this process. An engine contains those of a task; one elsewhere costs a connection, or nobody notices it.
+//! Panics anywhere in this process. An engine contains those of a task; one elsewhere costs a
+//! connection, or nobody notices it.
 
 use std::{
     panic,
@@ -13,7 +14,9 @@ pub(crate) fn watch() {
     let before = panic::take_hook();
     panic::set_hook(Box::new(move |report| {
         let panic = format!("panic in {:?}: {report}", thread::current().name());
-        SEEN.lock().unwrap_or_else(PoisonError::into_inner).push(panic);
+        SEEN.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(panic);
         before(report);
     }));
     let control = thread::spawn(|| panic!("the control: this one must be noted"));

@@ -1,5 +1,5 @@
-//! Attacks of several steps, which no single altered message is: a host that repeats, keeps and waits, over the real client
-//! engine and a real engine.
+//! Attacks of several steps, which no single altered message is: a host that repeats, keeps and
+//! waits, over the real client engine and a real engine.
 
 use std::{
     collections::HashMap,
@@ -48,7 +48,8 @@ pub(crate) const NAMES: &[&str] = &[
     "write-outside-of-the-roots",
 ];
 
-/// What the client engine gives an engine; when it is over is said by the harness, which does not wait for it.
+/// What the client engine gives an engine; when it is over is said by the harness, which does not
+/// wait for it.
 const LEASE: Duration = Duration::from_secs(3600);
 /// How long after its driver a host speaks of a session.
 const WHILE: Duration = Duration::from_millis(200);
@@ -70,13 +71,21 @@ pub(crate) async fn play(name: &str, rng: &mut Rng) -> End {
     engine.admit(&mut client).await.unwrap();
     let mut sites = Sites { client, engine };
     match name {
-        "repeat-map-of-sums" => sites.repeated(Some(("sum", &[("sum", ir::binary())])), rng).await,
+        "repeat-map-of-sums" => {
+            sites
+                .repeated(Some(("sum", &[("sum", ir::binary())])), rng)
+                .await
+        }
         "repeat-map-of-averages" => {
             let buffer = [("sum", ir::binary()), ("count", ir::long())];
             sites.repeated(Some(("avg", &buffer)), rng).await
         }
         "repeat-map-of-moments" => {
-            let buffer = [("n", ir::double()), ("avg", ir::binary()), ("m2", ir::binary())];
+            let buffer = [
+                ("n", ir::double()),
+                ("avg", ir::binary()),
+                ("m2", ir::binary()),
+            ];
             sites.repeated(Some(("stddev_pop", &buffer)), rng).await
         }
         "repeat-map-of-a-limit" => sites.repeated(None, rng).await,
@@ -109,8 +118,8 @@ fn pairs() -> Schema {
     ir::schema(&[("k", ir::long()), ("v", ir::double())])
 }
 
-/// Groups, and the values of each: sums of them depend on their order, if they are made as they come.
-/// Odd: each of the two maps has every other row of every group.
+/// Groups, and the values of each: sums of them depend on their order, if they are made as they
+/// come. Odd: each of the two maps has every other row of every group.
 const GROUPS: i64 = 25;
 
 fn value(row: i64) -> f64 {
@@ -126,8 +135,9 @@ fn value(row: i64) -> f64 {
 type Function<'a> = (&'a str, &'a [(&'static str, DataType)]);
 
 impl Sites {
-    /// The map of the second stage runs twice, over the same streams in another order, and one reader of each version of its
-    /// rows goes on. Groups are placed by what was computed of them: where that differs, a group is lost, or there twice.
+    /// The map of the second stage runs twice, over the same streams in another order, and one
+    /// reader of each version of its rows goes on. Groups are placed by what was computed of them:
+    /// where that differs, a group is lost, or there twice.
     async fn repeated(&mut self, function: Option<Function<'_>>, rng: &mut Rng) -> End {
         let (client, engine) = (&mut self.client, &mut self.engine);
         let query = Query::begin(client).await;
@@ -139,14 +149,23 @@ impl Sites {
         query.accept(client, 1, &outputs).await.unwrap();
         // Two maps, each of which has every other row of a group.
         let gathered = ir::to_round_robin(ir::input(pairs()), pairs(), 1);
-        let halves = query.seal(client, reduce_stage(2, &gathered, 1, 1, 2)).await.unwrap();
+        let halves = query
+            .seal(client, reduce_stage(2, &gathered, 1, 1, 2))
+            .await
+            .unwrap();
         let outputs = query.run(client, engine, &halves, &feed(&outputs, 2)).await;
         query.accept(client, 2, &outputs).await.unwrap();
         let forth = feed(&outputs, 1);
-        let back = outputs.iter().flat_map(|output| output.streams[&0].to_vec()).collect();
+        let back = outputs
+            .iter()
+            .flat_map(|output| output.streams[&0].to_vec())
+            .collect();
 
         let fragment = ir::to_hash_by(computed(function), pairs(), 1, READERS);
-        let maps = query.seal(client, reduce_stage(3, &fragment, 2, 2, 1)).await.unwrap();
+        let maps = query
+            .seal(client, reduce_stage(3, &fragment, 2, 2, 1))
+            .await
+            .unwrap();
         let first = query.run(client, engine, &maps, &forth).await;
         query.accept(client, 3, &first).await.unwrap();
         let fragment = ir::to_result(ir::input(pairs()), pairs());
@@ -162,14 +181,25 @@ impl Sites {
         let mut list = None;
         for (reader, from) in (0..READERS as usize).map(|reader| (reader, reader >= late)) {
             if from && list.is_none() {
-                list = Some(query.accept(client, 3, &second).await.unwrap().sealed_attempts);
+                list = Some(
+                    query
+                        .accept(client, 3, &second)
+                        .await
+                        .unwrap()
+                        .sealed_attempts,
+                );
             }
             let mut start = query.start(&last, reader, engine);
             start.sealed_objects.extend(list.clone());
             let streams = feed(if from { &second } else { &first }, READERS)[reader].clone();
-            match engine.run(client, &start, &HashMap::from([(0, streams)])).await {
+            match engine
+                .run(client, &start, &HashMap::from([(0, streams)]))
+                .await
+            {
                 Ended::Done(output) => brought.push(output),
-                Ended::Failed(failed) => return End::Detected(query.opened(client, &start, failed).await.code),
+                Ended::Failed(failed) => {
+                    return End::Detected(query.opened(client, &start, failed).await.code);
+                }
             }
         }
         match client.rows(&query.result(4, &brought, None)).await {
@@ -177,7 +207,13 @@ impl Sites {
             Ok(batches) => {
                 let mut keys: Vec<i64> = batches
                     .iter()
-                    .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+                    .flat_map(|batch| {
+                        batch
+                            .column(0)
+                            .as_primitive::<Int64Type>()
+                            .values()
+                            .to_vec()
+                    })
                     .collect();
                 keys.sort_unstable();
                 match function {
@@ -190,12 +226,18 @@ impl Sites {
         }
     }
 
-    /// A task of a session that ended so many sessions ago that no list of ended ones has it any more.
+    /// A task of a session that ended so many sessions ago that no list of ended ones has it any
+    /// more.
     async fn long_ago(&mut self) -> End {
         let (client, engine) = (&mut self.client, &mut self.engine);
         let (query, start) = began(client, engine).await;
         let ended: Result<SessionEnded, _> = client
-            .ask(ClientMessage::EndSession, &EndSession { session: query.session })
+            .ask(
+                ClientMessage::EndSession,
+                &EndSession {
+                    session: query.session,
+                },
+            )
             .await;
         ended.unwrap();
         for _ in 0..MANY {
@@ -203,7 +245,9 @@ impl Sites {
                 .ask(ClientMessage::NewSession, &NewSession::default())
                 .await
                 .unwrap();
-            let over = EndSession { session: other.session };
+            let over = EndSession {
+                session: other.session,
+            };
             let _: SessionEnded = client.ask(ClientMessage::EndSession, &over).await.unwrap();
         }
         // What the engine hears of it comes with the next query.
@@ -257,11 +301,17 @@ impl Sites {
         let output = engine.run(client, &start, &HashMap::new()).await.done();
         query.accept(client, 1, &[output]).await.unwrap();
         let fragment = ir::to_result(ir::input(pairs()), pairs());
-        let reads = query.seal(client, reduce_stage(2, &fragment, 1, 1, 1)).await.unwrap();
+        let reads = query
+            .seal(client, reduce_stage(2, &fragment, 1, 1, 1))
+            .await
+            .unwrap();
         let mut host = engine.again().await;
-        host.send(TaskMessage::Start, &query.start(&reads, 0, engine)).await;
+        host.send(TaskMessage::Start, &query.start(&reads, 0, engine))
+            .await;
         if !matches!(host.receive().await, Some((TaskMessage::Need, _))) {
-            return End::Wrong("the engine did not ask for what the host was to hold back".to_owned());
+            return End::Wrong(
+                "the engine did not ask for what the host was to hold back".to_owned(),
+            );
         }
         // The host keeps the connection open.
         let end = self.gone(&start, Instant::now()).await;
@@ -269,9 +319,13 @@ impl Sites {
         end
     }
 
-    /// Once its lease is over the engine has a session's key no more, and asks for it. `heard`: when its driver was last heard of.
+    /// Once its lease is over the engine has a session's key no more, and asks for it. `heard`:
+    /// when its driver was last heard of.
     async fn gone(&mut self, start: &Start, heard: Instant) -> End {
-        self.engine.enclave.sessions().expire(heard + LEASE + WHILE / 2);
+        self.engine
+            .enclave
+            .sessions()
+            .expire(heard + LEASE + WHILE / 2);
         let mut again = self.engine.again().await;
         let start = Start {
             release: None,

@@ -40,8 +40,11 @@ impl Shape {
                 })
                 .collect(),
             Self::Joined => {
-                let one = (0..MADE).map(|value| (Some(value), (value % 7 >= 3).then_some(value % 7)));
-                let mut all: Rows = one.flat_map(|row| std::iter::repeat_n(row, TIMES)).collect();
+                let one =
+                    (0..MADE).map(|value| (Some(value), (value % 7 >= 3).then_some(value % 7)));
+                let mut all: Rows = one
+                    .flat_map(|row| std::iter::repeat_n(row, TIMES))
+                    .collect();
                 all.sort_unstable();
                 all
             }
@@ -50,7 +53,9 @@ impl Shape {
 
     /// Its stages in order; the last one brings the result.
     pub(crate) fn stages(self) -> Vec<SealStage> {
-        let made = (0..MADE).map(|i| vec![ir::int(i % 7), ir::int(i)]).collect();
+        let made = (0..MADE)
+            .map(|i| vec![ir::int(i % 7), ir::int(i)])
+            .collect();
         let made = ir::multiplied(8, ir::values(Self::schema(), made), Self::schema(), TIMES);
         let whole = |input, producer, maps, reduces| StageInput {
             input_id: input,
@@ -132,7 +137,9 @@ impl Shape {
                 let column = batch.column(column).as_primitive::<Int64Type>();
                 (!column.is_null(row)).then(|| column.value(row))
             };
-            all.extend((0..batch.num_rows()).map(|row| (cell(columns.0, row), cell(columns.1, row))));
+            all.extend(
+                (0..batch.num_rows()).map(|row| (cell(columns.0, row), cell(columns.1, row))),
+            );
         }
         all.sort_unstable();
         all

@@ -1,11 +1,12 @@
-//! Attacks by a user of the owner's, who may read one column of a link, or write tables: guesses without end, and folders anywhere.
+//! Attacks by a user of the owner's, who may read one column of a link, or write tables: guesses
+//! without end, and folders anywhere.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use coffer_protocol::wire::{
-    BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, TableInfo, WriteBegun,
-    begin_write::Mode,
+    BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem, TableInfo,
+    WriteBegun, begin_write::Mode,
 };
 use coffer_proxy::rng::Rng;
 
@@ -37,8 +38,14 @@ const AT_A_TIME: usize = 500;
 
 async fn people(site: &Site, client: &mut crate::harness::Client) -> TableInfo {
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
-    let names: ArrayRef = Arc::new(StringArray::from_iter_values((0..50).map(|n| format!("person {n}"))));
-    let path = site.table("people", "name STRING, n BIGINT", vec![vec![names, numbers]]);
+    let names: ArrayRef = Arc::new(StringArray::from_iter_values(
+        (0..50).map(|n| format!("person {n}")),
+    ));
+    let path = site.table(
+        "people",
+        "name STRING, n BIGINT",
+        vec![vec![names, numbers]],
+    );
     let open = OpenTable {
         path: path.display().to_string(),
         ..OpenTable::default()
@@ -46,12 +53,17 @@ async fn people(site: &Site, client: &mut crate::harness::Client) -> TableInfo {
     client.ask(ClientMessage::OpenTable, &open).await.unwrap()
 }
 
-/// A user has guesses encrypted until one is refused: all on one connection, or on a new one for each batch.
+/// A user has guesses encrypted until one is refused: all on one connection, or on a new one for
+/// each batch.
 pub(crate) async fn guess(anew: bool) -> End {
     let site = Site::acting(POLICY, Some("ann")).await;
     let mut client = site.client().await;
     let table = people(&site, &mut client).await;
-    let stored = table.stored.iter().find(|stored| stored.protection == "det").unwrap();
+    let stored = table
+        .stored
+        .iter()
+        .find(|stored| stored.protection == "det")
+        .unwrap();
     for first in (0..GUESSES).step_by(AT_A_TIME) {
         if anew {
             client = site.client().await;
@@ -73,7 +85,8 @@ pub(crate) async fn guess(anew: bool) -> End {
             stored: stored.name.clone(),
             literals: guesses.collect(),
         };
-        let answer: Result<LiteralsEncrypted, Problem> = client.ask(ClientMessage::EncryptLiterals, &request).await;
+        let answer: Result<LiteralsEncrypted, Problem> =
+            client.ask(ClientMessage::EncryptLiterals, &request).await;
         if let Err(problem) = answer {
             return End::Detected(problem.code);
         }

@@ -1,9 +1,10 @@
 //! Fragments, written short.
 
 use coffer_protocol::plan::{
-    self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Fragment, Input, Join, JoinType, Limit,
-    Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema, Sink, Sort, SortKey, TypeId, Union, Values,
-    expand::Projection, expr, join, literal, node::Op, partitioning, sink, values::Row,
+    self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Fragment, Input, Join,
+    JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema, Sink, Sort,
+    SortKey, TypeId, Union, Values, expand::Projection, expr, join, literal, node::Op,
+    partitioning, sink, values::Row,
 };
 
 pub fn long() -> DataType {
@@ -310,7 +311,8 @@ pub fn projected(child: Node, columns: &[(&str, u32)]) -> Node {
     )
 }
 
-/// An aggregate of doubles `v` by `k`, from rows to values in one step; `buffer` is its layout between steps.
+/// An aggregate of doubles `v` by `k`, from rows to values in one step; `buffer` is its layout
+/// between steps.
 pub fn of_doubles_by_key(child: Node, name: &str, buffer: &[(&str, DataType)]) -> Node {
     let call = AggCall {
         name: name.to_owned(),
@@ -434,9 +436,17 @@ pub fn to_sample(root: Node, output: Schema) -> Fragment {
 }
 
 fn exchange(root: Node, output: Schema, kind: partitioning::Kind) -> Fragment {
-    fragment(root, output, sink::Kind::Shuffle(Partitioning { kind: Some(kind) }))
+    fragment(
+        root,
+        output,
+        sink::Kind::Shuffle(Partitioning { kind: Some(kind) }),
+    )
 }
 
 pub fn to_table(root: Node, output: Schema, partition_columns: Vec<u32>) -> Fragment {
-    fragment(root, output, sink::Kind::Write(sink::Write { partition_columns }))
+    fragment(
+        root,
+        output,
+        sink::Kind::Write(sink::Write { partition_columns }),
+    )
 }

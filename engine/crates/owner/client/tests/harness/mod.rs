@@ -1,4 +1,5 @@
-//! A whole Coffer in one process: client engine, enclaves, and a small executor that carries their bytes.
+//! A whole Coffer in one process: client engine, enclaves, and a small executor that carries their
+//! bytes.
 
 #![allow(unreachable_pub, dead_code)] // each test binary uses its part
 
@@ -33,8 +34,9 @@ use coffer_process::{
 use coffer_protocol::{
     framing::{Message, put_message, put_raw, read_message},
     wire::{
-        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed, Hello, KeysReleased,
-        Need, NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys, Start, TaskMessage, Welcome,
+        AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed,
+        Hello, KeysReleased, Need, NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys,
+        Start, TaskMessage, Welcome,
     },
 };
 use prost::Message as _;
@@ -80,7 +82,9 @@ impl Site {
         config_dir.create().unwrap();
         let keyring = Keyring::create(&config_dir.keyring(), &passphrase()).unwrap();
         coffer_catalog::policy::replace(&config_dir, &keyring, policy).unwrap();
-        let service = Arc::new(set_up(Service::open(config_dir.clone(), &passphrase()).unwrap()));
+        let service = Arc::new(set_up(
+            Service::open(config_dir.clone(), &passphrase()).unwrap(),
+        ));
         let listener = Listener::bind(&Address::Unix(folder.path().join("client"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
@@ -120,13 +124,15 @@ impl Site {
     /// The same config directory under another client engine: a driver that was started again.
     pub async fn restarted(self) -> Self {
         let service = Arc::new(Service::open(self.config_dir.clone(), &passphrase()).unwrap());
-        let listener = Listener::bind(&Address::Unix(self.folder.path().join("client-again"))).unwrap();
+        let listener =
+            Listener::bind(&Address::Unix(self.folder.path().join("client-again"))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(coffer_client::connection::accept(service, listener));
         Self { address, ..self }
     }
 
-    /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups of 50 rows.
+    /// A sealed table of this DDL in the site's folder, a file for each of `files`, with row groups
+    /// of 50 rows.
     pub fn table(&self, name: &str, ddl: &str, files: Vec<Vec<ArrayRef>>) -> PathBuf {
         let vault = Vault::from(Keyring::open(&self.config_dir.keyring(), &passphrase()).unwrap());
         let policy = coffer_catalog::policy::open(&self.config_dir, vault.keyring()).unwrap();
@@ -135,7 +141,8 @@ impl Site {
             columns: parse_ddl(ddl).unwrap(),
             ..NewColumns::default()
         };
-        let write = TableWrite::create(&self.config_dir, &vault, &policy, name, &folder, new).unwrap();
+        let write =
+            TableWrite::create(&self.config_dir, &vault, &policy, name, &folder, new).unwrap();
         let options = WriteOptions {
             row_group_rows: 50,
             ..WriteOptions::default()
@@ -212,7 +219,10 @@ impl Client {
     }
 
     /// The rows of an OPEN_RESULT.
-    pub async fn rows<Q: prost::Message>(&mut self, request: &Q) -> Result<Vec<RecordBatch>, Problem> {
+    pub async fn rows<Q: prost::Message>(
+        &mut self,
+        request: &Q,
+    ) -> Result<Vec<RecordBatch>, Problem> {
         self.rows_of(ClientMessage::OpenResult, request).await
     }
 
@@ -293,7 +303,8 @@ impl Engine {
         self.write.write_all(&out).await.unwrap();
     }
 
-    /// Bytes as they are, whole messages or not. That nobody reads them any more is the reader's to say.
+    /// Bytes as they are, whole messages or not. That nobody reads them any more is the reader's to
+    /// say.
     pub async fn send_raw(&mut self, bytes: &[u8]) {
         let _ = self.write.write_all(bytes).await;
     }
@@ -303,7 +314,11 @@ impl Engine {
     }
 
     /// The same, of an engine that may have hung up.
-    pub async fn try_answer_input(&mut self, input: u32, bytes: Option<&[u8]>) -> std::io::Result<()> {
+    pub async fn try_answer_input(
+        &mut self,
+        input: u32,
+        bytes: Option<&[u8]>,
+    ) -> std::io::Result<()> {
         let mut out = Vec::new();
         let kind = if bytes.is_some() {
             TaskMessage::In
@@ -337,7 +352,9 @@ impl Engine {
     /// The whole handshake.
     pub async fn admit(&mut self, client: &mut Client) -> Result<Admitted, Problem> {
         let welcome = client.hello(false).await?;
-        let challenge: Challenge = client.ask(ClientMessage::NewChallenge, &NewChallenge {}).await?;
+        let challenge: Challenge = client
+            .ask(ClientMessage::NewChallenge, &NewChallenge {})
+            .await?;
         let evidence = self
             .attest(&Attest {
                 protocol: 1,
@@ -359,18 +376,34 @@ impl Engine {
             .await
     }
 
-    /// Runs a task as an executor does: answers NEED from `inputs`, by input id, and NEED_KEYS through the client engine.
-    pub async fn run(&mut self, client: &mut Client, start: &Start, inputs: &HashMap<u32, Vec<u8>>) -> Ended {
+    /// Runs a task as an executor does: answers NEED from `inputs`, by input id, and NEED_KEYS
+    /// through the client engine.
+    pub async fn run(
+        &mut self,
+        client: &mut Client,
+        start: &Start,
+        inputs: &HashMap<u32, Vec<u8>>,
+    ) -> Ended {
         self.send(TaskMessage::Start, start).await;
-        let mut left: HashMap<u32, &[u8]> = inputs.iter().map(|(id, bytes)| (*id, bytes.as_slice())).collect();
+        let mut left: HashMap<u32, &[u8]> = inputs
+            .iter()
+            .map(|(id, bytes)| (*id, bytes.as_slice()))
+            .collect();
         let mut streams: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
         loop {
-            match self.receive().await.expect("the engine closed the connection") {
+            match self
+                .receive()
+                .await
+                .expect("the engine closed the connection")
+            {
                 (TaskMessage::NeedKeys, payload) => {
                     let session = NeedKeys::decode(payload).unwrap().session;
                     let engine_id = self.id.clone();
                     let keys: Result<KeysReleased, Problem> = client
-                        .ask(ClientMessage::ReleaseKeys, &ReleaseKeys { session, engine_id })
+                        .ask(
+                            ClientMessage::ReleaseKeys,
+                            &ReleaseKeys { session, engine_id },
+                        )
                         .await;
                     // An executor that gets no keys says so with a release that does not open.
                     let release = keys.map_or_else(
@@ -384,17 +417,22 @@ impl Engine {
                 }
                 (TaskMessage::Need, payload) => {
                     let id = Need::decode(payload).unwrap().input_id;
-                    let bytes = left.get_mut(&id).expect("an input that the task does not have");
+                    let bytes = left
+                        .get_mut(&id)
+                        .expect("an input that the task does not have");
                     // An odd size, so that preambles and headers are cut.
                     let (now, rest) = bytes.split_at(bytes.len().min(4999));
                     *bytes = rest;
-                    self.answer_input(id, (!now.is_empty()).then_some(now)).await;
+                    self.answer_input(id, (!now.is_empty()).then_some(now))
+                        .await;
                 }
                 (TaskMessage::Out, payload) => {
                     let (target, bytes) = payload.split_first_chunk::<4>().unwrap();
                     let target = u32::from_le_bytes(*target);
                     assert!(
-                        streams.last_key_value().is_none_or(|(last, _)| *last <= target),
+                        streams
+                            .last_key_value()
+                            .is_none_or(|(last, _)| *last <= target),
                         "targets leave in ascending order"
                     );
                     streams.entry(target).or_default().extend_from_slice(bytes);
@@ -408,7 +446,9 @@ impl Engine {
                         done: Done::decode(payload).unwrap(),
                     });
                 }
-                (TaskMessage::Failed, payload) => return Ended::Failed(Failed::decode(payload).unwrap()),
+                (TaskMessage::Failed, payload) => {
+                    return Ended::Failed(Failed::decode(payload).unwrap());
+                }
                 (kind, _) => panic!("{kind:?} came"),
             }
         }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use coffer_protocol::{
     plan::{Decrypt, Fragment, Node, decrypt, node::Op},
     wire::{
-        AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed, NewSession, OpenError,
-        OpenResult, Problem, RunAtClient, SealStage, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
-        TaskResult, TaskSpec,
+        AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed,
+        NewSession, OpenError, OpenResult, Problem, RunAtClient, SealStage, SealedStage, Session,
+        StageInput, Start, StoredColumn, TableScan, TaskResult, TaskSpec,
         run_at_client::ClientInput,
         task_spec::{Rectangle, Slice},
     },
@@ -83,7 +83,10 @@ impl Query {
         for partition in 0..stage.sealed.sealed_descriptors.len() {
             let start = self.start(stage, partition, engine);
             let input = inputs.get(partition).map(|bytes| (0, bytes.clone()));
-            match engine.run(client, &start, &input.into_iter().collect()).await {
+            match engine
+                .run(client, &start, &input.into_iter().collect())
+                .await
+            {
                 Ended::Done(output) => outputs.push(output),
                 Ended::Failed(failed) => {
                     let detail = self.opened(client, &start, failed).await;
@@ -104,7 +107,10 @@ impl Query {
             session: self.session.clone(),
             stage,
             maps: u32::try_from(outputs.len()).unwrap(),
-            commits: outputs.iter().map(|output| output.done.sealed_commit.clone()).collect(),
+            commits: outputs
+                .iter()
+                .map(|output| output.done.sealed_commit.clone())
+                .collect(),
         };
         client.ask(ClientMessage::AcceptCommits, &request).await
     }
@@ -197,14 +203,20 @@ pub fn opening(session: &Bytes, handle: u32, stored: &StoredColumn) -> RunAtClie
     let node = Node {
         id: 1,
         op: Some(Op::Decrypt(Box::new(Decrypt {
-            child: Some(Box::new(ir::input(ir::schema(&[("c", stored.r#type.unwrap())])))),
+            child: Some(Box::new(ir::input(ir::schema(&[(
+                "c",
+                stored.r#type.unwrap(),
+            )])))),
             columns: vec![opened],
         }))),
     };
     RunAtClient {
         session: session.clone(),
         fragment: ir::to_result(node, output).encode_to_vec().into(),
-        inputs: vec![ClientInput { input_id: 0, kept: 0 }],
+        inputs: vec![ClientInput {
+            input_id: 0,
+            kept: 0,
+        }],
         ..RunAtClient::default()
     }
 }
@@ -239,7 +251,13 @@ pub fn scan_stage(stage: u32, fragment: &Fragment, handle: u32, tasks: Vec<TaskS
 }
 
 /// A stage with one task for each reduce partition of its producer.
-pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, reduces: u32) -> SealStage {
+pub fn reduce_stage(
+    stage: u32,
+    fragment: &Fragment,
+    producer: u32,
+    maps: u32,
+    reduces: u32,
+) -> SealStage {
     SealStage {
         stage,
         fragment: fragment.encode_to_vec().into(),
@@ -268,7 +286,8 @@ pub fn reduce_stage(stage: u32, fragment: &Fragment, producer: u32, maps: u32, r
     }
 }
 
-/// What each reduce task is fed: its target's stream of every map, the last map first, for order must not matter.
+/// What each reduce task is fed: its target's stream of every map, the last map first, for order
+/// must not matter.
 pub fn feed(outputs: &[Output], reduces: u32) -> Vec<Vec<u8>> {
     (0..reduces)
         .map(|reduce| {

@@ -35,6 +35,8 @@ impl Challenges {
             .iter()
             .position(|waiting| *waiting == challenge)
             .ok_or(EvidenceError::UnknownChallenge)?;
-        self.0.remove(position).ok_or(EvidenceError::UnknownChallenge)
+        self.0
+            .remove(position)
+            .ok_or(EvidenceError::UnknownChallenge)
     }
 }

@@ -1,4 +1,5 @@
-//! What a verifier looked at, one named check after the other, so that a person can follow it; and the verdict over all of them.
+//! What a verifier looked at, one named check after the other, so that a person can follow it; and
+//! the verdict over all of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +38,8 @@ impl Checks {
         passed
     }
 
-    /// The checks without which there is no verdict for a kind. A verifier that left one out has not verified.
+    /// The checks without which there is no verdict for a kind. A verifier that left one out has
+    /// not verified.
     pub fn required(kind: EvidenceKind) -> &'static [&'static str] {
         match kind {
             EvidenceKind::Simulated => &["form", "report_data"],
@@ -85,19 +87,25 @@ impl Checks {
         }
     }
 
-    /// What code the report is of, in words: what was found by the checks that compare it with the policy's list. Empty if the kind says nothing of it.
+    /// What code the report is of, in words: what was found by the checks that compare it with the
+    /// policy's list. Empty if the kind says nothing of it.
     pub fn measurement(&self) -> String {
         let measures = |name: &str| {
-            let register = name.strip_prefix("rtmr").or_else(|| name.strip_prefix("pcr"));
+            let register = name
+                .strip_prefix("rtmr")
+                .or_else(|| name.strip_prefix("pcr"));
             matches!(name, "code" | "mrtd" | "measurement")
                 || register.is_some_and(|number| number.parse::<u8>().is_ok())
         };
         let found = self.0.iter().filter(|check| measures(&check.name));
-        let words: Vec<String> = found.map(|check| format!("{} {}", check.name, check.found)).collect();
+        let words: Vec<String> = found
+            .map(|check| format!("{} {}", check.name, check.found))
+            .collect();
         words.join(", ")
     }
 
-    /// Good if every required check is there and every check that is there passed; else the first that stands against it.
+    /// Good if every required check is there and every check that is there passed; else the first
+    /// that stands against it.
     pub fn verdict(&self, kind: EvidenceKind) -> Result<(), EvidenceError> {
         let refused = |check: &str, found: &str| EvidenceError::Refused {
             kind,
@@ -139,7 +147,10 @@ mod tests {
     #[test]
     fn a_verdict_needs_every_check_and_no_failure() {
         for kind in EvidenceKind::ALL {
-            assert!(Checks::new().verdict(kind).is_err(), "no check is no verdict");
+            assert!(
+                Checks::new().verdict(kind).is_err(),
+                "no check is no verdict"
+            );
             let mut checks = Checks::new();
             for name in Checks::required(kind) {
                 checks.note(name, true, "");
@@ -148,7 +159,11 @@ mod tests {
             for position in 0..checks.0.len() {
                 let mut failed = checks.clone();
                 failed.0[position].passed = false;
-                assert!(failed.verdict(kind).is_err(), "{kind}: {}", failed.0[position].name);
+                assert!(
+                    failed.verdict(kind).is_err(),
+                    "{kind}: {}",
+                    failed.0[position].name
+                );
                 let mut cut = checks.clone();
                 cut.0.remove(position);
                 assert!(cut.verdict(kind).is_err());

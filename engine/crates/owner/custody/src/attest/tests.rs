@@ -1,4 +1,5 @@
-//! `vectors/evidence.json`: reports, and what they are held against. Keys and challenge are repeated bytes.
+//! `vectors/evidence.json`: reports, and what they are held against. Keys and challenge are
+//! repeated bytes.
 
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,8 @@ fn evidence() {
         "app-1",
     );
     let whole = simulated::report(&bound);
-    let at = |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
+    let at =
+        |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
     let with = |name: &str, report: &[u8], outcome: &str| Case::new(name, here(), report, outcome);
     let cases = vec![
         at("evidence_whole", here(), "opens"),
@@ -71,12 +73,18 @@ fn evidence() {
         ),
         at(
             "evidence_of_other_engine_key",
-            Context { engine: 9, ..here() },
+            Context {
+                engine: 9,
+                ..here()
+            },
             "wrong_binding",
         ),
         at(
             "evidence_for_other_challenge",
-            Context { challenge: 9, ..here() },
+            Context {
+                challenge: 9,
+                ..here()
+            },
             "wrong_binding",
         ),
         at(
@@ -89,7 +97,10 @@ fn evidence() {
         ),
         at(
             "evidence_of_other_protocol",
-            Context { protocol: 2, ..here() },
+            Context {
+                protocol: 2,
+                ..here()
+            },
             "other_protocol",
         ),
         at(
@@ -124,11 +135,23 @@ fn evidence() {
             },
             "evidence_not_accepted",
         ),
-        with("report_of_other_kind", &simulated::report(&real), "wrong_binding"),
+        with(
+            "report_of_other_kind",
+            &simulated::report(&real),
+            "wrong_binding",
+        ),
         with("report_flipped", &flipped(&whole, 8, 1), "wrong_binding"),
-        with("report_magic_changed", &flipped(&whole, 0, 1), "malformed_report"),
+        with(
+            "report_magic_changed",
+            &flipped(&whole, 0, 1),
+            "malformed_report",
+        ),
         with("report_cut", &whole[..whole.len() - 1], "malformed_report"),
-        with("report_longer", &[whole.as_slice(), b"x"].concat(), "malformed_report"),
+        with(
+            "report_longer",
+            &[whole.as_slice(), b"x"].concat(),
+            "malformed_report",
+        ),
         with("report_empty", &[], "malformed_report"),
     ];
     check("evidence.json", cases, |case| {
@@ -163,7 +186,10 @@ fn an_engine_serves_one_owner() {
     let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
     let (mine, other) = (OwnerPublicKey([1; 32]), OwnerPublicKey([2; 32]));
     assert_eq!(
-        engine.attest(2, mine, &challenge(1), "app").unwrap_err().code(),
+        engine
+            .attest(2, mine, &challenge(1), "app")
+            .unwrap_err()
+            .code(),
         "other_protocol"
     );
     assert!(engine.attest(1, mine, &challenge(1), "app").is_ok());
@@ -182,10 +208,19 @@ fn an_engine_serves_one_owner() {
 fn a_challenge_is_good_once() {
     let mut challenges = Challenges::new();
     let drawn = challenges.draw().unwrap();
-    assert_eq!(challenges.take(&[0; 32]), Err(EvidenceError::UnknownChallenge));
-    assert_eq!(challenges.take(&[0; 31]), Err(EvidenceError::MalformedChallenge));
+    assert_eq!(
+        challenges.take(&[0; 32]),
+        Err(EvidenceError::UnknownChallenge)
+    );
+    assert_eq!(
+        challenges.take(&[0; 31]),
+        Err(EvidenceError::MalformedChallenge)
+    );
     assert_eq!(challenges.take(drawn.as_bytes()), Ok(drawn.clone()));
-    assert_eq!(challenges.take(drawn.as_bytes()), Err(EvidenceError::UnknownChallenge));
+    assert_eq!(
+        challenges.take(drawn.as_bytes()),
+        Err(EvidenceError::UnknownChallenge)
+    );
 }
 
 /// A verifier of TEEs that finds what it is told to.
@@ -214,7 +249,9 @@ fn a_tee_is_attested_by_a_whole_verdict_only() {
         engine_version: VERSION.into(),
     };
     let pinned = policy("[attestation]\naccept = [\"sgx\"]");
-    let with = |policy: &Policy, tees: &dyn Verifier| attest(policy, &owner, challenge(1), "app", &evidence, tees);
+    let with = |policy: &Policy, tees: &dyn Verifier| {
+        attest(policy, &owner, challenge(1), "app", &evidence, tees)
+    };
     let mut checks = Checks::new();
     for name in Checks::required(EvidenceKind::Sgx) {
         assert_eq!(
@@ -224,7 +261,10 @@ fn a_tee_is_attested_by_a_whole_verdict_only() {
         checks.note(name, true, "");
     }
     let attested = with(&pinned, &Finds(checks.clone())).unwrap();
-    assert_eq!((attested.kind(), attested.is_simulated()), (EvidenceKind::Sgx, false));
+    assert_eq!(
+        (attested.kind(), attested.is_simulated()),
+        (EvidenceKind::Sgx, false)
+    );
     let refused = |policy: &Policy, tees: &dyn Verifier| with(policy, tees).unwrap_err().code();
     assert_eq!(refused(&pinned, &NoTee), "evidence_not_verifiable");
     for accepted in [

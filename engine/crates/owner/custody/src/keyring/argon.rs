@@ -36,7 +36,10 @@ impl Params {
         if self.memory < FLOOR.memory || self.passes < FLOOR.passes || self.lanes < FLOOR.lanes {
             return Err(KeyringError::ParamsTooWeak(*self));
         }
-        if self.memory > CEILING.memory || self.passes > CEILING.passes || self.lanes > CEILING.lanes {
+        if self.memory > CEILING.memory
+            || self.passes > CEILING.passes
+            || self.lanes > CEILING.lanes
+        {
             return Err(KeyringError::ParamsTooDear(*self));
         }
         Ok(())
@@ -44,10 +47,15 @@ impl Params {
 }
 
 /// The root of a keyring file's keys.
-pub(super) fn derive(passphrase: &Passphrase, salt: &[u8], params: Params) -> Result<DerivationKey, KeyringError> {
+pub(super) fn derive(
+    passphrase: &Passphrase,
+    salt: &[u8],
+    params: Params,
+) -> Result<DerivationKey, KeyringError> {
     params.check()?;
     let refused = |_| KeyringError::Argon;
-    let argon = argon2::Params::new(params.memory, params.passes, params.lanes, Some(32)).map_err(refused)?;
+    let argon = argon2::Params::new(params.memory, params.passes, params.lanes, Some(32))
+        .map_err(refused)?;
     let mut bytes = Zeroizing::new([0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, argon)
         .hash_password_into(passphrase.expose(), salt, bytes.as_mut_slice())

@@ -16,7 +16,8 @@ impl AuditKey {
 
     /// Whether that is a record's MAC. Compared in constant time.
     pub fn is_mac(&self, record: &[u8], mac: &[u8]) -> bool {
-        self.hmac().is_ok_and(|key| hmac::verify(&key, record, mac).is_ok())
+        self.hmac()
+            .is_ok_and(|key| hmac::verify(&key, record, mac).is_ok())
     }
 
     /// Seals the text of a query.
@@ -47,7 +48,11 @@ mod tests {
         let (one, other) = (key(1), key(2));
         let mac = one.mac(b"record").unwrap();
         assert!(one.is_mac(b"record", &mac));
-        assert!(!one.is_mac(b"Record", &mac) && !other.is_mac(b"record", &mac) && !one.is_mac(b"record", &mac[..31]));
+        assert!(
+            !one.is_mac(b"Record", &mac)
+                && !other.is_mac(b"record", &mac)
+                && !one.is_mac(b"record", &mac[..31])
+        );
         let sealed = one.seal(b"SELECT 1").unwrap();
         assert_eq!(one.open(&sealed).unwrap(), b"SELECT 1");
         assert!(other.open(&sealed).is_err());

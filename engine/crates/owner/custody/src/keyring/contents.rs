@@ -6,7 +6,8 @@
 //!   name (length u32 LE, bytes) ‖ created u64 LE ‖ state u8 ‖ next version u32 LE ‖ versions u32 LE ‖ for each, ascending:
 //!     version u32 LE ‖ created u64 LE ‖ key 32
 //! ```
-//! Files of format 1 held masters without state and versions: `name ‖ created ‖ key`, each of which is version 1.
+//! Files of format 1 held masters without state and versions: `name ‖ created ‖ key`, each of which
+//! is version 1.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +80,8 @@ impl Contents {
 
 /// Room for all of it at once, so that no grown-out-of copy is left in memory.
 pub(super) fn masters_capacity(masters: &BTreeMap<String, Master>) -> usize {
-    let one = |master: &Master| 4 + MAX_NAME + 8 + 1 + 4 + 4 + master.versions().len() * VERSION_LEN;
+    let one =
+        |master: &Master| 4 + MAX_NAME + 8 + 1 + 4 + 4 + master.versions().len() * VERSION_LEN;
     4 + masters.values().map(one).sum::<usize>()
 }
 
@@ -101,7 +103,9 @@ pub(super) fn encode_masters(writer: &mut Writer, masters: &BTreeMap<String, Mas
     }
 }
 
-pub(super) fn decode_masters(reader: &mut Reader<'_>) -> Result<BTreeMap<String, Master>, Malformed> {
+pub(super) fn decode_masters(
+    reader: &mut Reader<'_>,
+) -> Result<BTreeMap<String, Master>, Malformed> {
     let mut masters = BTreeMap::new();
     for _ in 0..reader.u32()? {
         let name = reader.text()?.to_string();
@@ -112,7 +116,11 @@ pub(super) fn decode_masters(reader: &mut Reader<'_>) -> Result<BTreeMap<String,
         let next = reader.u32()?;
         let mut versions = Vec::new();
         for _ in 0..reader.u32()? {
-            versions.push(MasterVersion::new(reader.u32()?, reader.u64()?, secret(reader)?));
+            versions.push(MasterVersion::new(
+                reader.u32()?,
+                reader.u64()?,
+                secret(reader)?,
+            ));
         }
         let master = Master::from_parts(created, state, next, versions).ok_or(Malformed)?;
         if masters.insert(name, master).is_some() {
@@ -128,7 +136,8 @@ fn decode_first_masters(reader: &mut Reader<'_>) -> Result<BTreeMap<String, Mast
         let name = reader.text()?.to_string();
         let created = reader.u64()?;
         let only = MasterVersion::new(1, created, secret(reader)?);
-        let master = Master::from_parts(created, MasterStatus::Enabled, 2, vec![only]).ok_or(Malformed)?;
+        let master =
+            Master::from_parts(created, MasterStatus::Enabled, 2, vec![only]).ok_or(Malformed)?;
         if masters.insert(name, master).is_some() {
             return Err(Malformed);
         }

@@ -35,10 +35,12 @@ pub enum KeyringError {
         version: u8,
     },
     /// Argon2 parameters under the floor.
-    #[error("the keyring's Argon2 parameters are too weak ({memory} KiB, {passes} passes, {lanes} lanes)", memory = _0.memory, passes = _0.passes, lanes = _0.lanes)]
+    #[error("the keyring's Argon2 parameters are too weak ({memory} KiB, {passes} passes, {lanes} \
+        lanes)", memory = _0.memory, passes = _0.passes, lanes = _0.lanes)]
     ParamsTooWeak(Params),
     /// Argon2 parameters over the ceiling.
-    #[error("the keyring's Argon2 parameters are too dear ({memory} KiB, {passes} passes, {lanes} lanes)", memory = _0.memory, passes = _0.passes, lanes = _0.lanes)]
+    #[error("the keyring's Argon2 parameters are too dear ({memory} KiB, {passes} passes, {lanes} \
+        lanes)", memory = _0.memory, passes = _0.passes, lanes = _0.lanes)]
     ParamsTooDear(Params),
     /// Argon2 failed: not enough memory.
     #[error("the passphrase could not be turned into a key")]
@@ -141,12 +143,14 @@ coffer_sealing::error_table! {
     Self::UnknownVersion { .. } => "keyring_version", "use a newer version of Coffer";
     Self::ParamsTooWeak(_) => "argon_too_weak",
         Some(format!(
-                "at least {} KiB, {} passes and {} lanes are needed; if no one made the file so, someone altered it",
+                "at least {} KiB, {} passes and {} lanes are needed; if no one made the file so, \
+                    someone altered it",
                 FLOOR.memory, FLOOR.passes, FLOOR.lanes
             ));
     Self::ParamsTooDear(_) => "argon_too_dear",
         Some(format!(
-                "at most {} KiB, {} passes and {} lanes are accepted; if no one made the file so, someone altered it",
+                "at most {} KiB, {} passes and {} lanes are accepted; if no one made the file so, \
+                    someone altered it",
                 CEILING.memory, CEILING.passes, CEILING.lanes
             ));
     Self::Argon => "argon_failed", "it needs 64 MiB of memory, or what the keyring was made with";
@@ -170,7 +174,8 @@ coffer_sealing::error_table! {
         {
             let known: Vec<String> = known.iter().map(u32::to_string).collect();
             Some(format!(
-                    "the keyring has version {}; was the key wrapped by a keyring that was changed since it was copied?",
+                    "the keyring has version {}; was the key wrapped by a keyring that was \
+                        changed since it was copied?",
                     known.join(", ")
                 ))
         };

@@ -1,5 +1,5 @@
-//! Keys that leave a keyring for safe keeping: some masters or all of it, as a file under a passphrase of its own; or all of it
-//! under a random key, for whoever splits that key into shares.
+//! Keys that leave a keyring for safe keeping: some masters or all of it, as a file under a
+//! passphrase of its own; or all of it under a random key, for whoever splits that key into shares.
 //!
 //! ```text
 //! kind u8 (1: masters, 2: whole keyring) ‖ masters, or owner's private key 32 ‖ register's key 32 ‖ masters
@@ -69,7 +69,8 @@ impl ExportedKeys {
         if aws_lc_rs::constant_time::verify_slices_are_equal(&want, check).is_err() {
             return Err(KeyringError::RecoveryKey);
         }
-        let plain = open_blob(&root, "snapshot", &[check], blob).map_err(|_| KeyringError::SnapshotAltered)?;
+        let plain = open_blob(&root, "snapshot", &[check], blob)
+            .map_err(|_| KeyringError::SnapshotAltered)?;
         match Payload::decode(&Zeroizing::new(plain)) {
             Ok(payload @ Payload::Whole(_)) => Ok(Self(payload)),
             _ => Err(KeyringError::SnapshotAltered),
@@ -83,11 +84,19 @@ impl ExportedKeys {
 
     /// The masters, in order of their names.
     pub fn masters(&self) -> Result<Vec<MasterInfo>, KeyringError> {
-        self.held().iter().map(|(name, master)| master.info(name)).collect()
+        self.held()
+            .iter()
+            .map(|(name, master)| master.info(name))
+            .collect()
     }
 
-    /// Makes the keyring that was exported whole, under a passphrase. An existing file is left alone and is an error.
-    pub fn create_keyring(self, path: &Path, passphrase: &Passphrase) -> Result<Keyring, KeyringError> {
+    /// Makes the keyring that was exported whole, under a passphrase. An existing file is left
+    /// alone and is an error.
+    pub fn create_keyring(
+        self,
+        path: &Path,
+        passphrase: &Passphrase,
+    ) -> Result<Keyring, KeyringError> {
         match self.0 {
             Payload::Whole(contents) => Keyring::create_from(path, passphrase, FLOOR, *contents),
             Payload::Masters(_) => Err(KeyringError::NotWhole(path.to_path_buf())),
@@ -135,7 +144,8 @@ impl Payload {
 }
 
 impl Keyring {
-    /// Writes masters, or without names the whole keyring, to a new file under a passphrase of its own.
+    /// Writes masters, or without names the whole keyring, to a new file under a passphrase of its
+    /// own.
     pub fn export(
         &self,
         to: &Path,
@@ -157,10 +167,14 @@ impl Keyring {
         ExportedKeys(payload).masters()
     }
 
-    /// Takes exported masters in. One that the keyring has already gets the versions that it lacks; a version of the same number
-    /// with another key is an error, and then nothing is changed. A destroyed one comes back.
-    /// `rename` is for an export of one master.
-    pub fn import(&self, exported: &ExportedKeys, rename: Option<&str>) -> Result<Vec<Imported>, KeyringError> {
+    /// Takes exported masters in. One that the keyring has already gets the versions that it lacks;
+    /// a version of the same number with another key is an error, and then nothing is changed. A
+    /// destroyed one comes back. `rename` is for an export of one master.
+    pub fn import(
+        &self,
+        exported: &ExportedKeys,
+        rename: Option<&str>,
+    ) -> Result<Vec<Imported>, KeyringError> {
         let mut changes = Vec::new();
         self.update(|contents| {
             for (name, theirs) in exported.held() {

@@ -4,8 +4,9 @@
 //! 0  magic "CFKR" or "CFKX"   4  version u8   5  Argon2id: memory KiB u32 LE, passes u32 LE, lanes u32 LE   17  salt, 32 bytes
 //! 49 key-check value, 16 bytes          65 sealed contents, a blob of coffer-sealing
 //! ```
-//! Everything before the key-check value goes into the keys, so none of it can change unseen. The version says how the contents
-//! are laid out; a keyring of an older one is read, and written anew in the newest.
+//! Everything before the key-check value goes into the keys, so none of it can change unseen. The
+//! version says how the contents are laid out; a keyring of an older one is read, and written anew
+//! in the newest.
 
 use std::{fs::File, io::Read, path::Path};
 
@@ -94,7 +95,11 @@ impl Header {
     }
 
     /// The header, and the sealed contents behind it.
-    pub(super) fn parse<'a>(kind: Kind, path: &Path, bytes: &'a [u8]) -> Result<(Self, &'a [u8]), KeyringError> {
+    pub(super) fn parse<'a>(
+        kind: Kind,
+        path: &Path,
+        bytes: &'a [u8],
+    ) -> Result<(Self, &'a [u8]), KeyringError> {
         let not_ours = |_| kind.not_one(path);
         let mut reader = Reader::new(bytes);
         let version = Self::parse_magic(kind, &mut reader).map_err(not_ours)?;
@@ -170,8 +175,12 @@ impl Unlocked {
     /// Whether a header belongs to these keys.
     pub(super) fn is_of(&self, read: &Header) -> Result<bool, KeyringError> {
         let check = check_value(&self.root, &read.encode())?;
-        let same = |read: &[u8; 16]| aws_lc_rs::constant_time::verify_slices_are_equal(read, &check).is_ok();
-        Ok(read.salt == self.salt && read.params == self.params && read.check.as_ref().is_some_and(same))
+        let same = |read: &[u8; 16]| {
+            aws_lc_rs::constant_time::verify_slices_are_equal(read, &check).is_ok()
+        };
+        Ok(read.salt == self.salt
+            && read.params == self.params
+            && read.check.as_ref().is_some_and(same))
     }
 
     /// The whole file, in the newest version.
@@ -186,14 +195,25 @@ impl Unlocked {
         .encode();
         let mut bytes = header.to_vec();
         bytes.extend_from_slice(&check_value(&self.root, &header)?);
-        bytes.extend(seal_blob(&self.root, self.kind.label(), &[&header], contents)?);
+        bytes.extend(seal_blob(
+            &self.root,
+            self.kind.label(),
+            &[&header],
+            contents,
+        )?);
         Ok(bytes)
     }
 
     /// The contents behind a header that [`Unlocked::is_of`] said yes to.
-    pub(super) fn open(&self, path: &Path, header: &Header, body: &[u8]) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
+    pub(super) fn open(
+        &self,
+        path: &Path,
+        header: &Header,
+        body: &[u8],
+    ) -> Result<Zeroizing<Vec<u8>>, KeyringError> {
         let damaged = |_| KeyringError::Damaged(path.to_path_buf());
-        let plain = open_blob(&self.root, self.kind.label(), &[&header.encode()], body).map_err(damaged)?;
+        let plain =
+            open_blob(&self.root, self.kind.label(), &[&header.encode()], body).map_err(damaged)?;
         Ok(Zeroizing::new(plain))
     }
 }

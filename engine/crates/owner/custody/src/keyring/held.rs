@@ -1,4 +1,5 @@
-//! The contents of a keyring file as a running program holds them: what another process changed is seen at the next use.
+//! The contents of a keyring file as a running program holds them: what another process changed is
+//! seen at the next use.
 
 use std::{
     path::Path,
@@ -21,9 +22,13 @@ impl Held {
         Self(RwLock::new((stamp, Arc::new(contents))))
     }
 
-    /// What the file holds now. After its passphrase was changed by another process, what it held before: a change of the passphrase
-    /// is no revocation, and a running application goes on.
-    pub(super) fn current(&self, path: &Path, unlocked: &Unlocked) -> Result<Arc<Contents>, KeyringError> {
+    /// What the file holds now. After its passphrase was changed by another process, what it held
+    /// before: a change of the passphrase is no revocation, and a running application goes on.
+    pub(super) fn current(
+        &self,
+        path: &Path,
+        unlocked: &Unlocked,
+    ) -> Result<Arc<Contents>, KeyringError> {
         let stamp = stamp(path)?;
         {
             let held = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -34,7 +39,8 @@ impl Held {
         match reread(path, unlocked) {
             Ok(contents) => {
                 let contents = Arc::new(contents);
-                *self.0.write().unwrap_or_else(PoisonError::into_inner) = (stamp, Arc::clone(&contents));
+                *self.0.write().unwrap_or_else(PoisonError::into_inner) =
+                    (stamp, Arc::clone(&contents));
                 Ok(contents)
             }
             Err(KeyringError::ChangedMeanwhile(_)) => {
@@ -58,7 +64,8 @@ pub(super) fn stamp(path: &Path) -> Result<Stamp, KeyringError> {
     Stamp::of(path).map_err(|source| KeyringError::io(path, source))
 }
 
-/// The file's contents now, which another process may have changed; its passphrase must be the same still.
+/// The file's contents now, which another process may have changed; its passphrase must be the same
+/// still.
 pub(super) fn reread(path: &Path, unlocked: &Unlocked) -> Result<Contents, KeyringError> {
     let bytes = file::read(Kind::Keyring, path)?;
     let (header, body) = Header::parse(Kind::Keyring, path, &bytes)?;
@@ -69,7 +76,12 @@ pub(super) fn reread(path: &Path, unlocked: &Unlocked) -> Result<Contents, Keyri
 }
 
 /// What lies behind a header, in whatever version.
-pub(super) fn open(path: &Path, unlocked: &Unlocked, header: &Header, body: &[u8]) -> Result<Contents, KeyringError> {
+pub(super) fn open(
+    path: &Path,
+    unlocked: &Unlocked,
+    header: &Header,
+    body: &[u8],
+) -> Result<Contents, KeyringError> {
     let plain = unlocked.open(path, header, body)?;
     let decoded = match header.version() {
         1 => Contents::decode_first(&plain),

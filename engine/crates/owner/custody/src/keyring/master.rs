@@ -1,7 +1,8 @@
 //! A master key: versions under one name, and whether they may be used.
 //!
-//! The newest version wraps; older ones only unwrap what they wrapped. A disabled master does neither. A destroyed one has no
-//! keys any more; its name and version numbers are kept, so that they never come to mean another key.
+//! The newest version wraps; older ones only unwrap what they wrapped. A disabled master does
+//! neither. A destroyed one has no keys any more; its name and version numbers are kept, so that
+//! they never come to mean another key.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -233,7 +234,10 @@ impl Master {
 
     /// Removes one version, which must not be the newest.
     pub(super) fn destroy_version(&mut self, name: &str, number: u32) -> Result<(), KeyringError> {
-        let at = self.versions.iter().position(|version| version.number == number);
+        let at = self
+            .versions
+            .iter()
+            .position(|version| version.number == number);
         let Some(at) = at else {
             return Err(KeyringError::NoVersion {
                 master: name.to_string(),

@@ -1,8 +1,8 @@
-//! The embedded keyring: one file, one passphrase. Masters wrap table keys; the owner's key authenticates releases;
-//! the register's key seals the register.
+//! The embedded keyring: one file, one passphrase. Masters wrap table keys; the owner's key
+//! authenticates releases; the register's key seals the register.
 //!
-//! The file is replaced as a whole, so a crash leaves the old one or the new one. Changes of two processes take turns,
-//! and each starts from what the file holds then.
+//! The file is replaced as a whole, so a crash leaves the old one or the new one. Changes of two
+//! processes take turns, and each starts from what the file holds then.
 
 mod argon;
 mod audit;
@@ -42,7 +42,8 @@ pub use wrapped::{WrappedLinkKey, WrappedTableKey};
 /// The master that a new keyring has.
 pub const FIRST_MASTER: &str = "main";
 
-/// An open keyring. What another process changes in the file is seen at the next use, but for its passphrase.
+/// An open keyring. What another process changes in the file is seen at the next use, but for its
+/// passphrase.
 pub struct Keyring {
     path: PathBuf,
     unlocked: Unlocked,
@@ -54,14 +55,18 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// Makes the file, with an owner's key, a register's key, and the master [`FIRST_MASTER`]. An existing file is left
-    /// alone and is an error.
+    /// Makes the file, with an owner's key, a register's key, and the master [`FIRST_MASTER`]. An
+    /// existing file is left alone and is an error.
     pub fn create(path: &Path, passphrase: &Passphrase) -> Result<Self, KeyringError> {
         Self::create_with(path, passphrase, FLOOR)
     }
 
     /// As [`Keyring::create`], at a higher price for whoever guesses (and for every opening).
-    pub fn create_with(path: &Path, passphrase: &Passphrase, params: Params) -> Result<Self, KeyringError> {
+    pub fn create_with(
+        path: &Path,
+        passphrase: &Passphrase,
+        params: Params,
+    ) -> Result<Self, KeyringError> {
         params.check()?;
         Self::create_from(path, passphrase, params, Contents::generate(FIRST_MASTER)?)
     }
@@ -72,7 +77,10 @@ impl Keyring {
         params: Params,
         contents: Contents,
     ) -> Result<Self, KeyringError> {
-        if path.try_exists().map_err(|source| KeyringError::io(path, source))? {
+        if path
+            .try_exists()
+            .map_err(|source| KeyringError::io(path, source))?
+        {
             return Err(KeyringError::Exists(path.to_path_buf()));
         }
         let unlocked = Header::draw(Kind::Keyring, params)?.unlock(passphrase)?;
@@ -162,8 +170,8 @@ impl Keyring {
         self.master_info(name)
     }
 
-    /// Removes all keys of a master, for ever, or those of one version that is not its newest. Whether somebody needs them the
-    /// caller knows.
+    /// Removes all keys of a master, for ever, or those of one version that is not its newest.
+    /// Whether somebody needs them the caller knows.
     pub fn destroy(&self, name: &str, version: Option<u32>) -> Result<MasterInfo, KeyringError> {
         self.update(|contents| {
             let master = find_mut(contents, name)?;
@@ -178,9 +186,11 @@ impl Keyring {
         self.master_info(name)
     }
 
-    /// Puts the file under another passphrase. Whoever has a copy of the old file can still open that with the old one.
+    /// Puts the file under another passphrase. Whoever has a copy of the old file can still open
+    /// that with the old one.
     pub fn change_passphrase(&mut self, new: &Passphrase) -> Result<(), KeyringError> {
-        let _lock = durable::lock(&self.path).map_err(|source| KeyringError::io(&self.path, source))?;
+        let _lock =
+            durable::lock(&self.path).map_err(|source| KeyringError::io(&self.path, source))?;
         let contents = held::reread(&self.path, &self.unlocked)?;
         let unlocked = Header::draw(Kind::Keyring, self.unlocked.params())?.unlock(new)?;
         self.write(&unlocked, &contents)?;
@@ -215,24 +225,38 @@ impl Keyring {
 
     /// Wraps a table's key by the newest version of a master.
     pub fn wrap(&self, master: &str, key: &TableKey) -> Result<WrappedTableKey, KeyringError> {
-        wrapped::wrap(master, find(&*self.contents()?, master)?.newest(master)?, key)
+        wrapped::wrap(
+            master,
+            find(&*self.contents()?, master)?.newest(master)?,
+            key,
+        )
     }
 
     /// The table key that [`Keyring::wrap`] wrapped.
     pub fn unwrap(&self, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
         let (name, version) = (wrapped.master(), wrapped.version());
-        wrapped::unwrap(find(&*self.contents()?, name)?.version(name, version)?, wrapped)
+        wrapped::unwrap(
+            find(&*self.contents()?, name)?.version(name, version)?,
+            wrapped,
+        )
     }
 
     /// Wraps a link's key by the newest version of a master.
     pub fn wrap_link(&self, master: &str, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
-        wrapped::wrap_link(master, find(&*self.contents()?, master)?.newest(master)?, key)
+        wrapped::wrap_link(
+            master,
+            find(&*self.contents()?, master)?.newest(master)?,
+            key,
+        )
     }
 
     /// The link key that [`Keyring::wrap_link`] wrapped.
     pub fn unwrap_link(&self, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
         let (name, version) = (wrapped.master(), wrapped.version());
-        wrapped::unwrap_link(find(&*self.contents()?, name)?.version(name, version)?, wrapped)
+        wrapped::unwrap_link(
+            find(&*self.contents()?, name)?.version(name, version)?,
+            wrapped,
+        )
     }
 
     /// Wraps a secret by the newest version of a master, for a context; as bytes.
@@ -249,7 +273,11 @@ impl Keyring {
     }
 
     /// The secret that [`Keyring::wrap_secret`] wrapped.
-    pub(crate) fn unwrap_secret(&self, context: &KeyContext, bytes: &[u8]) -> Result<Secret<32>, KeyringError> {
+    pub(crate) fn unwrap_secret(
+        &self,
+        context: &KeyContext,
+        bytes: &[u8],
+    ) -> Result<Secret<32>, KeyringError> {
         let wrapped = WrappedTableKey::from_bytes(bytes)?;
         if wrapped.table().as_bytes() != context.id() {
             return Err(KeyringError::AlteredWrappedKey(TableId(*context.id())));
@@ -267,8 +295,12 @@ impl Keyring {
         self.held.current(&self.path, &self.unlocked)
     }
 
-    fn update(&self, change: impl FnOnce(&mut Contents) -> Result<(), KeyringError>) -> Result<(), KeyringError> {
-        let _lock = durable::lock(&self.path).map_err(|source| KeyringError::io(&self.path, source))?;
+    fn update(
+        &self,
+        change: impl FnOnce(&mut Contents) -> Result<(), KeyringError>,
+    ) -> Result<(), KeyringError> {
+        let _lock =
+            durable::lock(&self.path).map_err(|source| KeyringError::io(&self.path, source))?;
         let mut contents = held::reread(&self.path, &self.unlocked)?;
         change(&mut contents)?;
         self.write(&self.unlocked, &contents)?;
@@ -282,7 +314,10 @@ impl Keyring {
 }
 
 fn find<'a>(contents: &'a Contents, name: &str) -> Result<&'a Master, KeyringError> {
-    contents.masters.get(name).ok_or_else(|| unknown(contents, name))
+    contents
+        .masters
+        .get(name)
+        .ok_or_else(|| unknown(contents, name))
 }
 
 fn find_mut<'a>(contents: &'a mut Contents, name: &str) -> Result<&'a mut Master, KeyringError> {

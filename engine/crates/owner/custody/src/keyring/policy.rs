@@ -39,11 +39,20 @@ mod tests {
 
     #[test]
     fn a_mac_is_of_one_key_one_version_and_one_text() {
-        let key = |byte| PolicyKey(DerivationKey::new("policy", &Secret::from_bytes([byte; 32])));
+        let key = |byte| {
+            PolicyKey(DerivationKey::new(
+                "policy",
+                &Secret::from_bytes([byte; 32]),
+            ))
+        };
         let (one, other) = (key(1), key(2));
         let mac = one.mac(3, b"text").unwrap();
         assert!(one.is_mac(3, b"text", &mac));
-        assert!(!one.is_mac(4, b"text", &mac) && !one.is_mac(3, b"texts", &mac) && !other.is_mac(3, b"text", &mac));
+        assert!(
+            !one.is_mac(4, b"text", &mac)
+                && !one.is_mac(3, b"texts", &mac)
+                && !other.is_mac(3, b"text", &mac)
+        );
         assert!(!one.is_mac(3, b"text", &mac[..31]));
     }
 }

@@ -1,5 +1,5 @@
-//! `vectors/keyrings.json`, `vectors/wrapped_table_keys.json`, and a keyring's life. Argon2 runs at its real price, so
-//! few tests unlock.
+//! `vectors/keyrings.json`, `vectors/wrapped_table_keys.json`, and a keyring's life. Argon2 runs at
+//! its real price, so few tests unlock.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -21,18 +21,33 @@ fn one_life() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keyring.coffer");
     let (old, new) = (passphrase("old one"), passphrase("new one"));
-    assert!(matches!(Keyring::open(&path, &old), Err(KeyringError::NotFound(_))));
+    assert!(matches!(
+        Keyring::open(&path, &old),
+        Err(KeyringError::NotFound(_))
+    ));
 
     let mut keyring = Keyring::create(&path, &old).unwrap();
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(matches!(Keyring::create(&path, &old), Err(KeyringError::Exists(_))));
+    assert_eq!(
+        std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert!(matches!(
+        Keyring::create(&path, &old),
+        Err(KeyringError::Exists(_))
+    ));
     let second = Keyring::open(&path, &old).unwrap();
 
     // Two handles add a master each; neither is lost.
     let added = keyring.add_master("archive-2026").unwrap();
     second.add_master("b").unwrap();
-    assert!(matches!(keyring.add_master("b"), Err(KeyringError::MasterExists(_))));
-    assert!(matches!(keyring.add_master("no good"), Err(KeyringError::BadName(_))));
+    assert!(matches!(
+        keyring.add_master("b"),
+        Err(KeyringError::MasterExists(_))
+    ));
+    assert!(matches!(
+        keyring.add_master("no good"),
+        Err(KeyringError::BadName(_))
+    ));
     let names: Vec<String> = second
         .masters()
         .unwrap()
@@ -52,19 +67,31 @@ fn one_life() {
     let wrapped = second.wrap("b", &table).unwrap();
     let register = keyring.register_key().seal(b"register").unwrap();
     keyring.change_passphrase(&new).unwrap();
-    assert!(matches!(second.add_master("c"), Err(KeyringError::ChangedMeanwhile(_))));
-    assert!(matches!(Keyring::open(&path, &old), Err(KeyringError::WrongPassphrase)));
+    assert!(matches!(
+        second.add_master("c"),
+        Err(KeyringError::ChangedMeanwhile(_))
+    ));
+    assert!(matches!(
+        Keyring::open(&path, &old),
+        Err(KeyringError::WrongPassphrase)
+    ));
 
     let reopened = Keyring::open(&path, &new).unwrap();
     assert_eq!(reopened.owner_public(), second.owner_public());
-    assert_eq!(reopened.register_key().open(&register).unwrap(), b"register");
+    assert_eq!(
+        reopened.register_key().open(&register).unwrap(),
+        b"register"
+    );
     let wrapped = WrappedTableKey::from_bytes(&wrapped.to_bytes()).unwrap();
     let unwrapped = reopened.unwrap(&wrapped).unwrap();
     assert_eq!(
         unwrapped.kek(ColumnId(1)).unwrap().expose(),
         table.kek(ColumnId(1)).unwrap().expose()
     );
-    assert!(matches!(reopened.wrap("z", &table), Err(KeyringError::NoMaster { .. })));
+    assert!(matches!(
+        reopened.wrap("z", &table),
+        Err(KeyringError::NoMaster { .. })
+    ));
 
     let link = LinkKey::generate(LinkId(*table.table().as_bytes())).unwrap();
     let wrapped_link = reopened.wrap_link("b", &link).unwrap();
@@ -107,24 +134,52 @@ fn a_masters_life() {
     let first = running.wrap("main", &key).unwrap();
 
     let rotated = keyring.rotate("main").unwrap();
-    let numbers: Vec<u32> = rotated.versions.iter().map(|version| version.number).collect();
-    assert_eq!((numbers, rotated.status), (vec![1, 2], MasterStatus::Enabled));
-    assert_ne!(rotated.versions[0].fingerprint, rotated.versions[1].fingerprint);
+    let numbers: Vec<u32> = rotated
+        .versions
+        .iter()
+        .map(|version| version.number)
+        .collect();
+    assert_eq!(
+        (numbers, rotated.status),
+        (vec![1, 2], MasterStatus::Enabled)
+    );
+    assert_ne!(
+        rotated.versions[0].fingerprint,
+        rotated.versions[1].fingerprint
+    );
     let second = running.wrap("main", &key).unwrap();
     assert_eq!((first.version(), second.version()), (1, 2));
     for wrapped in [&first, &second] {
-        assert!(running.unwrap(wrapped).unwrap().secret().ct_eq(key.secret()));
+        assert!(
+            running
+                .unwrap(wrapped)
+                .unwrap()
+                .secret()
+                .ct_eq(key.secret())
+        );
     }
 
     keyring.set_enabled("main", false).unwrap();
-    assert!(matches!(running.unwrap(&first), Err(KeyringError::Disabled(_))));
-    assert!(matches!(running.wrap("main", &key), Err(KeyringError::Disabled(_))));
-    assert!(matches!(keyring.rotate("main"), Err(KeyringError::Disabled(_))));
+    assert!(matches!(
+        running.unwrap(&first),
+        Err(KeyringError::Disabled(_))
+    ));
+    assert!(matches!(
+        running.wrap("main", &key),
+        Err(KeyringError::Disabled(_))
+    ));
+    assert!(matches!(
+        keyring.rotate("main"),
+        Err(KeyringError::Disabled(_))
+    ));
     keyring.set_enabled("main", true).unwrap();
     running.unwrap(&first).unwrap();
 
     let refused = keyring.destroy("main", Some(2));
-    assert!(matches!(refused, Err(KeyringError::NewestVersion { version: 2, .. })));
+    assert!(matches!(
+        refused,
+        Err(KeyringError::NewestVersion { version: 2, .. })
+    ));
     keyring.destroy("main", Some(1)).unwrap();
     assert!(matches!(
         running.unwrap(&first),
@@ -138,13 +193,22 @@ fn a_masters_life() {
         (destroyed.status, destroyed.versions.len()),
         (MasterStatus::Destroyed, 0)
     );
-    assert!(matches!(running.unwrap(&second), Err(KeyringError::Destroyed(_))));
+    assert!(matches!(
+        running.unwrap(&second),
+        Err(KeyringError::Destroyed(_))
+    ));
     assert!(matches!(
         keyring.set_enabled("main", true),
         Err(KeyringError::Destroyed(_))
     ));
-    assert!(matches!(keyring.add_master("main"), Err(KeyringError::MasterExists(_))));
-    assert!(matches!(keyring.rotate("none"), Err(KeyringError::NoMaster { .. })));
+    assert!(matches!(
+        keyring.add_master("main"),
+        Err(KeyringError::MasterExists(_))
+    ));
+    assert!(matches!(
+        keyring.rotate("none"),
+        Err(KeyringError::NoMaster { .. })
+    ));
 }
 
 #[test]
@@ -170,7 +234,11 @@ fn two_that_rotate_at_once_both_do() {
 fn a_keyring_of_format_1_is_written_anew_in_2() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("keyring.coffer");
-    std::fs::write(&path, kept::<Context>("keyrings.json", "keyring_of_format_1")).unwrap();
+    std::fs::write(
+        &path,
+        kept::<Context>("keyrings.json", "keyring_of_format_1"),
+    )
+    .unwrap();
     let words = passphrase("correct horse battery staple");
     let (keyring, running) = (
         Keyring::open(&path, &words).unwrap(),
@@ -187,7 +255,10 @@ fn a_keyring_of_format_1_is_written_anew_in_2() {
     running.unwrap(&wrapped).unwrap();
     let reopened = Keyring::open(&path, &words).unwrap();
     assert_eq!(reopened.owner_public(), running.owner_public());
-    assert_eq!(reopened.master_info("main").unwrap().versions[0], before.versions[0]);
+    assert_eq!(
+        reopened.master_info("main").unwrap().versions[0],
+        before.versions[0]
+    );
 }
 
 #[test]
@@ -239,16 +310,26 @@ fn exported_imported_recovered() {
     let exported = ExportedKeys::open(&at("one"), &passphrase("x")).unwrap();
     keyring.destroy("main", None).unwrap();
     assert!(keyring.import(&exported, None).unwrap()[0].changed);
-    assert!(keyring.unwrap(&wrapped).unwrap().secret().ct_eq(key.secret()));
+    assert!(
+        keyring
+            .unwrap(&wrapped)
+            .unwrap()
+            .secret()
+            .ct_eq(key.secret())
+    );
 
     // All of it, to the byte.
     keyring.export(&at("all"), &passphrase("x"), &[]).unwrap();
     let whole = ExportedKeys::open(&at("all"), &passphrase("x")).unwrap();
-    let again = whole.create_keyring(&at("again"), &passphrase("n")).unwrap();
+    let again = whole
+        .create_keyring(&at("again"), &passphrase("n"))
+        .unwrap();
     let root = Secret::generate().unwrap();
     let snapshot = keyring.snapshot(&root).unwrap();
     let recovered = ExportedKeys::from_snapshot(&root, &snapshot).unwrap();
-    let recovered = recovered.create_keyring(&at("recovered"), &passphrase("r")).unwrap();
+    let recovered = recovered
+        .create_keyring(&at("recovered"), &passphrase("r"))
+        .unwrap();
     let bytes = |keyring: &Keyring| keyring.contents().unwrap().encode().to_vec();
     assert_eq!(bytes(&again), bytes(&keyring));
     assert_eq!(bytes(&recovered), bytes(&keyring));
@@ -277,7 +358,10 @@ fn weak_or_dear_parameters_are_refused_before_any_work() {
     ];
     for params in weak {
         let made = Keyring::create_with(&path, &passphrase("p"), params);
-        assert!(matches!(made, Err(KeyringError::ParamsTooWeak(_))), "{params:?}");
+        assert!(
+            matches!(made, Err(KeyringError::ParamsTooWeak(_))),
+            "{params:?}"
+        );
     }
     let dear = [
         Params {
@@ -295,7 +379,10 @@ fn weak_or_dear_parameters_are_refused_before_any_work() {
     ];
     for params in dear {
         let made = Keyring::create_with(&path, &passphrase("p"), params);
-        assert!(matches!(made, Err(KeyringError::ParamsTooDear(_))), "{params:?}");
+        assert!(
+            matches!(made, Err(KeyringError::ParamsTooDear(_))),
+            "{params:?}"
+        );
     }
     assert!(!path.exists());
 }
@@ -317,23 +404,45 @@ fn keyrings() {
         Keyring::create(&path, &passphrase(&here.passphrase)).unwrap();
         std::fs::read(&path).unwrap()
     });
-    let new = |name: &str, bytes: Vec<u8>, outcome: &str| Case::new(name, here.clone(), &bytes, outcome);
+    let new =
+        |name: &str, bytes: Vec<u8>, outcome: &str| Case::new(name, here.clone(), &bytes, outcome);
     let first = kept::<Context>("keyrings.json", "keyring_of_format_1");
     let cases = vec![
         new("keyring_whole", whole.clone(), "opens"),
         new("keyring_of_format_1", first.clone(), "opens"),
-        // Were the version not part of the keys, contents of one layout could be read as the other's.
+        // Were the version not part of the keys, contents of one layout could be read as the
+        // other's.
         new(
             "keyring_of_format_1_called_2",
             flipped(&first, 4, 3),
             "wrong_passphrase",
         ),
-        new("keyring_called_format_1", flipped(&whole, 4, 3), "wrong_passphrase"),
+        new(
+            "keyring_called_format_1",
+            flipped(&whole, 4, 3),
+            "wrong_passphrase",
+        ),
         new("keyring_empty", Vec::new(), "not_a_keyring"),
-        new("keyring_cut_in_its_header", whole[..64].to_vec(), "not_a_keyring"),
-        new("keyring_magic_changed", flipped(&whole, 0, 1), "not_a_keyring"),
-        new("keyring_version_unknown", flipped(&whole, 4, 4), "keyring_version"),
-        new("keyring_version_zero", flipped(&whole, 4, 2), "keyring_version"),
+        new(
+            "keyring_cut_in_its_header",
+            whole[..64].to_vec(),
+            "not_a_keyring",
+        ),
+        new(
+            "keyring_magic_changed",
+            flipped(&whole, 0, 1),
+            "not_a_keyring",
+        ),
+        new(
+            "keyring_version_unknown",
+            flipped(&whole, 4, 4),
+            "keyring_version",
+        ),
+        new(
+            "keyring_version_zero",
+            flipped(&whole, 4, 2),
+            "keyring_version",
+        ),
         new(
             "keyring_memory_under_the_floor",
             flipped(&whole, 7, 1),
@@ -354,10 +463,26 @@ fn keyrings() {
             flipped(&whole, 16, 0x80),
             "argon_too_dear",
         ),
-        new("keyring_lanes_changed", flipped(&whole, 13, 1), "wrong_passphrase"),
-        new("keyring_salt_changed", flipped(&whole, 17, 1), "wrong_passphrase"),
-        new("keyring_check_changed", flipped(&whole, 49, 1), "wrong_passphrase"),
-        new("keyring_contents_changed", flipped(&whole, 90, 1), "keyring_damaged"),
+        new(
+            "keyring_lanes_changed",
+            flipped(&whole, 13, 1),
+            "wrong_passphrase",
+        ),
+        new(
+            "keyring_salt_changed",
+            flipped(&whole, 17, 1),
+            "wrong_passphrase",
+        ),
+        new(
+            "keyring_check_changed",
+            flipped(&whole, 49, 1),
+            "wrong_passphrase",
+        ),
+        new(
+            "keyring_contents_changed",
+            flipped(&whole, 90, 1),
+            "keyring_damaged",
+        ),
         new(
             "keyring_contents_cut",
             whole[..whole.len() - 1].to_vec(),
@@ -389,10 +514,13 @@ struct MasterByte {
 fn wrapped_table_keys() {
     const FILE: &str = "wrapped_table_keys.json";
     let here = MasterByte { master: 1 };
-    let master = |context: MasterByte| MasterVersion::new(5, 0, Secret::from_bytes([context.master; 32]));
+    let master =
+        |context: MasterByte| MasterVersion::new(5, 0, Secret::from_bytes([context.master; 32]));
     let key = TableKey::from_secret(TableId([7; 16]), Secret::from_bytes([3; 32]));
     let whole = base::<MasterByte>(FILE, "wrapped_whole", || {
-        wrapped::wrap("main", &master(here), &key).unwrap().to_bytes()
+        wrapped::wrap("main", &master(here), &key)
+            .unwrap()
+            .to_bytes()
     });
     let new = |name: &str, bytes: &[u8], outcome: &str| Case::new(name, here, bytes, outcome);
     let first = kept::<MasterByte>(FILE, "wrapped_before_versions");
@@ -402,19 +530,51 @@ fn wrapped_table_keys() {
         new("wrapped_whole", &whole, "opens"),
         new("wrapped_before_versions", &first, "opens"),
         new("wrapped_empty", &[], "wrapped_key_malformed"),
-        new("wrapped_magic_changed", &flipped(&whole, 0, 1), "wrapped_key_malformed"),
+        new(
+            "wrapped_magic_changed",
+            &flipped(&whole, 0, 1),
+            "wrapped_key_malformed",
+        ),
         new(
             "wrapped_name_length_huge",
             &flipped(&whole, 7, 0x80),
             "wrapped_key_malformed",
         ),
-        new("wrapped_name_not_plain", &flipped(&whole, 8, 0x4d), "bad_master_name"),
-        new("wrapped_cut_in_its_version", &whole[..14], "wrapped_key_malformed"),
-        new("wrapped_cut_before_its_check", &whole[..40], "wrapped_key_malformed"),
-        new("wrapped_table_changed", &flipped(&whole, 16, 1), "other_master"),
-        new("wrapped_check_changed", &flipped(&whole, 32, 1), "other_master"),
-        new("wrapped_key_changed", &flipped(&whole, 74, 1), "wrapped_key_altered"),
-        new("wrapped_key_cut", &whole[..whole.len() - 1], "wrapped_key_altered"),
+        new(
+            "wrapped_name_not_plain",
+            &flipped(&whole, 8, 0x4d),
+            "bad_master_name",
+        ),
+        new(
+            "wrapped_cut_in_its_version",
+            &whole[..14],
+            "wrapped_key_malformed",
+        ),
+        new(
+            "wrapped_cut_before_its_check",
+            &whole[..40],
+            "wrapped_key_malformed",
+        ),
+        new(
+            "wrapped_table_changed",
+            &flipped(&whole, 16, 1),
+            "other_master",
+        ),
+        new(
+            "wrapped_check_changed",
+            &flipped(&whole, 32, 1),
+            "other_master",
+        ),
+        new(
+            "wrapped_key_changed",
+            &flipped(&whole, 74, 1),
+            "wrapped_key_altered",
+        ),
+        new(
+            "wrapped_key_cut",
+            &whole[..whole.len() - 1],
+            "wrapped_key_altered",
+        ),
         Case::new(
             "wrapped_by_other_master",
             MasterByte { master: 2 },
@@ -424,7 +584,8 @@ fn wrapped_table_keys() {
     ];
     check(FILE, cases, |case| {
         let parsed = WrappedTableKey::from_bytes(&case.bytes()).map_err(|error| error.code())?;
-        let opened = wrapped::unwrap(&master(case.context), &parsed).map_err(|error| error.code())?;
+        let opened =
+            wrapped::unwrap(&master(case.context), &parsed).map_err(|error| error.code())?;
         assert!(
             opened.secret().ct_eq(key.secret()) && opened.table() == key.table(),
             "{}",
@@ -435,7 +596,8 @@ fn wrapped_table_keys() {
 }
 
 proptest::proptest! {
-    /// The decoders before and behind the authentication; Argon2 lies between them, so no fuzz target gets there.
+    /// The decoders before and behind the authentication; Argon2 lies between them, so no fuzz
+    /// target gets there.
     #[test]
     fn keyrings_of_any_bytes_are_decoded_or_refused(
         bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..300),

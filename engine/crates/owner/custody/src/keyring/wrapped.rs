@@ -3,8 +3,8 @@
 //! ```text
 //! magic "CFW2" ‖ master's name (length u32 LE, bytes) ‖ its version u32 LE ‖ table id 16 ‖ key-check value of that version 16 ‖ blob
 //! ```
-//! A link's is the same with its own id, under a label of its own. Keys that were wrapped before masters had versions begin with
-//! "CFWK" and lack the version: it is 1.
+//! A link's is the same with its own id, under a label of its own. Keys that were wrapped before
+//! masters had versions begin with "CFWK" and lack the version: it is 1.
 //!
 //! The data files never name the master, so rotating it rewraps table keys and touches no file.
 
@@ -119,20 +119,34 @@ impl WrappedLinkKey {
     }
 }
 
-pub(super) fn wrap_link(name: &str, master: &MasterVersion, key: &LinkKey) -> Result<WrappedLinkKey, KeyringError> {
+pub(super) fn wrap_link(
+    name: &str,
+    master: &MasterVersion,
+    key: &LinkKey,
+) -> Result<WrappedLinkKey, KeyringError> {
     let id = TableId(*key.link().as_bytes());
     seal(name, master, LINK_LABEL, id, key.secret()).map(WrappedLinkKey)
 }
 
-pub(super) fn unwrap_link(master: &MasterVersion, wrapped: &WrappedLinkKey) -> Result<LinkKey, KeyringError> {
+pub(super) fn unwrap_link(
+    master: &MasterVersion,
+    wrapped: &WrappedLinkKey,
+) -> Result<LinkKey, KeyringError> {
     open(master, LINK_LABEL, &wrapped.0).map(|secret| LinkKey::from_secret(wrapped.link(), secret))
 }
 
-pub(super) fn wrap(name: &str, master: &MasterVersion, key: &TableKey) -> Result<WrappedTableKey, KeyringError> {
+pub(super) fn wrap(
+    name: &str,
+    master: &MasterVersion,
+    key: &TableKey,
+) -> Result<WrappedTableKey, KeyringError> {
     seal(name, master, LABEL, key.table(), key.secret())
 }
 
-pub(super) fn unwrap(master: &MasterVersion, wrapped: &WrappedTableKey) -> Result<TableKey, KeyringError> {
+pub(super) fn unwrap(
+    master: &MasterVersion,
+    wrapped: &WrappedTableKey,
+) -> Result<TableKey, KeyringError> {
     open(master, LABEL, wrapped).map(|secret| TableKey::from_secret(wrapped.table, secret))
 }
 
@@ -153,7 +167,11 @@ pub(super) fn seal(
     })
 }
 
-pub(super) fn open(master: &MasterVersion, label: &str, wrapped: &WrappedTableKey) -> Result<Secret<32>, KeyringError> {
+pub(super) fn open(
+    master: &MasterVersion,
+    label: &str,
+    wrapped: &WrappedTableKey,
+) -> Result<Secret<32>, KeyringError> {
     let (root, table) = (master.root(), wrapped.table);
     let check = check_value(&root, table.as_bytes())?;
     if aws_lc_rs::constant_time::verify_slices_are_equal(&check, &wrapped.check).is_err() {
@@ -163,6 +181,8 @@ pub(super) fn open(master: &MasterVersion, label: &str, wrapped: &WrappedTableKe
         });
     }
     let altered = |_| KeyringError::AlteredWrappedKey(table);
-    let plain = Zeroizing::new(open_blob(&root, label, &[table.as_bytes()], &wrapped.sealed).map_err(altered)?);
+    let plain = Zeroizing::new(
+        open_blob(&root, label, &[table.as_bytes()], &wrapped.sealed).map_err(altered)?,
+    );
     Secret::from_slice(&plain).map_err(altered)
 }

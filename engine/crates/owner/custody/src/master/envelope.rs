@@ -1,13 +1,15 @@
-//! A secret under a key that a KMS gave out: the KMS wraps a data key, the data key seals the secret.
+//! A secret under a key that a KMS gave out: the KMS wraps a data key, the data key seals the
+//! secret.
 //!
-//! So every KMS serves that can hand out a data key and open it again, and whose key a wrapped key is, is authenticated here,
-//! whether or not the KMS can do that itself.
+//! So every KMS serves that can hand out a data key and open it again, and whose key a wrapped key
+//! is, is authenticated here, whether or not the KMS can do that itself.
 //!
 //! ```text
 //! version (length u32 LE, bytes) ‖ wrapped data key (length u32 LE, bytes) ‖ key-check value 16 ‖ blob
 //! ```
-//! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the context's label and id, not
-//! for the version: a KMS can put a data key under a newer version without showing it to anyone.
+//! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the
+//! context's label and id, not for the version: a KMS can put a data key under a newer version
+//! without showing it to anyone.
 
 use coffer_sealing::{
     DerivationKey, Secret,
@@ -52,10 +54,19 @@ pub trait DataKeys: Send + Sync {
     fn generate(&self, context: &KeyContext) -> Result<DataKey, MasterError>;
 
     /// The data key of a wrapped form.
-    fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError>;
+    fn open(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Secret<32>, MasterError>;
 
-    /// The same data key under the newest version, by a KMS that can do it without showing the key; none if this one cannot.
-    fn renew(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+    /// The same data key under the newest version, by a KMS that can do it without showing the key;
+    /// none if this one cannot.
+    fn renew(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Option<WrappedDataKey>, MasterError> {
         let _ = (context, wrapped);
         Ok(None)
     }
@@ -89,7 +100,10 @@ impl<D: DataKeys> MasterKeys for Envelope<D> {
     }
 
     fn wrap(&self, context: &KeyContext, secret: &Secret<32>) -> Result<Vec<u8>, MasterError> {
-        let DataKey { secret: key, wrapped } = self.0.generate(context)?;
+        let DataKey {
+            secret: key,
+            wrapped,
+        } = self.0.generate(context)?;
         Ok(Sealed::seal(context, &key, wrapped, secret)?.to_bytes())
     }
 
@@ -158,13 +172,16 @@ impl Sealed {
         let check = check_value(&root, context.id())?;
         aws_lc_rs::constant_time::verify_slices_are_equal(&check, &self.check)
             .map_err(|_| MasterError::Altered(*context))?;
-        let plain = open_blob(&root, context.label(), &[context.id()], &self.blob).map_err(altered)?;
+        let plain =
+            open_blob(&root, context.label(), &[context.id()], &self.blob).map_err(altered)?;
         let plain = Zeroizing::new(plain);
         Secret::from_slice(&plain).map_err(altered)
     }
 
     fn to_bytes(&self) -> Vec<u8> {
-        let mut writer = Writer::with_capacity(64 + self.key.version.len() + self.key.bytes.len() + self.blob.len());
+        let mut writer = Writer::with_capacity(
+            64 + self.key.version.len() + self.key.bytes.len() + self.blob.len(),
+        );
         writer
             .string(self.key.version.as_bytes())
             .string(&self.key.bytes)

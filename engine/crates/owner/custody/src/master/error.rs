@@ -10,7 +10,8 @@ pub enum MasterError {
     Keyring(#[from] KeyringError),
     /// The policy does not name the master that wrapped.
     #[error(
-        "the key of {context} is wrapped by the master {master:?}, which is neither in [masters] of the policy nor in the keyring"
+        "the key of {context} is wrapped by the master {master:?}, which is neither in [masters] \
+            of the policy nor in the keyring"
     )]
     NotConfigured {
         /// Whose key.
@@ -113,11 +114,14 @@ coffer_sealing::error_table! {
     Self::NotConfigured { .. } => "master_unknown",
         "put the master's line back into [masters] of the policy";
     Self::Unreachable { .. } => "kms_unreachable",
-        "is the server up, and its address in [masters] of the policy right? nothing was changed: run it again when it answers";
+        "is the server up, and its address in [masters] of the policy right? nothing was changed: \
+            run it again when it answers";
     Self::Denied { .. } => "kms_denied",
-        "let the server's access rules give this user the key, or name another user or other credentials in [masters]";
+        "let the server's access rules give this user the key, or name another user or other \
+            credentials in [masters]";
     Self::NoSuchKey { .. } => "kms_no_key",
-        "make it with coffer keys create, or name another in [masters]; if it was deleted, restore it from the server's backup";
+        "make it with coffer keys create, or name another in [masters]; if it was deleted, \
+            restore it from the server's backup";
     Self::VersionGone { .. } => "kms_version_gone",
         "restore that version from the server's backup: without it what it wrapped does not open";
     Self::Disabled { .. } => "kms_key_disabled",
@@ -125,7 +129,8 @@ coffer_sealing::error_table! {
     Self::Exists { .. } => "kms_key_exists",
         "use it as it is; coffer keys rotate gives it a new version";
     Self::Garbage { .. } => "kms_garbage",
-        "does the address in [masters] lead to that kind of server, and not to a proxy or a login page?";
+        "does the address in [masters] lead to that kind of server, and not to a proxy or a login \
+            page?";
     Self::Weak { .. } => "kms_weak_key",
         "make a key of 256 bits, with coffer keys create or at the server";
     Self::Settings { .. } => "kms_settings",

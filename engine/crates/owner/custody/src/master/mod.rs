@@ -1,8 +1,9 @@
-//! Masters: what wraps table keys and link keys. One trait; the embedded keyring is one implementation, and those that ask a KMS
-//! or an HSM live in a crate of their own, which enclaves do not link.
+//! Masters: what wraps table keys and link keys. One trait; the embedded keyring is one
+//! implementation, and those that ask a KMS or an HSM live in a crate of their own, which enclaves
+//! do not link.
 //!
-//! [`Vault`] joins the keyring of a config directory with the masters of its policy, and is what the rest of the client site wraps and
-//! unwraps with.
+//! [`Vault`] joins the keyring of a config directory with the masters of its policy, and is what
+//! the rest of the client site wraps and unwraps with.
 
 mod envelope;
 mod error;
@@ -17,10 +18,13 @@ use crate::{Keyring, MasterInfo, MasterStatus, ParquetKeyId, WrappedTableKey};
 
 pub use envelope::{DataKey, DataKeys, Envelope, WrappedDataKey};
 pub use error::MasterError;
-pub use uri::{AwsKmsUri, HadoopKmsUri, Limits, MasterUri, OutsideUri, Pin, Pkcs11Uri, UriError, WrapMechanism};
+pub use uri::{
+    AwsKmsUri, HadoopKmsUri, Limits, MasterUri, OutsideUri, Pin, Pkcs11Uri, UriError, WrapMechanism,
+};
 pub use vault::{Master, Masters, Vault, WrappedKey};
 
-/// Whose key a wrapped key is. It is authenticated with it, so that a wrapped key in another's place is refused.
+/// Whose key a wrapped key is. It is authenticated with it, so that a wrapped key in another's
+/// place is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyContext {
     /// A table's key.
@@ -74,8 +78,9 @@ pub struct MasterState {
 
 /// Wraps and unwraps 32-byte secrets.
 ///
-/// What it promises: a wrapped key opens under this master alone, and for the context that it was wrapped for alone; altered
-/// bytes are an error. Every call may take as long as the master's time-outs say, and ends then.
+/// What it promises: a wrapped key opens under this master alone, and for the context that it was
+/// wrapped for alone; altered bytes are an error. Every call may take as long as the master's
+/// time-outs say, and ends then.
 pub trait MasterKeys: Send + Sync {
     /// What and where it is, for people: never a secret.
     fn describe(&self) -> String;
@@ -86,7 +91,8 @@ pub trait MasterKeys: Send + Sync {
     /// The secret that [`MasterKeys::wrap`] wrapped, under whichever version.
     fn unwrap(&self, context: &KeyContext, wrapped: &[u8]) -> Result<Secret<32>, MasterError>;
 
-    /// The same secret under the newest version. Masters that can do it without showing the secret do so.
+    /// The same secret under the newest version. Masters that can do it without showing the secret
+    /// do so.
     fn rewrap(&self, context: &KeyContext, wrapped: &[u8]) -> Result<Vec<u8>, MasterError> {
         self.wrap(context, &self.unwrap(context, wrapped)?)
     }

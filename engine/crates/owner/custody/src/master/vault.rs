@@ -16,7 +16,8 @@ use crate::{
 /// What a key that a master outside of the keyring wrapped begins with.
 const OUTSIDE: &[u8; 4] = b"CFWX";
 
-/// A wrapped table or link key, and the name of the master that wrapped it. Not secret; kept in the register.
+/// A wrapped table or link key, and the name of the master that wrapped it. Not secret; kept in the
+/// register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedKey {
     /// The master, by its name in the policy or in the keyring.
@@ -43,8 +44,8 @@ enum Named {
 }
 
 impl Masters {
-    /// Those of this policy. `open` makes each that is not in the keyring; it asks nobody yet, so that a master that is away
-    /// hinders only what needs it.
+    /// Those of this policy. `open` makes each that is not in the keyring; it asks nobody yet, so
+    /// that a master that is away hinders only what needs it.
     pub fn of(policy: &Policy, open: impl Fn(&OutsideUri) -> Box<dyn MasterKeys>) -> Self {
         let named = policy.masters().map(|(name, uri)| {
             let named = match uri {
@@ -57,7 +58,8 @@ impl Masters {
     }
 }
 
-/// Wraps and unwraps table keys and link keys. The owner's key and the register's key stay the keyring's own.
+/// Wraps and unwraps table keys and link keys. The owner's key and the register's key stay the
+/// keyring's own.
 pub struct Vault {
     keyring: Keyring,
     masters: RwLock<Arc<Masters>>,
@@ -108,7 +110,8 @@ impl Vault {
         matches!(self.masters().0.get(name), Some(Named::Outside(_)))
     }
 
-    /// The master of a name: of `[masters]`, else of the keyring. Whether it exists shows when it is used.
+    /// The master of a name: of `[masters]`, else of the keyring. Whether it exists shows when it
+    /// is used.
     pub fn master(&self, name: &str) -> Master<'_> {
         match self.masters().0.get(name) {
             Some(Named::Outside(master)) => Master::Outside(Arc::clone(master)),
@@ -150,13 +153,25 @@ impl Vault {
     }
 
     /// What [`Vault::wrap_parquet`] wrapped.
-    pub(crate) fn unwrap_parquet(&self, id: ParquetKeyId, wrapped: &WrappedKey) -> Result<Secret<32>, MasterError> {
+    pub(crate) fn unwrap_parquet(
+        &self,
+        id: ParquetKeyId,
+        wrapped: &WrappedKey,
+    ) -> Result<Secret<32>, MasterError> {
         self.unwrap_secret(&KeyContext::Parquet(id), wrapped)
     }
 
     /// The same key under the newest version of a master, which may be another than wrapped it.
-    pub fn rewrap(&self, context: &KeyContext, wrapped: &WrappedKey, to: &str) -> Result<WrappedKey, MasterError> {
-        match (self.masters().0.get(to), wrapped.bytes.strip_prefix(OUTSIDE)) {
+    pub fn rewrap(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedKey,
+        to: &str,
+    ) -> Result<WrappedKey, MasterError> {
+        match (
+            self.masters().0.get(to),
+            wrapped.bytes.strip_prefix(OUTSIDE),
+        ) {
             (Some(Named::Outside(master)), Some(body)) if wrapped.master == to => {
                 Ok(outside(to, &master.rewrap(context, body)?))
             }
@@ -165,16 +180,25 @@ impl Vault {
     }
 
     /// The version of its master that a wrapped key needs. Asks nobody.
-    pub fn version_of(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<String, MasterError> {
+    pub fn version_of(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedKey,
+    ) -> Result<String, MasterError> {
         match wrapped.bytes.strip_prefix(OUTSIDE) {
             Some(body) => self.outside(context, &wrapped.master)?.version_of(body),
-            None => self.in_keyring(wrapped.master.clone()).version_of(&wrapped.bytes),
+            None => self
+                .in_keyring(wrapped.master.clone())
+                .version_of(&wrapped.bytes),
         }
     }
 
-    /// The keyring's master that a wrapped key needs, and which version of it; none of a key that a master outside wrapped. Asks
-    /// nobody.
-    pub fn keyring_version(&self, wrapped: &WrappedKey) -> Result<Option<(String, u32)>, MasterError> {
+    /// The keyring's master that a wrapped key needs, and which version of it; none of a key that a
+    /// master outside wrapped. Asks nobody.
+    pub fn keyring_version(
+        &self,
+        wrapped: &WrappedKey,
+    ) -> Result<Option<(String, u32)>, MasterError> {
         if !wrapped.is_by_keyring() {
             return Ok(None);
         }
@@ -182,15 +206,25 @@ impl Vault {
         Ok(Some((wrapped.master().to_owned(), wrapped.version())))
     }
 
-    /// Whether a key that the keyring wrapped opens now; of any other it says nothing, since that would ask its master.
-    pub fn check_by_keyring(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<(), MasterError> {
+    /// Whether a key that the keyring wrapped opens now; of any other it says nothing, since that
+    /// would ask its master.
+    pub fn check_by_keyring(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedKey,
+    ) -> Result<(), MasterError> {
         if wrapped.is_by_keyring() {
             self.unwrap_secret(context, wrapped)?;
         }
         Ok(())
     }
 
-    fn wrap_secret(&self, name: &str, context: &KeyContext, secret: &Secret<32>) -> Result<WrappedKey, MasterError> {
+    fn wrap_secret(
+        &self,
+        name: &str,
+        context: &KeyContext,
+        secret: &Secret<32>,
+    ) -> Result<WrappedKey, MasterError> {
         let bytes = self.master(name).wrap(context, secret)?;
         if self.is_outside(name) {
             return Ok(outside(name, &bytes));
@@ -201,16 +235,28 @@ impl Vault {
         })
     }
 
-    /// The wrapped key says itself whether the keyring wrapped it: such a key opens even when the policy has given its master's
-    /// name to a KMS since.
-    fn unwrap_secret(&self, context: &KeyContext, wrapped: &WrappedKey) -> Result<Secret<32>, MasterError> {
+    /// The wrapped key says itself whether the keyring wrapped it: such a key opens even when the
+    /// policy has given its master's name to a KMS since.
+    fn unwrap_secret(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedKey,
+    ) -> Result<Secret<32>, MasterError> {
         match wrapped.bytes.strip_prefix(OUTSIDE) {
-            Some(body) => self.outside(context, &wrapped.master)?.unwrap(context, body),
-            None => self.in_keyring(wrapped.master.clone()).unwrap(context, &wrapped.bytes),
+            Some(body) => self
+                .outside(context, &wrapped.master)?
+                .unwrap(context, body),
+            None => self
+                .in_keyring(wrapped.master.clone())
+                .unwrap(context, &wrapped.bytes),
         }
     }
 
-    fn outside(&self, context: &KeyContext, name: &str) -> Result<Arc<dyn MasterKeys>, MasterError> {
+    fn outside(
+        &self,
+        context: &KeyContext,
+        name: &str,
+    ) -> Result<Arc<dyn MasterKeys>, MasterError> {
         match self.masters().0.get(name) {
             Some(Named::Outside(master)) => Ok(Arc::clone(master)),
             _ => Err(MasterError::NotConfigured {

@@ -1,7 +1,8 @@
 //! Who may read and write what: `[roles]` and `[users]`.
 //!
-//! A role names tables, and of each the columns whose keys it holds; a user has roles, and what they allow together. The owner, who has
-//! the keyring's passphrase, has everything. A word that is missing allows nothing.
+//! A role names tables, and of each the columns whose keys it holds; a user has roles, and what
+//! they allow together. The owner, who has the keyring's passphrase, has everything. A word that is
+//! missing allows nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -150,27 +151,44 @@ impl Access {
     }
 
     pub(super) fn rights(&self, user: &str) -> Result<Rights, PolicyError> {
-        let found = self.users.get(user).ok_or_else(|| PolicyError::UnknownUser {
-            name: user.to_owned(),
-            known: self.users.keys().cloned().collect(),
-        })?;
-        let roles = found.roles.iter().filter_map(|role| self.roles.get(role).cloned());
+        let found = self
+            .users
+            .get(user)
+            .ok_or_else(|| PolicyError::UnknownUser {
+                name: user.to_owned(),
+                known: self.users.keys().cloned().collect(),
+            })?;
+        let roles = found
+            .roles
+            .iter()
+            .filter_map(|role| self.roles.get(role).cloned());
         Ok(Rights(Held::Roles(roles.collect())))
     }
 
     pub(super) fn roles(&self) -> impl Iterator<Item = (&str, Rights)> {
         let alone = |role| Rights(Held::Roles(vec![Arc::clone(role)]));
-        self.roles.iter().map(move |(name, role)| (name.as_str(), alone(role)))
+        self.roles
+            .iter()
+            .map(move |(name, role)| (name.as_str(), alone(role)))
     }
 
-    /// Names and numbers of accounts meet only here, where the system has said which belong together.
-    pub(super) fn user_of(&self, uid: u32, account: Option<&str>) -> Result<Option<&str>, PolicyError> {
+    /// Names and numbers of accounts meet only here, where the system has said which belong
+    /// together.
+    pub(super) fn user_of(
+        &self,
+        uid: u32,
+        account: Option<&str>,
+    ) -> Result<Option<&str>, PolicyError> {
         let is = |user: &User| match &user.account {
             Some(Account::Uid(wanted)) => *wanted == uid,
             Some(Account::Name(wanted)) => Some(wanted.as_str()) == account,
             None => false,
         };
-        let mut found = self.users.iter().filter(|(_, user)| is(user)).map(|(name, _)| name);
+        let mut found = self
+            .users
+            .iter()
+            .filter(|(_, user)| is(user))
+            .map(|(name, _)| name);
         match (found.next(), found.next()) {
             (Some(first), Some(second)) => Err(PolicyError::AccountTwice {
                 first: first.clone(),
@@ -206,7 +224,8 @@ impl Rights {
         }
     }
 
-    /// Whether any of a table's columns may be read: who may read none does not count its rows either.
+    /// Whether any of a table's columns may be read: who may read none does not count its rows
+    /// either.
     pub fn reads_some<'a>(&self, table: &str, columns: impl IntoIterator<Item = &'a str>) -> bool {
         columns.into_iter().any(|column| self.reads(table, column))
     }
@@ -222,10 +241,14 @@ impl Rights {
             Held::Owner => &[][..],
             Held::Roles(roles) => roles,
         };
-        roles.iter().flat_map(|role| &role.write_roots).map(PathBuf::as_path)
+        roles
+            .iter()
+            .flat_map(|role| &role.write_roots)
+            .map(PathBuf::as_path)
     }
 
-    /// Whether versions of a table may be written. The keys of its columns are for [`Rights::reads`] to say.
+    /// Whether versions of a table may be written. The keys of its columns are for
+    /// [`Rights::reads`] to say.
     pub fn writes(&self, table: &str) -> bool {
         match &self.0 {
             Held::Owner => true,
@@ -360,11 +383,22 @@ mod tests {
         let policy = policy(POLICY).unwrap();
         let ann = policy.rights("ann").unwrap();
         assert!(ann.reads("employees", "age") && ann.reads("categories", "anything"));
-        assert!(!ann.reads("employees", "salary") && !ann.reads("Employees", "age") && !ann.reads("employees", "AGE"));
+        assert!(
+            !ann.reads("employees", "salary")
+                && !ann.reads("Employees", "age")
+                && !ann.reads("employees", "AGE")
+        );
         assert!(!ann.reads("other", "age") && !ann.writes("employees") && !ann.writes("report"));
-        assert!(ann.reads_some("employees", ["salary", "age"]) && !ann.reads_some("employees", ["salary"]));
+        assert!(
+            ann.reads_some("employees", ["salary", "age"])
+                && !ann.reads_some("employees", ["salary"])
+        );
         let bob = policy.rights("bob").unwrap();
-        assert!(bob.reads("employees", "salary") && bob.reads("employees", "age") && bob.reads("report", "x"));
+        assert!(
+            bob.reads("employees", "salary")
+                && bob.reads("employees", "age")
+                && bob.reads("report", "x")
+        );
         assert!(bob.writes("report") && !bob.writes("employees"));
         let admin = policy.rights("admin").unwrap();
         assert!(admin.reads("t", "c") && admin.writes("t"));
@@ -380,7 +414,8 @@ mod tests {
         assert_eq!(user_of(1001, Some("ann")), Some("ann"));
         assert_eq!(user_of(1002, Some("robert")), Some("bob"));
         assert_eq!(user_of(1002, None), Some("bob"));
-        // A user without an account is no account's, whatever its name; the administrator of the machine is nobody special.
+        // A user without an account is no account's, whatever its name; the administrator of the
+        // machine is nobody special.
         assert_eq!(user_of(1003, Some("admin")), None);
         assert_eq!(user_of(0, Some("root")), None);
         assert_eq!(policy.users().count(), 4);
@@ -455,7 +490,10 @@ mod tests {
     fn what_cannot_be_meant_is_an_error() {
         let cases = [
             ("[users.a]\nroles = [\"r\"]", "unknown_role"),
-            ("[users.a]\naccount = 7\n[users.b]\naccount = 7", "account_twice"),
+            (
+                "[users.a]\naccount = 7\n[users.b]\naccount = 7",
+                "account_twice",
+            ),
             ("[users.a]\naccount = \"\"", "policy_syntax"),
             ("[users.a]\naccount = -1", "policy_syntax"),
             ("[users.\"a b\"]", "bad_table_name"),

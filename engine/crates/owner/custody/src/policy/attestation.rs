@@ -1,7 +1,9 @@
-//! What `[attestation]` pins: which code, in which state of the hardware, makes an engine trusted, one section per kind.
+//! What `[attestation]` pins: which code, in which state of the hardware, makes an engine trusted,
+//! one section per kind.
 //!
-//! Lists name what is allowed: an empty or absent one allows nothing, and a setting that only narrows is optional and says so.
-//! The section goes to the verifiers' process as JSON, hence `Serialize`.
+//! Lists name what is allowed: an empty or absent one allows nothing, and a setting that only
+//! narrows is optional and says so. The section goes to the verifiers' process as JSON, hence
+//! `Serialize`.
 
 use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf};
 
@@ -33,8 +35,9 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let mut bytes = [0; N];
-        hex::decode_to_slice(&text, &mut bytes)
-            .map_err(|_| de::Error::custom(format!("{text:?} is not {} hexadecimal digits", 2 * N)))?;
+        hex::decode_to_slice(&text, &mut bytes).map_err(|_| {
+            de::Error::custom(format!("{text:?} is not {} hexadecimal digits", 2 * N))
+        })?;
         Ok(Self(bytes))
     }
 }
@@ -45,13 +48,15 @@ impl<'de, const N: usize> Deserialize<'de> for Hex<N> {
 pub struct Attestation {
     /// Kinds of evidence that are accepted.
     pub accept: Vec<String>,
-    /// The folder of collateral: certificates, lists of revoked ones, TCB levels. Nothing is fetched.
+    /// The folder of collateral: certificates, lists of revoked ones, TCB levels. Nothing is
+    /// fetched.
     pub collateral: Option<PathBuf>,
     /// How old Intel's TCB levels may be at most, however long they say they hold.
     pub max_collateral_age_days: u32,
     /// How long after its challenge evidence is taken.
     pub max_evidence_age_seconds: u32,
-    /// How long an engine is relied on after it proved itself: then it proves itself again, or gets no key and loses its sessions.
+    /// How long an engine is relied on after it proved itself: then it proves itself again, or gets
+    /// no key and loses its sessions.
     pub renew_evidence_after_seconds: NonZeroU32,
     /// Intel SGX.
     pub sgx: Sgx,
@@ -142,8 +147,8 @@ pub struct Signer {
     pub min_svn: u16,
 }
 
-/// TDX: a virtual machine by its firmware and what was measured at run time. Debug is never accepted; migratable ones only if
-/// `attributes` names them.
+/// TDX: a virtual machine by its firmware and what was measured at run time. Debug is never
+/// accepted; migratable ones only if `attributes` names them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tdx {
@@ -179,7 +184,8 @@ pub struct SnpTcb {
     pub fmc: u8,
 }
 
-/// SEV-SNP: a virtual machine by its launch measurement. Debug and migration agents are never accepted.
+/// SEV-SNP: a virtual machine by its launch measurement. Debug and migration agents are never
+/// accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SevSnp {
@@ -187,7 +193,8 @@ pub struct SevSnp {
     pub measurement: Vec<Hex<48>>,
     /// HOST_DATA. Absent: zeros only.
     pub host_data: Option<Vec<Hex<32>>>,
-    /// The privilege level that asked for the report: this or a more privileged one. Absent: 0 only.
+    /// The privilege level that asked for the report: this or a more privileged one. Absent: 0
+    /// only.
     pub max_vmpl: u32,
     /// The least versions of the firmware. Absent: none is accepted.
     pub min_tcb: Option<SnpTcb>,
@@ -201,6 +208,7 @@ pub struct SevSnp {
 pub struct Tpm {
     /// By PCR of the SHA-256 bank, its allowed values. Others are not looked at.
     pub pcrs: BTreeMap<String, Vec<Hex<32>>>,
-    /// Attestation keys: SHA-256 over the key's public area (TPMT_PUBLIC), as it is in the key's name.
+    /// Attestation keys: SHA-256 over the key's public area (TPMT_PUBLIC), as it is in the key's
+    /// name.
     pub ak: Vec<Hex<32>>,
 }

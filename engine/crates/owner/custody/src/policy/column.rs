@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use crate::policy::{PolicyError, Protection};
 
-/// The values that a column may have, both ends included, as the policy writes them: in the column's own terms.
+/// The values that a column may have, both ends included, as the policy writes them: in the
+/// column's own terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Domain {
     /// The least.
@@ -131,7 +132,8 @@ impl<'de> Deserialize<'de> for Written {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Written, A::Error> {
-                WrittenColumn::deserialize(de::value::MapAccessDeserializer::new(map)).map(Written::Table)
+                WrittenColumn::deserialize(de::value::MapAccessDeserializer::new(map))
+                    .map(Written::Table)
             }
         }
 
@@ -172,7 +174,10 @@ impl<'de> Deserialize<'de> for Bound {
 
 impl From<WrittenDomain> for Domain {
     fn from(WrittenDomain(min, max): WrittenDomain) -> Self {
-        Self { min: min.0, max: max.0 }
+        Self {
+            min: min.0,
+            max: max.0,
+        }
     }
 }
 
@@ -199,7 +204,8 @@ impl<'de> Deserialize<'de> for Count {
 
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Count, E> {
                 // Up to 2⁵³ a float is an exact whole number, and its text that of the number.
-                let whole = number.fract() == 0.0 && (1.0..=9_007_199_254_740_992.0).contains(&number);
+                let whole =
+                    number.fract() == 0.0 && (1.0..=9_007_199_254_740_992.0).contains(&number);
                 let rows = whole.then(|| format!("{number}").parse().ok()).flatten();
                 rows.map(Count)
                     .ok_or_else(|| E::invalid_value(de::Unexpected::Float(number), &self))
@@ -215,10 +221,11 @@ pub(super) fn protections(entry: &str, names: &[String]) -> Result<Vec<Protectio
     let entry = || entry.to_owned();
     let mut found = Vec::with_capacity(names.len());
     for name in names {
-        let protection = Protection::from_name(name).ok_or_else(|| PolicyError::UnknownProtection {
-            entry: entry(),
-            name: name.clone(),
-        })?;
+        let protection =
+            Protection::from_name(name).ok_or_else(|| PolicyError::UnknownProtection {
+                entry: entry(),
+                name: name.clone(),
+            })?;
         if found.contains(&protection) {
             return Err(PolicyError::ProtectionTwice {
                 entry: entry(),
@@ -237,7 +244,11 @@ pub(super) fn protections(entry: &str, names: &[String]) -> Result<Vec<Protectio
 }
 
 /// A column as written; what is said that nothing uses is an error.
-pub(super) fn column(entry: &str, written: Written, default: &[Protection]) -> Result<ColumnPolicy, PolicyError> {
+pub(super) fn column(
+    entry: &str,
+    written: Written,
+    default: &[Protection],
+) -> Result<ColumnPolicy, PolicyError> {
     let written = match written {
         Written::Names(names) => return Ok(ColumnPolicy::of(protections(entry, &names)?)),
         Written::Table(written) => written,
@@ -262,7 +273,12 @@ pub(super) fn column(entry: &str, written: Written, default: &[Protection]) -> R
         (Setting::Rows, column.rows.is_some()),
     ];
     for (setting, message) in message {
-        if message && !column.protections.iter().any(|protection| protection.uses(setting)) {
+        if message
+            && !column
+                .protections
+                .iter()
+                .any(|protection| protection.uses(setting))
+        {
             return Err(PolicyError::UnusedSetting {
                 entry: entry.to_owned(),
                 setting,

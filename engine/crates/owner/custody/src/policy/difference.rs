@@ -1,8 +1,10 @@
-//! What changed between two texts, line by line, for people: lines with `-` went, lines with `+` came.
+//! What changed between two texts, line by line, for people: lines with `-` went, lines with `+`
+//! came.
 
 /// Lines that are shown around a change.
 const CONTEXT: usize = 2;
-/// Beyond so many pairs of lines, what lies between the first and the last change is shown as replaced.
+/// Beyond so many pairs of lines, what lies between the first and the last change is shown as
+/// replaced.
 const MAX_PAIRS: usize = 4 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -12,11 +14,15 @@ enum Mark {
     New,
 }
 
-/// The difference, empty if there is none. At most `most` lines of it. Characters that steer a terminal are escaped, so that no line
-/// hides another.
+/// The difference, empty if there is none. At most `most` lines of it. Characters that steer a
+/// terminal are escaped, so that no line hides another.
 pub(super) fn difference(before: &str, after: &str, most: usize) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (lines(before), lines(after));
-    let head = before.iter().zip(&after).take_while(|(a, b)| a == b).count();
+    let head = before
+        .iter()
+        .zip(&after)
+        .take_while(|(a, b)| a == b)
+        .count();
     let (old, new) = (rest(&before, head), rest(&after, head));
     let tail = old
         .iter()
@@ -25,7 +31,10 @@ pub(super) fn difference(before: &str, after: &str, most: usize) -> String {
         .take_while(|(a, b)| a == b)
         .count();
     let (old, new) = (first(old, old.len() - tail), first(new, new.len() - tail));
-    let mut lines: Vec<(Mark, &str)> = first(&before, head).iter().map(|line| (Mark::Same, *line)).collect();
+    let mut lines: Vec<(Mark, &str)> = first(&before, head)
+        .iter()
+        .map(|line| (Mark::Same, *line))
+        .collect();
     lines.extend(middle(old, new));
     lines.extend(
         rest(&before, before.len() - tail)
@@ -78,7 +87,9 @@ fn middle<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(Mark, &'a str)> {
                 lines.push((Mark::Same, *gone));
                 (i, j) = (i + 1, j + 1);
             }
-            (Some(gone), came) if came.is_none() || at(&common, i + 1, j) >= at(&common, i, j + 1) => {
+            (Some(gone), came)
+                if came.is_none() || at(&common, i + 1, j) >= at(&common, i, j + 1) =>
+            {
                 lines.push((Mark::Gone, *gone));
                 i += 1;
             }
@@ -126,8 +137,8 @@ fn shown(lines: &[(Mark, &str)], most: usize) -> String {
 
 fn push_escaped(text: &mut String, line: &str) {
     for c in line.chars() {
-        let steers =
-            matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+        let steers = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' |
+            '\u{2060}'..='\u{206f}' | '\u{feff}');
         if (c.is_control() && c != '\t') || steers {
             text.extend(c.escape_default());
         } else {
@@ -156,7 +167,10 @@ mod tests {
             difference(before, far, 99),
             "- a\n+ A\n  b\n  c\n  …\n  f\n  g\n- h\n+ H\n"
         );
-        assert_eq!(difference("", "1\n2\n3\n", 2), "+ 1\n+ 2\n  … and 1 more lines\n");
+        assert_eq!(
+            difference("", "1\n2\n3\n", 2),
+            "+ 1\n+ 2\n  … and 1 more lines\n"
+        );
         assert_eq!(difference("x\n", "x", 9), "- x\n+ x (no end of line)\n");
         assert_eq!(difference("x\n", "x\r\n", 9), "- x\n+ x\\r\n");
     }

@@ -1,7 +1,7 @@
 //! Changing what a policy says without disturbing what people wrote there.
 //!
-//! From a signed policy to the text of the next one: who writes that signs it, and so no change that the owner did not sign comes
-//! along with one that a command makes.
+//! From a signed policy to the text of the next one: who writes that signs it, and so no change
+//! that the owner did not sign comes along with one that a command makes.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 use crate::policy::{Policy, PolicyError, file};
 
-/// Adds a table's entry, or the id and path to an entry that lacks them; comments stay as they are. An entry that says otherwise is an
-/// error.
+/// Adds a table's entry, or the id and path to an entry that lacks them; comments stay as they are.
+/// An entry that says otherwise is an error.
 pub fn record_table(
     policy: &Policy,
     name: &str,
@@ -49,8 +49,14 @@ pub fn record_table(
     })
 }
 
-/// Adds a link's entry, or the id to an entry that lacks it. An entry that says otherwise is an error.
-pub fn record_link(policy: &Policy, name: &str, id: LinkId, master: &str) -> Result<String, PolicyError> {
+/// Adds a link's entry, or the id to an entry that lacks it. An entry that says otherwise is an
+/// error.
+pub fn record_link(
+    policy: &Policy,
+    name: &str,
+    id: LinkId,
+    master: &str,
+) -> Result<String, PolicyError> {
     file::check_name(name)?;
     let link = policy.link(name);
     let conflict = |what| {
@@ -73,30 +79,47 @@ pub fn record_link(policy: &Policy, name: &str, id: LinkId, master: &str) -> Res
     })
 }
 
-/// Gives the entries of these tables and links another master. One without an entry of its id is left alone.
+/// Gives the entries of these tables and links another master. One without an entry of its id is
+/// left alone.
 pub fn change_masters(
     policy: &Policy,
     tables: &[(String, TableId)],
     links: &[(String, LinkId)],
     master: &str,
 ) -> Result<String, PolicyError> {
-    let is_table = |(name, id): &&(String, TableId)| policy.table(name).is_ok_and(|table| table.id() == Some(*id));
+    let is_table = |(name, id): &&(String, TableId)| {
+        policy
+            .table(name)
+            .is_ok_and(|table| table.id() == Some(*id))
+    };
     let is_link = |(name, id): &&(String, LinkId)| policy.link(name).id() == Some(*id);
-    let tables = tables.iter().filter(is_table).map(|(name, _)| ("tables", name));
-    let links = links.iter().filter(is_link).map(|(name, _)| ("links", name));
+    let tables = tables
+        .iter()
+        .filter(is_table)
+        .map(|(name, _)| ("tables", name));
+    let links = links
+        .iter()
+        .filter(is_link)
+        .map(|(name, _)| ("links", name));
     edited(policy, |document| {
         for (group, name) in tables.chain(links) {
-            let entry = entry(document, group, name).ok_or_else(|| format!("[{group}] is not a table"))?;
+            let entry =
+                entry(document, group, name).ok_or_else(|| format!("[{group}] is not a table"))?;
             entry.insert("master", value(master));
         }
         Ok(())
     })
 }
 
-/// Takes a table's id, path and master away; what is said of its columns stays, for a new table of that name. An entry with another
-/// id, and a table without an entry, is left alone.
+/// Takes a table's id, path and master away; what is said of its columns stays, for a new table of
+/// that name. An entry with another id, and a table without an entry, is left alone.
 pub fn forget_table(policy: &Policy, name: &str, id: TableId) -> Result<String, PolicyError> {
-    if policy.table(name).ok().and_then(crate::policy::TablePolicy::id) != Some(id) {
+    if policy
+        .table(name)
+        .ok()
+        .and_then(crate::policy::TablePolicy::id)
+        != Some(id)
+    {
         return Ok(policy.text().to_owned());
     }
     edited(policy, |document| {
@@ -142,14 +165,23 @@ impl<S: Into<String>> From<S> for EditError {
 }
 
 /// The table `[group.name]`, made where there is none; none if something else is there.
-fn entry<'a>(document: &'a mut DocumentMut, group: &str, name: &str) -> Option<&'a mut dyn TableLike> {
+fn entry<'a>(
+    document: &'a mut DocumentMut,
+    group: &str,
+    name: &str,
+) -> Option<&'a mut dyn TableLike> {
     let implicit = || {
         let mut table = Table::new();
         table.set_implicit(true);
         Item::Table(table)
     };
-    let group = document.entry(group).or_insert_with(implicit).as_table_like_mut()?;
-    let entry = group.entry(name).or_insert_with(|| Item::Table(Table::new()));
+    let group = document
+        .entry(group)
+        .or_insert_with(implicit)
+        .as_table_like_mut()?;
+    let entry = group
+        .entry(name)
+        .or_insert_with(|| Item::Table(Table::new()));
     entry.as_table_like_mut()
 }
 

@@ -37,7 +37,8 @@ pub enum PolicyError {
         difference: String,
     },
     /// A policy that was changed since it was signed.
-    #[error("the policy {path} was changed since it was signed:\n{difference}", path = path.display())]
+    #[error("the policy {path} was changed since it was signed:\n{difference}",
+        path = path.display())]
     Changed {
         /// The file.
         path: PathBuf,
@@ -54,7 +55,8 @@ pub enum PolicyError {
     #[error("{path} is no signature of this keyring, or was altered", path = _0.display())]
     Signature(PathBuf),
     /// Signed, and not what the register knows as the newest.
-    #[error("the policy {path} is version {version}, and not version {newest}, which was signed last", path = path.display())]
+    #[error("the policy {path} is version {version}, and not version {newest}, which was signed \
+        last", path = path.display())]
     NotNewest {
         /// The file.
         path: PathBuf,
@@ -186,7 +188,10 @@ pub enum PolicyError {
         second: String,
     },
     /// A table's entry names another master than its zone.
-    #[error("table {table:?} has the master {master:?} in the policy, and its zone {zone:?} has {wanted:?}")]
+    #[error(
+        "table {table:?} has the master {master:?} in the policy, and its zone {zone:?} has \
+            {wanted:?}"
+    )]
     ZoneMaster {
         /// The table.
         table: String,
@@ -206,7 +211,8 @@ pub enum PolicyError {
         zone: String,
     },
     /// Whether a path lies in a zone cannot be said.
-    #[error("where {path} leads, and so whether it is in a zone, cannot be found out: {source}", path = path.display())]
+    #[error("where {path} leads, and so whether it is in a zone, cannot be found out: {source}",
+        path = path.display())]
     PathUnknown {
         /// The path, or a zone's folder.
         path: PathBuf,
@@ -214,7 +220,8 @@ pub enum PolicyError {
         source: std::io::Error,
     },
     /// A path that is written in one zone and leads into another.
-    #[error("{path} is written in the zone {written:?} and leads into the zone {leads:?}, which has another master", path = path.display(), leads = zones[0], written = zones[1])]
+    #[error("{path} is written in the zone {written:?} and leads into the zone {leads:?}, which \
+        has another master", path = path.display(), leads = zones[0], written = zones[1])]
     ZonesDiffer {
         /// The path.
         path: PathBuf,
@@ -294,8 +301,8 @@ pub enum PolicyError {
     },
 }
 
-const LOOK: &str =
-    "look at the whole policy: somebody may have put other files there. If it is right, run coffer policy sign";
+const LOOK: &str = "look at the whole policy: somebody may have put other files there. If it is \
+    right, run coffer policy sign";
 
 coffer_sealing::error_table! {
     PolicyError: &'static str;
@@ -324,7 +331,8 @@ coffer_sealing::error_table! {
             format!("`{setting}` is for {}: add one of them, or remove it", users.join(", "))
         };
     Self::DomainType(_) => "domain_type",
-        "types with domains are tinyint, smallint, int, bigint, decimal, date, timestamp and timestamp_ntz";
+        "types with domains are tinyint, smallint, int, bigint, decimal, date, timestamp and \
+            timestamp_ntz";
     Self::NoProtection { .. } => "no_protection",
         "use \"tee\": encrypted, opened in attested enclaves only";
     Self::BadId { .. } => "bad_table_id",
@@ -346,9 +354,11 @@ coffer_sealing::error_table! {
     Self::ZoneMaster { .. } => "zone_master",
         "remove `master` from the table's entry, or choose another folder: the zone decides";
     Self::PlainInZone { .. } => "plain_in_zone",
-        "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of the policy's zones";
+        "make a sealed table there (USING coffer, coffer encrypt), or choose a folder outside of \
+            the policy's zones";
     Self::PathUnknown { .. } => "path_unknown",
-        "let the account that holds the keys look into the folders on the way, or remove a link that leads in a circle";
+        "let the account that holds the keys look into the folders on the way, or remove a link \
+            that leads in a circle";
     Self::ZonesDiffer { .. } => "zones_differ",
         "write the path without links, or make the table elsewhere";
     Self::UnknownEvidence(_) => "unknown_evidence",
@@ -364,12 +374,14 @@ coffer_sealing::error_table! {
         "simulated evidence proves nothing: accept it alone, for trials, or not at all";
     Self::UnknownTable { name, known } => "unknown_table",
         nearest(name, known)
-            .unwrap_or_else(|| "name the table's path, or add it to the policy under [tables]".into());
+            .unwrap_or_else(||
+                "name the table's path, or add it to the policy under [tables]".into());
     Self::UnknownColumn { column, known, .. } => "unknown_column",
         nearest(column, known).unwrap_or_else(|| format!("the data has {}", known.join(", ")));
     Self::UnknownRole { role, known, .. } => "unknown_role",
         nearest(role, known)
-            .unwrap_or_else(|| "add the role to the policy under [roles], or take it from the user".into());
+            .unwrap_or_else(||
+                "add the role to the policy under [roles], or take it from the user".into());
     Self::AccountTwice { .. } => "account_twice",
         "an account is one user: give that one the roles of both";
     Self::WriteRoot { .. } => "write_root", "name a folder, without `..`";
@@ -409,7 +421,11 @@ fn distance(a: &str, b: &str) -> usize {
         let mut next = vec![i + 1];
         for ((y, above_left), above) in b.iter().zip(&row).zip(row.iter().skip(1)) {
             let left = next.last().copied().unwrap_or_default();
-            next.push((above_left + usize::from(x != *y)).min(left + 1).min(above + 1));
+            next.push(
+                (above_left + usize::from(x != *y))
+                    .min(left + 1)
+                    .min(above + 1),
+            );
         }
         row = next;
     }
@@ -421,9 +437,12 @@ fn unknown_protection(name: &str) -> String {
     let all: Vec<&str> = Protection::ALL.into_iter().map(Protection::name).collect();
     let all = format!("protections are {}", all.join(", "));
     match name.to_ascii_lowercase().as_str() {
-        "paillier" => format!("use \"ashe\", which is added up unopened too, in a hundredth of the bytes; {all}"),
+        "paillier" => format!(
+            "use \"ashe\", which is added up unopened too, in a hundredth of the bytes; {all}"
+        ),
         "splashe" => format!(
-            "it spreads a column over many, which tables do not store; use \"det\" to group by where frequencies may show, else \"tee\" or \"std\"; {all}"
+            "it spreads a column over many, which tables do not store; use \"det\" to group by \
+                where frequencies may show, else \"tee\" or \"std\"; {all}"
         ),
         _ => all,
     }

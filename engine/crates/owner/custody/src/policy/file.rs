@@ -113,7 +113,10 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         None => vec![Protection::Tee],
     };
     let domains = domains(document.defaults.domains)?;
-    let master = document.defaults.master.unwrap_or_else(|| FIRST_MASTER.to_string());
+    let master = document
+        .defaults
+        .master
+        .unwrap_or_else(|| FIRST_MASTER.to_string());
     let tables = document
         .tables
         .into_iter()
@@ -175,7 +178,10 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
             .map(|path| at(&format!("table {name:?}"), &path, folder))
             .transpose()?,
         columns,
-        master: written.master.clone().unwrap_or_else(|| defaults.master.clone()),
+        master: written
+            .master
+            .clone()
+            .unwrap_or_else(|| defaults.master.clone()),
         own_master: written.master,
         ..defaults
     })
@@ -208,11 +214,15 @@ fn link(name: &str, written: Link, master: &str) -> Result<LinkPolicy, PolicyErr
 }
 
 /// A name is the keyring's kind of name, so that a table's record can hold either.
-fn masters(written: BTreeMap<String, String>, folder: &Path) -> Result<BTreeMap<String, MasterUri>, PolicyError> {
+fn masters(
+    written: BTreeMap<String, String>,
+    folder: &Path,
+) -> Result<BTreeMap<String, MasterUri>, PolicyError> {
     written
         .into_iter()
         .map(|(name, uri)| {
-            check_master_name(&name).map_err(|_| PolicyError::BadMasterName(name.chars().take(80).collect()))?;
+            check_master_name(&name)
+                .map_err(|_| PolicyError::BadMasterName(name.chars().take(80).collect()))?;
             match MasterUri::parse(&uri, folder) {
                 Ok(uri) => Ok((name, uri)),
                 Err(source) => Err(PolicyError::Master { name, source }),
@@ -221,7 +231,9 @@ fn masters(written: BTreeMap<String, String>, folder: &Path) -> Result<BTreeMap<
         .collect()
 }
 
-fn domains(written: BTreeMap<String, WrittenDomain>) -> Result<BTreeMap<String, Domain>, PolicyError> {
+fn domains(
+    written: BTreeMap<String, WrittenDomain>,
+) -> Result<BTreeMap<String, Domain>, PolicyError> {
     written
         .into_iter()
         .map(|(of, domain)| {
@@ -246,7 +258,8 @@ pub(super) fn check_name(name: &str) -> Result<(), PolicyError> {
 fn evidence(accept: &[String]) -> Result<Vec<EvidenceKind>, PolicyError> {
     let mut kinds = Vec::new();
     for name in accept {
-        let kind = EvidenceKind::from_name(name).ok_or_else(|| PolicyError::UnknownEvidence(name.clone()))?;
+        let kind = EvidenceKind::from_name(name)
+            .ok_or_else(|| PolicyError::UnknownEvidence(name.clone()))?;
         if !kinds.contains(&kind) {
             kinds.push(kind);
         }
@@ -283,7 +296,11 @@ fn refuse_twice(tables: &BTreeMap<String, TablePolicy>) -> Result<(), PolicyErro
         if let Some(first) = table.id.and_then(|id| ids.insert(id, name)) {
             return Err(twice(first, "id"));
         }
-        if let Some(first) = table.path.as_ref().and_then(|path| paths.insert(path, name)) {
+        if let Some(first) = table
+            .path
+            .as_ref()
+            .and_then(|path| paths.insert(path, name))
+        {
             return Err(twice(first, "path"));
         }
     }

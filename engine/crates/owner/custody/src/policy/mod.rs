@@ -1,11 +1,11 @@
 //! The policy: what the owner allows, in one TOML file that people edit.
 //!
-//! An unknown key, protection or evidence kind is an error, never ignored; so is what this version cannot do yet. An
-//! empty list allows nothing.
+//! An unknown key, protection or evidence kind is an error, never ignored; so is what this version
+//! cannot do yet. An empty list allows nothing.
 
 //!
-//! Reading the file gives a [`Draft`], which decides nothing. What decides is a [`Policy`]: a draft whose bytes the owner signed, in the
-//! version that the register knows as the newest ([`signed`]).
+//! Reading the file gives a [`Draft`], which decides nothing. What decides is a [`Policy`]: a draft
+//! whose bytes the owner signed, in the version that the register knows as the newest ([`signed`]).
 
 mod access;
 pub mod attestation;
@@ -96,7 +96,8 @@ impl Draft {
         Self::parse(signed::text(&signed::read_policy(path)?, path)?, path)
     }
 
-    /// Reads a policy's text; `origin` is named in errors, and relative paths count from its folder.
+    /// Reads a policy's text; `origin` is named in errors, and relative paths count from its
+    /// folder.
     pub fn parse(text: &str, origin: &Path) -> Result<Self, PolicyError> {
         file::parse(text, origin)
     }
@@ -113,15 +114,20 @@ impl Draft {
 
     /// The table of this name.
     pub fn table(&self, name: &str) -> Result<&TablePolicy, PolicyError> {
-        self.tables.get(name).ok_or_else(|| PolicyError::UnknownTable {
-            name: name.to_string(),
-            known: self.tables.keys().cloned().collect(),
-        })
+        self.tables
+            .get(name)
+            .ok_or_else(|| PolicyError::UnknownTable {
+                name: name.to_string(),
+                known: self.tables.keys().cloned().collect(),
+            })
     }
 
-    /// The table at this path, if the policy names one; paths are compared as written, so give the canonical one.
+    /// The table at this path, if the policy names one; paths are compared as written, so give the
+    /// canonical one.
     pub fn table_at(&self, path: &Path) -> Option<&TablePolicy> {
-        self.tables.values().find(|table| table.path.as_deref() == Some(path))
+        self.tables
+            .values()
+            .find(|table| table.path.as_deref() == Some(path))
     }
 
     /// The table with this id, if the policy names one.
@@ -157,8 +163,9 @@ impl Draft {
         &self.zones
     }
 
-    /// The innermost zone that holds a path, as it is written or by where it leads; it need not be there yet. Errors where it cannot be said
-    /// where the path leads, and where the two are in zones of two masters.
+    /// The innermost zone that holds a path, as it is written or by where it leads; it need not be
+    /// there yet. Errors where it cannot be said where the path leads, and where the two are in
+    /// zones of two masters.
     pub fn zone_of(&self, path: &Path) -> Result<Option<&Zone>, PolicyError> {
         zone::Found::of(&self.zones)?.innermost(path)
     }
@@ -168,12 +175,14 @@ impl Draft {
         zone::Found::of(&self.zones)?.all(path)
     }
 
-    /// The master of a new table at a folder: its zone's, else its entry's, else the default. An entry that names another than its
-    /// zone does is an error.
+    /// The master of a new table at a folder: its zone's, else its entry's, else the default. An
+    /// entry that names another than its zone does is an error.
     pub fn master_at(&self, table: &TablePolicy, folder: &Path) -> Result<String, PolicyError> {
         match (self.zone_of(folder)?, table.own_master()) {
             (None, _) => Ok(table.master().to_owned()),
-            (Some(zone), own) if own.is_none_or(|own| own == zone.master()) => Ok(zone.master().to_owned()),
+            (Some(zone), own) if own.is_none_or(|own| own == zone.master()) => {
+                Ok(zone.master().to_owned())
+            }
             (Some(zone), own) => Err(PolicyError::ZoneMaster {
                 table: table.name.clone(),
                 master: own.unwrap_or_default().to_owned(),
@@ -183,8 +192,12 @@ impl Draft {
         }
     }
 
-    /// Errors when something plain would be made in a zone, by any of these paths of the local file system.
-    pub fn check_plain<'a>(&self, paths: impl IntoIterator<Item = &'a Path>) -> Result<(), PolicyError> {
+    /// Errors when something plain would be made in a zone, by any of these paths of the local file
+    /// system.
+    pub fn check_plain<'a>(
+        &self,
+        paths: impl IntoIterator<Item = &'a Path>,
+    ) -> Result<(), PolicyError> {
         let zones = zone::Found::of(&self.zones)?;
         for path in paths {
             if let Some(zone) = zones.all(path)?.first() {
@@ -212,9 +225,15 @@ impl Draft {
         self.access.roles()
     }
 
-    /// Whether somebody with these rights may make a table of this name at a folder: where the owner wrote that it lies, or below a root
-    /// of a role, by the path as it is written and by where it leads. A path with `..` is neither.
-    pub fn may_make(&self, rights: &Rights, table: &str, folder: &Path) -> Result<bool, PolicyError> {
+    /// Whether somebody with these rights may make a table of this name at a folder: where the
+    /// owner wrote that it lies, or below a root of a role, by the path as it is written and by
+    /// where it leads. A path with `..` is neither.
+    pub fn may_make(
+        &self,
+        rights: &Rights,
+        table: &str,
+        folder: &Path,
+    ) -> Result<bool, PolicyError> {
         if rights.is_owner() {
             return Ok(true);
         }
@@ -224,7 +243,9 @@ impl Draft {
         if self.table(table).ok().and_then(TablePolicy::path) == Some(folder) {
             return Ok(true);
         }
-        let below = |root: &Path| Ok(folder.starts_with(root) && zone::real(folder)?.starts_with(zone::real(root)?));
+        let below = |root: &Path| {
+            Ok(folder.starts_with(root) && zone::real(folder)?.starts_with(zone::real(root)?))
+        };
         for root in rights.write_roots() {
             if below(root)? {
                 return Ok(true);
@@ -238,12 +259,14 @@ impl Draft {
         self.literals_per_day
     }
 
-    /// The user that an account of the operating system is: by its number, or by its name. Errors when it is one by each.
+    /// The user that an account of the operating system is: by its number, or by its name. Errors
+    /// when it is one by each.
     pub fn user_of(&self, uid: u32, account: Option<&str>) -> Result<Option<&str>, PolicyError> {
         self.access.user_of(uid, account)
     }
 
-    /// Whether results of engines that prove nothing are accepted: no value is read there, but the answer may be wrong.
+    /// Whether results of engines that prove nothing are accepted: no value is read there, but the
+    /// answer may be wrong.
     pub fn accepts_host_results(&self) -> bool {
         self.host_results
     }
@@ -278,15 +301,27 @@ impl Draft {
         &self.unverified_inputs
     }
 
-    /// Whether `path` is one of [`Draft::unverified_inputs`], or lies below one. A path with `..` never is.
+    /// Whether `path` is one of [`Draft::unverified_inputs`], or lies below one. A path with `..`
+    /// never is.
     pub fn allows_unverified(&self, path: &Path) -> bool {
-        let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
-        !climbs && self.unverified_inputs.iter().any(|allowed| path.starts_with(allowed))
+        let climbs = path
+            .components()
+            .any(|part| part == std::path::Component::ParentDir);
+        !climbs
+            && self
+                .unverified_inputs
+                .iter()
+                .any(|allowed| path.starts_with(allowed))
     }
 }
 
 impl TablePolicy {
-    fn of_defaults(name: &str, protection: &[Protection], master: &str, domains: &BTreeMap<String, Domain>) -> Self {
+    fn of_defaults(
+        name: &str,
+        protection: &[Protection],
+        master: &str,
+        domains: &BTreeMap<String, Domain>,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             id: None,
@@ -326,7 +361,9 @@ impl TablePolicy {
 
     /// The columns it names, in order.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &ColumnPolicy)> {
-        self.columns.iter().map(|(name, column)| (name.as_str(), column))
+        self.columns
+            .iter()
+            .map(|(name, column)| (name.as_str(), column))
     }
 
     /// What holds for a column.
@@ -334,7 +371,8 @@ impl TablePolicy {
         self.columns.get(column).unwrap_or(&self.default)
     }
 
-    /// The values that columns of a type may have, by its name in DDL without arguments, where the column itself says nothing.
+    /// The values that columns of a type may have, by its name in DDL without arguments, where the
+    /// column itself says nothing.
     pub fn default_domain(&self, kind: &str) -> Option<&Domain> {
         self.domains.get(kind)
     }
@@ -350,11 +388,18 @@ impl TablePolicy {
         }
     }
 
-    /// Errors when the policy names a column that the data does not have: a misspelt column would else silently get the
-    /// default protection.
-    pub fn check_columns<'a>(&self, data: impl IntoIterator<Item = &'a str>) -> Result<(), PolicyError> {
+    /// Errors when the policy names a column that the data does not have: a misspelt column would
+    /// else silently get the default protection.
+    pub fn check_columns<'a>(
+        &self,
+        data: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), PolicyError> {
         let data: Vec<&str> = data.into_iter().collect();
-        match self.columns.keys().find(|named| !data.contains(&named.as_str())) {
+        match self
+            .columns
+            .keys()
+            .find(|named| !data.contains(&named.as_str()))
+        {
             None => Ok(()),
             Some(column) => Err(PolicyError::UnknownColumn {
                 table: self.name.clone(),

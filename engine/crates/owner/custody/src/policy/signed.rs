@@ -1,15 +1,18 @@
 //! The proof that a policy is its owner's, and the newest.
 //!
-//! `policy.toml` decides everything at the client site, and lies beside programs that need no passphrase to write to it. So its bytes are
-//! authenticated: `policy.sig` holds the version, the MAC under a key of the keyring, and the bytes that were signed, so that a change can
-//! be shown as a difference. Which version is the newest the register says (coffer-catalog), which is sealed: an older pair of files that is put
-//! back is refused. What is checked is what is parsed: the file is read once.
+//! `policy.toml` decides everything at the client site, and lies beside programs that need no
+//! passphrase to write to it. So its bytes are authenticated: `policy.sig` holds the version, the
+//! MAC under a key of the keyring, and the bytes that were signed, so that a change can be shown as
+//! a difference. Which version is the newest the register says (coffer-catalog), which is sealed:
+//! an older pair of files that is put back is refused. What is checked is what is parsed: the file
+//! is read once.
 //!
 //! ```text
 //! policy.sig = "CFPS" ‖ format u16 LE (1) ‖ version u64 LE ‖ HMAC-SHA-256(version u64 LE ‖ text) ‖ text
 //! ```
 //!
-//! Not covered: a register that is rolled back together with both files. Who can do that has a copy of the whole config directory.
+//! Not covered: a register that is rolled back together with both files. Who can do that has a copy
+//! of the whole config directory.
 
 use std::{
     fmt,
@@ -106,8 +109,13 @@ impl Deref for Policy {
 }
 
 impl Policy {
-    /// Reads the policy of a config directory, and checks that its owner signed it and that the register knows no newer one.
-    pub fn read(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+    /// Reads the policy of a config directory, and checks that its owner signed it and that the
+    /// register knows no newer one.
+    pub fn read(
+        config_dir: &ConfigDir,
+        key: &PolicyKey,
+        heads: &PolicyHeads,
+    ) -> Result<Self, PolicyError> {
         let path = config_dir.policy();
         let bytes = read_policy(&path)?;
         let shown = String::from_utf8_lossy(&bytes);
@@ -147,11 +155,16 @@ impl Policy {
         })
     }
 
-    /// What the owner signed last, whatever the file says by now: for reports on a change that is still to be signed. Nothing that is
-    /// done for a policy is done under this one.
-    pub fn last(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+    /// What the owner signed last, whatever the file says by now: for reports on a change that is
+    /// still to be signed. Nothing that is done for a policy is done under this one.
+    pub fn last(
+        config_dir: &ConfigDir,
+        key: &PolicyKey,
+        heads: &PolicyHeads,
+    ) -> Result<Self, PolicyError> {
         let (path, origin) = (config_dir.policy_signature(), config_dir.policy());
-        let signature = Signature::read(&path)?.ok_or_else(|| PolicyError::SignatureGone(path.clone()))?;
+        let signature =
+            Signature::read(&path)?.ok_or_else(|| PolicyError::SignatureGone(path.clone()))?;
         if !signature.is_of(key) {
             return Err(PolicyError::Signature(path));
         }
@@ -222,7 +235,11 @@ pub struct Review {
 
 impl Review {
     /// Of the policy that lies in a config directory.
-    pub fn of(config_dir: &ConfigDir, key: &PolicyKey, heads: &PolicyHeads) -> Result<Self, PolicyError> {
+    pub fn of(
+        config_dir: &ConfigDir,
+        key: &PolicyKey,
+        heads: &PolicyHeads,
+    ) -> Result<Self, PolicyError> {
         Self::of_text(read_policy(&config_dir.policy())?, config_dir, key, heads)
     }
 
@@ -243,11 +260,15 @@ impl Review {
             }
             Err(error) => {
                 let signature = Signature::read(&config_dir.policy_signature())?;
-                let before = signature.filter(|signature| signature.is_of(key)).map(|held| held.text);
+                let before = signature
+                    .filter(|signature| signature.is_of(key))
+                    .map(|held| held.text);
                 let before = String::from_utf8_lossy(&before.unwrap_or_default()).into_owned();
                 let seen = !matches!(
                     error,
-                    PolicyError::Changed { .. } | PolicyError::NotSigned { .. } | PolicyError::NotFound(_)
+                    PolicyError::Changed { .. }
+                        | PolicyError::NotSigned { .. }
+                        | PolicyError::NotFound(_)
                 );
                 (before, seen.then_some(error), false)
             }
@@ -280,7 +301,8 @@ impl PolicyLock {
         })
     }
 
-    /// Errors when the policy is not the one that was shown any more. One that does not exist yet is none that changed.
+    /// Errors when the policy is not the one that was shown any more. One that does not exist yet
+    /// is none that changed.
     pub fn check_shown(&self, review: &Review) -> Result<(), PolicyError> {
         match read_policy(&self.policy) {
             Ok(bytes) if bytes == review.text => Ok(()),
@@ -290,12 +312,21 @@ impl PolicyLock {
     }
 
     /// The version that follows all that there were.
-    pub fn next(&self, key: &PolicyKey, heads: &PolicyHeads, text: &[u8]) -> Result<PolicyHead, PolicyError> {
+    pub fn next(
+        &self,
+        key: &PolicyKey,
+        heads: &PolicyHeads,
+        text: &[u8],
+    ) -> Result<PolicyHead, PolicyError> {
         file::parse(self::text(text, &self.policy)?, &self.policy)?;
         let held = Signature::read(&self.signature).unwrap_or_default();
         let held = held.filter(|held| held.is_of(key)).map(|held| held.version);
         let known = [heads.committed, heads.pending].into_iter().flatten();
-        let newest = known.map(|head| head.version).chain(held).max().unwrap_or(0);
+        let newest = known
+            .map(|head| head.version)
+            .chain(held)
+            .max()
+            .unwrap_or(0);
         Ok(PolicyHead {
             version: newest.saturating_add(1),
             digest: PolicyDigest::of(text),
@@ -307,12 +338,15 @@ impl PolicyLock {
         durable::replace(&self.policy, text.as_bytes()).map_err(|source| io(&self.policy, source))
     }
 
-    /// Writes the policy and its signature. The register has `head` as pending, and commits it after this.
+    /// Writes the policy and its signature. The register has `head` as pending, and commits it
+    /// after this.
     pub fn put(&self, key: &PolicyKey, head: PolicyHead, text: &[u8]) -> Result<(), PolicyError> {
         if read_policy(&self.policy).ok().as_deref() != Some(text) {
             durable::replace(&self.policy, text).map_err(|source| io(&self.policy, source))?;
         }
-        let mac = key.mac(head.version, text).map_err(|_| PolicyError::NoMac)?;
+        let mac = key
+            .mac(head.version, text)
+            .map_err(|_| PolicyError::NoMac)?;
         let bytes = [MAGIC, &head.version.to_le_bytes(), &mac, text].concat();
         durable::replace(&self.signature, &bytes).map_err(|source| io(&self.signature, source))
     }
@@ -330,9 +364,12 @@ impl Review {
     }
 }
 
-/// Whether a policy is the text that lies in its signature, whoever made that: for reports, without the passphrase.
+/// Whether a policy is the text that lies in its signature, whoever made that: for reports, without
+/// the passphrase.
 pub fn looks_signed(config_dir: &ConfigDir) -> bool {
-    let signature = Signature::read(&config_dir.policy_signature()).ok().flatten();
+    let signature = Signature::read(&config_dir.policy_signature())
+        .ok()
+        .flatten();
     let text = read(&config_dir.policy()).ok();
     signature.is_some_and(|signature| Some(signature.text) == text)
 }
@@ -352,7 +389,8 @@ impl Signature {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(io(path, source)),
         };
-        let parsed = Self::parse(&bytes).ok_or_else(|| PolicyError::Signature(path.to_path_buf()))?;
+        let parsed =
+            Self::parse(&bytes).ok_or_else(|| PolicyError::Signature(path.to_path_buf()))?;
         Ok(Some(parsed))
     }
 
@@ -394,7 +432,9 @@ pub(super) fn text<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a str, PolicyEr
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // The signature has the text and some bytes more.
-    File::open(path)?.take(LIMIT + 4096).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(LIMIT + 4096)
+        .read_to_end(&mut bytes)?;
     match u64::try_from(bytes.len()) {
         Ok(length) if length < LIMIT + 4096 => Ok(bytes),
         _ => Err(io::Error::other("it is too large for a policy")),

@@ -36,13 +36,22 @@ fn tables() {
     let policy = parse(&text).unwrap();
     let table = policy.table("t").unwrap();
     assert_eq!(table.path(), Some(Path::new("/home/owner/sealed/t")));
-    assert_eq!((table.id().unwrap().to_string().as_str(), table.master()), (ID, "m"));
+    assert_eq!(
+        (table.id().unwrap().to_string().as_str(), table.master()),
+        (ID, "m")
+    );
     let named: Vec<(&str, &[Protection])> = table
         .columns()
         .map(|(name, column)| (name, column.protections()))
         .collect();
-    assert_eq!(named, [("a", &[Protection::Tee][..]), ("b", &[Protection::Tee])]);
-    assert_eq!(policy.table_at(Path::new("/home/owner/sealed/t")), Some(table));
+    assert_eq!(
+        named,
+        [("a", &[Protection::Tee][..]), ("b", &[Protection::Tee])]
+    );
+    assert_eq!(
+        policy.table_at(Path::new("/home/owner/sealed/t")),
+        Some(table)
+    );
     assert_eq!(policy.table_of(table.id().unwrap()), Some(table));
     assert!(table.check_columns(["a", "b", "c"]).is_ok());
     let error = table.check_columns(["a", "B_"]).unwrap_err();
@@ -50,7 +59,10 @@ fn tables() {
         (error.code(), error.hint().unwrap().as_str()),
         ("unknown_column", "did you mean \"B_\"?")
     );
-    assert_eq!(policy.table("T").unwrap_err().hint().unwrap(), "did you mean \"t\"?");
+    assert_eq!(
+        policy.table("T").unwrap_err().hint().unwrap(),
+        "did you mean \"t\"?"
+    );
 }
 
 #[test]
@@ -69,7 +81,10 @@ fn refusals() {
         ("surprise = 1", "policy_syntax"),
         ("[defaults]\nprotektion = \"tee\"", "policy_syntax"),
         ("[attestation]\naccept = \"simulated\"", "policy_syntax"),
-        ("[driver]\ntrust_cluster_deploy_mode = \"yes\"", "policy_syntax"),
+        (
+            "[driver]\ntrust_cluster_deploy_mode = \"yes\"",
+            "policy_syntax",
+        ),
         ("[tables.t]\ncolumn = 1", "policy_syntax"),
         ("[tables.t.columns]\na = 1", "policy_syntax"),
         ("[tables.t.columns]\na = \"secret\"", "unknown_protection"),
@@ -78,8 +93,14 @@ fn refusals() {
             "[tables.t.columns]\na = [\"det\", \"ope\", \"det\"]",
             "protection_twice",
         ),
-        ("[tables.t.columns]\na = [\"tee\", \"plain\"]", "plain_with_others"),
-        ("[tables.t.columns]\na = { domain = [0, 9] }", "unused_setting"),
+        (
+            "[tables.t.columns]\na = [\"tee\", \"plain\"]",
+            "plain_with_others",
+        ),
+        (
+            "[tables.t.columns]\na = { domain = [0, 9] }",
+            "unused_setting",
+        ),
         (
             "[tables.t.columns]\na = { protection = \"ashe\", link = \"l\" }",
             "unused_setting",
@@ -129,11 +150,17 @@ fn refusals() {
         ("[tables.t.columns]\na = []", "no_protection"),
         ("[tables.t]\nid = \"12\"", "bad_table_id"),
         ("[tables.\"a b\"]", "bad_table_name"),
-        ("[tables.a]\npath = \"/x\"\n[tables.b]\npath = \"/x\"", "table_twice"),
+        (
+            "[tables.a]\npath = \"/x\"\n[tables.b]\npath = \"/x\"",
+            "table_twice",
+        ),
         (twice.as_str(), "table_twice"),
         ("[attestation]\naccept = [\"none\"]", "unknown_evidence"),
         ("[attestation.sgx]\nmrenclave = [\"abcd\"]", "policy_syntax"),
-        ("[attestation.sgx.tcb]\nstates = [\"Revoked\"]", "policy_syntax"),
+        (
+            "[attestation.sgx.tcb]\nstates = [\"Revoked\"]",
+            "policy_syntax",
+        ),
         ("[attestation.tpm.pcrs]\n24 = []", "no_pcr"),
         ("[attestation.tpm.pcrs]\n07 = []", "no_pcr"),
         ("[attestation.sev-snp]\nmeasurements = []", "policy_syntax"),
@@ -156,7 +183,8 @@ fn refusals() {
         assert_eq!(error.code(), "unknown_protection");
         assert!(error.hint().unwrap().contains(instead), "{error}");
     }
-    let error = parse("[tables.t.columns]\nprice = { protection = \"ashe\", prefix = 3 }").unwrap_err();
+    let error =
+        parse("[tables.t.columns]\nprice = { protection = \"ashe\", prefix = 3 }").unwrap_err();
     assert_eq!(
         (error.to_string().as_str(), error.hint().unwrap().as_str()),
         (
@@ -186,7 +214,10 @@ fn columns_with_schemes() {
     "#;
     let policy = parse(text).unwrap();
     assert!(policy.accepts_host_results());
-    assert_eq!(policy.default_protection(), [Protection::Tee, Protection::Det]);
+    assert_eq!(
+        policy.default_protection(),
+        [Protection::Tee, Protection::Det]
+    );
     let table = policy.table("t").unwrap();
     let price = table.column("price");
     assert_eq!(price.text(), "ope+ashe");
@@ -197,7 +228,10 @@ fn columns_with_schemes() {
     );
     assert_eq!(table.column("age").domain().unwrap().min, "-1");
     assert_eq!(table.column("name").prefix(), Some(8));
-    assert_eq!(table.column("linked").protections(), [Protection::Tee, Protection::Det]);
+    assert_eq!(
+        table.column("linked").protections(),
+        [Protection::Tee, Protection::Det]
+    );
     assert_eq!(table.column("unnamed").text(), "tee+det");
     assert_eq!(table.default_domain("date").unwrap().max, "1998-12-31");
     assert_eq!(
@@ -206,7 +240,10 @@ fn columns_with_schemes() {
     );
     assert_eq!(policy.link("customer").id().unwrap().to_string(), ID);
     assert_eq!(
-        (policy.link("customer").master(), policy.link("other").master()),
+        (
+            policy.link("customer").master(),
+            policy.link("other").master()
+        ),
         ("m", "main")
     );
     assert_eq!(policy.link("other").id(), None);
@@ -220,14 +257,21 @@ fn columns_with_schemes() {
 fn links_are_recorded_once() {
     let (one, two) = (LinkId([1; 16]), LinkId([2; 16]));
     let mut policy = Policy::unsigned("# mine\n[links.mine]\nmaster = \"m\"\n");
-    for (name, id, master) in [("mine", one, "m"), ("mine", one, "m"), ("other", two, "main")] {
+    for (name, id, master) in [
+        ("mine", one, "m"),
+        ("mine", one, "m"),
+        ("other", two, "main"),
+    ] {
         policy = Policy::unsigned(&edit::record_link(&policy, name, id, master).unwrap());
     }
     let links: Vec<_> = policy
         .links()
         .map(|(name, link)| (name, link.id(), link.master()))
         .collect();
-    assert_eq!(links, [("mine", Some(one), "m"), ("other", Some(two), "main")]);
+    assert_eq!(
+        links,
+        [("mine", Some(one), "m"), ("other", Some(two), "main")]
+    );
     assert!(policy.text().starts_with("# mine\n"));
     for (id, master) in [(two, "m"), (one, "main")] {
         let error = edit::record_link(&policy, "mine", id, master).unwrap_err();
@@ -260,9 +304,16 @@ fn recording_keeps_comments_and_refuses_conflicts() {
         policy = Policy::unsigned(&edit::record_table(&policy, name, id, path, "main").unwrap());
     }
     let edited = policy.text();
-    assert!(edited.contains("# mine") && edited.contains("# why") && edited.starts_with("# Coffer's policy"));
+    assert!(
+        edited.contains("# mine")
+            && edited.contains("# why")
+            && edited.starts_with("# Coffer's policy")
+    );
     assert_eq!(
-        (policy.table("t").unwrap().id(), policy.table("u").unwrap().path()),
+        (
+            policy.table("t").unwrap().id(),
+            policy.table("u").unwrap().path()
+        ),
         (Some(one), Some(there))
     );
 
@@ -273,7 +324,9 @@ fn recording_keeps_comments_and_refuses_conflicts() {
     ];
     for (name, id, path, master) in conflicts {
         assert_eq!(
-            edit::record_table(&policy, name, id, path, master).unwrap_err().code(),
+            edit::record_table(&policy, name, id, path, master)
+                .unwrap_err()
+                .code(),
             "policy_conflict"
         );
     }
@@ -287,7 +340,10 @@ fn recording_keeps_comments_and_refuses_conflicts() {
     assert_eq!(edit::forget_table(&policy, "t", two).unwrap(), edited);
     let forgotten = Policy::unsigned(&edit::forget_table(&policy, "t", one).unwrap());
     assert_eq!(
-        (forgotten.table("t").unwrap().id(), forgotten.table("u").unwrap().id()),
+        (
+            forgotten.table("t").unwrap().id(),
+            forgotten.table("u").unwrap().id()
+        ),
         (None, Some(two))
     );
     assert!(forgotten.text().contains("# why"));

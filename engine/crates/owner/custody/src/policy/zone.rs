@@ -1,5 +1,5 @@
-//! Zones: path prefixes bound to a master, as HDFS has them. A table that is made under one takes its master, and
-//! nothing plain is written there by `coffer decrypt` and by Spark.
+//! Zones: path prefixes bound to a master, as HDFS has them. A table that is made under one takes
+//! its master, and nothing plain is written there by `coffer decrypt` and by Spark.
 
 use std::{
     collections::BTreeMap,
@@ -47,7 +47,10 @@ pub(super) struct WrittenZone {
     master: String,
 }
 
-pub(super) fn zones(written: BTreeMap<String, WrittenZone>, folder: &Path) -> Result<Vec<Zone>, PolicyError> {
+pub(super) fn zones(
+    written: BTreeMap<String, WrittenZone>,
+    folder: &Path,
+) -> Result<Vec<Zone>, PolicyError> {
     let mut zones: Vec<Zone> = Vec::new();
     for (name, written) in written {
         check_name(&name)?;
@@ -72,10 +75,11 @@ pub(super) fn climbs(path: &Path) -> bool {
     path.components().any(|part| part == Component::ParentDir)
 }
 
-/// The zones with their folders, as they are written and as they lead now: found once, for all paths that are asked about.
+/// The zones with their folders, as they are written and as they lead now: found once, for all
+/// paths that are asked about.
 ///
-/// Both bind. By the written path a zone stays one whatever a host makes of the links on it; by where it leads, a link elsewhere is no way into
-/// it.
+/// Both bind. By the written path a zone stays one whatever a host makes of the links on it; by
+/// where it leads, a link elsewhere is no way into it.
 pub(super) struct Found<'a>(Vec<([PathBuf; 2], &'a Zone)>);
 
 impl<'a> Found<'a> {
@@ -86,7 +90,8 @@ impl<'a> Found<'a> {
         folders.collect::<Result<_, _>>().map(Self)
     }
 
-    /// The innermost zone that holds a path. Errors where the path as it is written and where it leads are in zones of two masters.
+    /// The innermost zone that holds a path. Errors where the path as it is written and where it
+    /// leads are in zones of two masters.
     pub(super) fn innermost(&self, path: &Path) -> Result<Option<&'a Zone>, PolicyError> {
         let zones = self.all(path)?;
         let first = zones.first().copied();
@@ -111,10 +116,14 @@ impl<'a> Found<'a> {
             return Ok(Vec::new());
         }
         let written = written(path)?;
-        // Where `..` follows a link, storage goes up from where that leads, and a table's path from the link.
+        // Where `..` follows a link, storage goes up from where that leads, and a table's path from
+        // the link.
         let spellings = [real(path)?, real(&written)?, written];
         let mut zones: Vec<&Zone> = Vec::new();
-        for zone in spellings.iter().filter_map(|spelling| self.of_spelling(spelling)) {
+        for zone in spellings
+            .iter()
+            .filter_map(|spelling| self.of_spelling(spelling))
+        {
             if !zones.contains(&zone) {
                 zones.push(zone);
             }
@@ -131,7 +140,9 @@ impl<'a> Found<'a> {
             .0
             .iter()
             .filter_map(|(folders, zone)| Some((depth(folders)?, *zone)));
-        holding.max_by_key(|(depth, _)| *depth).map(|(_, zone)| zone)
+        holding
+            .max_by_key(|(depth, _)| *depth)
+            .map(|(_, zone)| zone)
     }
 }
 
@@ -155,9 +166,10 @@ fn written(path: &Path) -> Result<PathBuf, PolicyError> {
 /// Links that lead nowhere yet are followed so many times.
 const LINKS: usize = 40;
 
-/// Where a path leads, of which the last parts need not be there yet: links are followed, also those whose end is still to be made, and `..`
-/// behind them goes up as it would once the folders are made. Errors where that cannot be said: behind a folder that this process may not
-/// look into another may find a link, and where that leads nobody here knows.
+/// Where a path leads, of which the last parts need not be there yet: links are followed, also
+/// those whose end is still to be made, and `..` behind them goes up as it would once the folders
+/// are made. Errors where that cannot be said: behind a folder that this process may not look into
+/// another may find a link, and where that leads nobody here knows.
 pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
     let unknown = |source| PolicyError::PathUnknown {
         path: path.to_path_buf(),
@@ -176,7 +188,9 @@ pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
         if let Some(end) = if_there(std::fs::read_link(&known)).map_err(unknown)? {
             links += 1;
             if links > LINKS {
-                return Err(unknown(io::Error::other("too many links that lead nowhere")));
+                return Err(unknown(io::Error::other(
+                    "too many links that lead nowhere",
+                )));
             }
             known = parent.join(end);
             continue;
@@ -198,11 +212,19 @@ pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
     Ok(found)
 }
 
-/// Nothing where a path, or a folder on its way, is not there; what else fails leaves open whether it is.
+/// Nothing where a path, or a folder on its way, is not there; what else fails leaves open whether
+/// it is.
 fn if_there(found: io::Result<PathBuf>) -> io::Result<Option<PathBuf>> {
     match found {
         Ok(found) => Ok(Some(found)),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -228,7 +250,12 @@ mod tests {
             pay = { path = \"data/pay\", master = \"payroll\" }\n\
             later = { path = \"later\", master = \"main\" }\n";
         let policy = policy(text, folder.path()).unwrap();
-        let zone = |path: &str| policy.zone_of(&at(path)).unwrap().map(|zone| zone.name().to_owned());
+        let zone = |path: &str| {
+            policy
+                .zone_of(&at(path))
+                .unwrap()
+                .map(|zone| zone.name().to_owned())
+        };
         assert_eq!(zone("data/t").as_deref(), Some("all"));
         assert_eq!(zone("data/pay").as_deref(), Some("pay"));
         assert_eq!(zone("data/pay/open/new/t").as_deref(), Some("pay"));
@@ -309,7 +336,10 @@ mod tests {
         // The host puts another folder in a link's place.
         std::fs::remove_file(at("linked")).unwrap();
         link("linked", "elsewhere");
-        assert_eq!((zone("linked/t"), zone("elsewhere/t")), ("linked", "linked"));
+        assert_eq!(
+            (zone("linked/t"), zone("elsewhere/t")),
+            ("linked", "linked")
+        );
     }
 
     #[test]
@@ -332,7 +362,10 @@ mod tests {
                 error.code()
             })
         };
-        assert_eq!((code("zone", "t"), code("zone", "zone/t")), ("", "plain_in_zone"));
+        assert_eq!(
+            (code("zone", "t"), code("zone", "zone/t")),
+            ("", "plain_in_zone")
+        );
         // A link that leads in a circle, on the path or as the zone; a name that no file has.
         assert_eq!(code("zone", "round/t"), "path_unknown");
         assert_eq!(code("round", "t"), "path_unknown");
@@ -340,12 +373,21 @@ mod tests {
         assert_eq!(code("zone", &long), "path_unknown");
         assert!(with("zone").zone_of(&at("round")).is_err());
         // A folder that this process may not look into; the superuser looks into every one.
-        let mode = |mode| std::fs::set_permissions(at("closed"), std::fs::Permissions::from_mode(mode)).unwrap();
+        let mode = |mode| {
+            std::fs::set_permissions(at("closed"), std::fs::Permissions::from_mode(mode)).unwrap()
+        };
         mode(0o000);
         let closed = std::fs::read_dir(at("closed")).is_err();
         let answer = code("zone", "closed/inner/link/t");
         mode(0o755);
-        assert_eq!(answer, if closed { "path_unknown" } else { "plain_in_zone" });
+        assert_eq!(
+            answer,
+            if closed {
+                "path_unknown"
+            } else {
+                "plain_in_zone"
+            }
+        );
         // Without zones nobody asks.
         assert!(
             policy("", folder.path())
@@ -358,8 +400,12 @@ mod tests {
     #[test]
     fn what_makes_no_zone() {
         let here = Path::new("/home");
-        let twice = "[zones]\na = { path = \"/x\", master = \"m\" }\nb = { path = \"/x\", master = \"m\" }";
-        assert!(matches!(policy(twice, here), Err(PolicyError::ZoneTwice { .. })));
+        let twice =
+            "[zones]\na = { path = \"/x\", master = \"m\" }\nb = { path = \"/x\", master = \"m\" }";
+        assert!(matches!(
+            policy(twice, here),
+            Err(PolicyError::ZoneTwice { .. })
+        ));
         for path in ["../x", "/x/../y", "/"] {
             let text = format!("[zones]\na = {{ path = \"{path}\", master = \"m\" }}");
             assert!(
@@ -372,7 +418,10 @@ mod tests {
             "[zones]\na = { path = \"/x\", master = \"m\", plain = true }",
             "[zones]\na = \"m\"",
         ] {
-            assert!(matches!(policy(text, here), Err(PolicyError::Syntax { .. })), "{text}");
+            assert!(
+                matches!(policy(text, here), Err(PolicyError::Syntax { .. })),
+                "{text}"
+            );
         }
     }
 }

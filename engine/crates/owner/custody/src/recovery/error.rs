@@ -70,16 +70,20 @@ impl RecoveryError {
         let text = match self {
             Self::Scheme => "3-of-5 makes five shares, any three of which give the keyring back",
             Self::None => "name the files of the shares",
-            Self::Malformed(_) | Self::Checksum => "compare it with what was printed: all lines, and the checksum",
+            Self::Malformed(_) | Self::Checksum => {
+                "compare it with what was printed: all lines, and the checksum"
+            }
             Self::Version(_) => "use a newer version of Coffer",
             Self::Line(_) | Self::LineMissing(_) => "compare that line with what was printed",
             Self::Mixed { .. } => {
-                "every export makes a new set; bring shares that say the same set in their second line"
+                "every export makes a new set; bring shares that say the same set in their second \
+                    line"
             }
             Self::Twice(_) => "bring another share of the set",
             Self::TooFew { .. } => "bring more shares of the set; fewer tell nothing",
             Self::Unfit { .. } => {
-                "bring another share: with one more than needed, the altered one is left out by itself"
+                "bring another share: with one more than needed, the altered one is left out by \
+                    itself"
             }
             Self::Sharing => return None,
             Self::Keyring(error) => return error.hint(),

@@ -1,13 +1,14 @@
 //! Shares of a keyring: any `k` of `n` give all of it back, fewer give nothing.
 //!
-//! The keyring as it is at that moment is sealed under a random key ([`Keyring::snapshot`]); the key is split by Shamir's scheme over
-//! GF(2^8) (Shamir, "How to share a secret", 1979), and each share carries its part of the key and the whole sealed snapshot. So shares
-//! need nothing beside them, neither the keyring file nor its passphrase. What they do not hold: masters and versions that were
-//! made later, and the register, whose wrapped keys are backed up as a file.
+//! The keyring as it is at that moment is sealed under a random key ([`Keyring::snapshot`]); the
+//! key is split by Shamir's scheme over GF(2^8) (Shamir, "How to share a secret", 1979), and each
+//! share carries its part of the key and the whole sealed snapshot. So shares need nothing beside
+//! them, neither the keyring file nor its passphrase. What they do not hold: masters and versions
+//! that were made later, and the register, whose wrapped keys are backed up as a file.
 //!
-//! Guarantee: fewer shares than the threshold are independent of the key. An altered share is found out, by its checksum or, if that
-//! was mended too, because the joined key does not open the snapshot; which of them it was then shows only when there are more shares
-//! than needed.
+//! Guarantee: fewer shares than the threshold are independent of the key. An altered share is found
+//! out, by its checksum or, if that was mended too, because the joined key does not open the
+//! snapshot; which of them it was then shows only when there are more shares than needed.
 
 mod error;
 mod share;
@@ -33,7 +34,8 @@ pub fn split(keyring: &Keyring, scheme: Scheme) -> Result<Vec<Share>, RecoveryEr
     let snapshot = keyring.snapshot(&key)?;
     let mut random = SystemRandom { failed: false };
     let (threshold, count) = (usize::from(scheme.threshold()), usize::from(scheme.count()));
-    let parts = Gf256::split_array(threshold, count, key.expose(), &mut random).map_err(|_| RecoveryError::Sharing)?;
+    let parts = Gf256::split_array(threshold, count, key.expose(), &mut random)
+        .map_err(|_| RecoveryError::Sharing)?;
     let parts = Zeroizing::new(parts);
     if random.failed {
         return Err(coffer_sealing::Error::Randomness.into());
@@ -60,7 +62,11 @@ pub fn join(shares: &[Share]) -> Result<ExportedKeys, RecoveryError> {
                 other: share.name(),
             });
         }
-        if shares.iter().take(at).any(|other| other.number() == share.number()) {
+        if shares
+            .iter()
+            .take(at)
+            .any(|other| other.number() == share.number())
+        {
             return Err(RecoveryError::Twice(share.number()));
         }
     }
@@ -89,7 +95,10 @@ fn open(shares: &[&Share]) -> Result<ExportedKeys, RecoveryError> {
     let parts: Zeroizing<Vec<Vec<u8>>> = Zeroizing::new(shares.iter().map(part).collect());
     let key = Gf256::combine_array(parts.as_slice()).map_err(|_| RecoveryError::Sharing)?;
     let key = Secret::from_slice(&Zeroizing::new(key))?;
-    let snapshot = shares.first().map(|share| share.snapshot()).unwrap_or_default();
+    let snapshot = shares
+        .first()
+        .map(|share| share.snapshot())
+        .unwrap_or_default();
     Ok(ExportedKeys::from_snapshot(&key, snapshot)?)
 }
 
@@ -106,7 +115,8 @@ fn choices(have: usize, need: usize) -> impl Iterator<Item = Vec<usize>> {
         next = movable.map(|at| {
             let moved = now.get(at).copied().unwrap_or_default().saturating_add(1);
             let kept = now.iter().copied().take(at);
-            kept.chain((moved..).take(need.saturating_sub(at))).collect()
+            kept.chain((moved..).take(need.saturating_sub(at)))
+                .collect()
         });
         Some(now)
     })
@@ -117,7 +127,8 @@ fn sha256(parts: &[&[u8]]) -> [u8; 32] {
     found.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
-/// The system's random source, in the shape that the crate wants. A failure is kept, and what was made then is thrown away.
+/// The system's random source, in the shape that the crate wants. A failure is kept, and what was
+/// made then is thrown away.
 struct SystemRandom {
     failed: bool,
 }

@@ -94,7 +94,13 @@ pub struct Share {
 }
 
 impl Share {
-    pub(crate) fn new(set: SetId, scheme: Scheme, number: u8, part: Secret<PART_LEN>, snapshot: Vec<u8>) -> Self {
+    pub(crate) fn new(
+        set: SetId,
+        scheme: Scheme,
+        number: u8,
+        part: Secret<PART_LEN>,
+        snapshot: Vec<u8>,
+    ) -> Self {
         Self {
             set,
             scheme,
@@ -129,7 +135,10 @@ impl Share {
 
     /// For messages: number and set.
     pub(crate) fn name(&self) -> String {
-        format!("share {} ({}) of set {}", self.number, self.scheme, self.set)
+        format!(
+            "share {} ({}) of set {}",
+            self.number, self.scheme, self.set
+        )
     }
 
     /// Its bytes.
@@ -149,21 +158,26 @@ impl Share {
         let malformed = || RecoveryError::Malformed("it is too short");
         let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(malformed)?;
         if magic != MAGIC {
-            return Err(RecoveryError::Malformed("it does not begin as a share does"));
+            return Err(RecoveryError::Malformed(
+                "it does not begin as a share does",
+            ));
         }
         let (version, rest) = rest.split_first().ok_or_else(malformed)?;
         if *version != VERSION {
             return Err(RecoveryError::Version(*version));
         }
         let (set, rest) = rest.split_first_chunk::<SET_LEN>().ok_or_else(malformed)?;
-        let ([threshold, count, number], rest) = rest.split_first_chunk::<3>().ok_or_else(malformed)?;
+        let ([threshold, count, number], rest) =
+            rest.split_first_chunk::<3>().ok_or_else(malformed)?;
         let (part, snapshot) = rest.split_first_chunk::<PART_LEN>().ok_or_else(malformed)?;
         let scheme = Scheme::new(*threshold, *count)?;
         if *number == 0 || number > count {
             return Err(RecoveryError::Malformed("its number is none of its set's"));
         }
         if SetId::of(snapshot) != SetId(*set) {
-            return Err(RecoveryError::Malformed("its snapshot is not that of its set"));
+            return Err(RecoveryError::Malformed(
+                "its snapshot is not that of its set",
+            ));
         }
         Ok(Self::new(
             SetId(*set),

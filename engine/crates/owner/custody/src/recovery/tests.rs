@@ -13,7 +13,8 @@ struct Made {
 
 fn made(scheme: &str) -> Made {
     let folder = tempfile::tempdir().unwrap();
-    let keyring = Keyring::create(&folder.path().join("k"), &Passphrase::new("p").unwrap()).unwrap();
+    let keyring =
+        Keyring::create(&folder.path().join("k"), &Passphrase::new("p").unwrap()).unwrap();
     keyring.rotate("main").unwrap();
     let shares = split(&keyring, scheme.parse().unwrap()).unwrap();
     Made {
@@ -49,7 +50,10 @@ fn any_three_of_five_give_it_back_to_the_byte() {
         .create_keyring(&path, &Passphrase::new("new").unwrap())
         .unwrap();
     assert_eq!(recovered.owner_public(), made.keyring.owner_public());
-    assert_eq!(recovered.register_key().open(&register).unwrap(), b"register");
+    assert_eq!(
+        recovered.register_key().open(&register).unwrap(),
+        b"register"
+    );
     recovered.unwrap_link(&wrapped).unwrap();
     assert!(recovered.is_whole_in(&join(&all).unwrap()).unwrap());
 }
@@ -81,11 +85,20 @@ fn too_few_mixed_and_twice() {
 fn altered_shares_are_found_out() {
     let made = made("3-of-5");
     let text = made.shares[0].to_text();
-    let line = text.lines().position(|line| line.starts_with("   2  ")).unwrap();
+    let line = text
+        .lines()
+        .position(|line| line.starts_with("   2  "))
+        .unwrap();
     let slip = |change: &dyn Fn(&str) -> String| {
         let lines = text.lines().enumerate();
         let changed: Vec<String> = lines
-            .map(|(at, text)| if at == line { change(text) } else { text.to_owned() })
+            .map(|(at, text)| {
+                if at == line {
+                    change(text)
+                } else {
+                    text.to_owned()
+                }
+            })
             .collect();
         Share::from_text(&changed.join("\n")).map(|_| ())
     };
@@ -99,17 +112,29 @@ fn altered_shares_are_found_out() {
         slip(&swapped),
         Err(RecoveryError::Line(2) | RecoveryError::Checksum)
     ));
-    assert!(matches!(slip(&|_| String::new()), Err(RecoveryError::LineMissing(2))));
-    let cut: Vec<&str> = text.lines().filter(|line| !line.starts_with("Checksum")).collect();
+    assert!(matches!(
+        slip(&|_| String::new()),
+        Err(RecoveryError::LineMissing(2))
+    ));
+    let cut: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("Checksum"))
+        .collect();
     assert!(matches!(
         Share::from_text(&cut.join("\n")),
         Err(RecoveryError::Malformed(_))
     ));
-    assert!(matches!(Share::from_text("nothing"), Err(RecoveryError::Malformed(_))));
+    assert!(matches!(
+        Share::from_text("nothing"),
+        Err(RecoveryError::Malformed(_))
+    ));
     // The last line left out: the rest is fine line by line.
     let numbered = text.lines().filter(|line| line.starts_with("  ")).count();
     let last = format!("{numbered:>4}  ");
-    let cut: Vec<&str> = text.lines().filter(|line| !line.starts_with(&last)).collect();
+    let cut: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with(&last))
+        .collect();
     assert!(matches!(
         Share::from_text(&cut.join("\n")),
         Err(RecoveryError::Checksum | RecoveryError::Malformed(_))
@@ -119,23 +144,42 @@ fn altered_shares_are_found_out() {
     let mut bytes = made.shares[1].to_bytes().to_vec();
     bytes[30] ^= 1;
     let altered = typed(&Share::from_bytes(&bytes).unwrap());
-    let three = [made.shares[0].clone(), altered.clone(), made.shares[2].clone()];
-    assert!(matches!(join(&three), Err(RecoveryError::Unfit { have: 3 })));
+    let three = [
+        made.shares[0].clone(),
+        altered.clone(),
+        made.shares[2].clone(),
+    ];
+    assert!(matches!(
+        join(&three),
+        Err(RecoveryError::Unfit { have: 3 })
+    ));
     // With one more it is left out.
     let four = [&three[..], &made.shares[3..4]].concat();
-    assert_eq!(join(&four).unwrap().masters().unwrap(), made.keyring.masters().unwrap());
+    assert_eq!(
+        join(&four).unwrap().masters().unwrap(),
+        made.keyring.masters().unwrap()
+    );
     // Its snapshot altered: it is none of the set.
     let at = bytes.len() - 1;
     bytes[at] ^= 1;
-    assert!(matches!(Share::from_bytes(&bytes), Err(RecoveryError::Malformed(_))));
+    assert!(matches!(
+        Share::from_bytes(&bytes),
+        Err(RecoveryError::Malformed(_))
+    ));
 }
 
 #[test]
 fn schemes() {
     for bad in ["1-of-5", "6-of-5", "3of5", "3-of-256", "-of-", "0-of-0", ""] {
-        assert!(matches!(bad.parse::<Scheme>(), Err(RecoveryError::Scheme)), "{bad}");
+        assert!(
+            matches!(bad.parse::<Scheme>(), Err(RecoveryError::Scheme)),
+            "{bad}"
+        );
     }
-    assert_eq!("255-of-255".parse::<Scheme>().unwrap().to_string(), "255-of-255");
+    assert_eq!(
+        "255-of-255".parse::<Scheme>().unwrap().to_string(),
+        "255-of-255"
+    );
     assert_eq!(choices(5, 3).count(), 10);
     assert_eq!(choices(3, 3).count(), 1);
     assert_eq!(choices(2, 3).count(), 0);

@@ -1,4 +1,5 @@
-//! A share as text: to be printed, and typed in again. Each line has a check of its own, so that a slip is found where it was made.
+//! A share as text: to be printed, and typed in again. Each line has a check of its own, so that a
+//! slip is found where it was made.
 //!
 //! ```text
 //! Coffer key share 2 of 5: any 3 of them give the keyring back.
@@ -27,7 +28,8 @@ impl Share {
             encoded.len().saturating_mul(2).saturating_add(512),
         ));
         text.push_str(&format!(
-            "Coffer key share {} of {}: any {} of them give the keyring back, without its passphrase.\n\
+            "Coffer key share {} of {}: any {} of them give the keyring back, without its \
+                passphrase.\n\
              Set {}. Keep it secret, and apart from the others.\n\n",
             self.number(),
             self.scheme().count(),
@@ -60,7 +62,9 @@ impl Share {
             let words: Vec<&str> = line.split_whitespace().collect();
             match words.as_slice() {
                 ["Checksum", found] => sum = Some(*found),
-                [number, middle @ .., check] if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                [number, middle @ .., check]
+                    if number.bytes().all(|byte| byte.is_ascii_digit()) =>
+                {
                     lines = lines.saturating_add(1);
                     let body = Zeroizing::new(middle.concat());
                     if number.parse() != Ok(lines) {
@@ -82,8 +86,12 @@ impl Share {
             .map_err(|_| RecoveryError::Malformed("its lines do not go together"))?;
         let bytes = Zeroizing::new(bytes);
         match sum {
-            None => Err(RecoveryError::Malformed("its last line, the checksum, is missing")),
-            Some(sum) if !sum.eq_ignore_ascii_case(&checksum(&bytes)) => Err(RecoveryError::Checksum),
+            None => Err(RecoveryError::Malformed(
+                "its last line, the checksum, is missing",
+            )),
+            Some(sum) if !sum.eq_ignore_ascii_case(&checksum(&bytes)) => {
+                Err(RecoveryError::Checksum)
+            }
             Some(_) => Self::from_bytes(&bytes),
         }
     }
@@ -99,5 +107,9 @@ fn line_check(number: usize, line: &str) -> String {
 }
 
 fn checksum(bytes: &[u8]) -> String {
-    hex::encode(sha256(&[b"coffer share", bytes]).get(..8).unwrap_or_default())
+    hex::encode(
+        sha256(&[b"coffer share", bytes])
+            .get(..8)
+            .unwrap_or_default(),
+    )
 }

@@ -1,5 +1,5 @@
-//! `vectors/releases.json`, and releases between a live owner and engine. The evidence's hash holds this crate's version,
-//! so a new version needs its vectors blessed.
+//! `vectors/releases.json`, and releases between a live owner and engine. The evidence's hash holds
+//! this crate's version, so a new version needs its vectors blessed.
 
 use coffer_protocol::{Challenge, evidence::PROTOCOL};
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
@@ -55,7 +55,15 @@ fn again(engine: &mut ReleaseReceiver, context: &Context) -> AttestedEngine {
         .attest(PROTOCOL, owner, &challenge, &context.application)
         .unwrap();
     let policy = Policy::unsigned("[attestation]\naccept = [\"simulated\"]");
-    attest(&policy, &owner, challenge, &context.application, &evidence, &NoTee).unwrap()
+    attest(
+        &policy,
+        &owner,
+        challenge,
+        &context.application,
+        &evidence,
+        &NoTee,
+    )
+    .unwrap()
 }
 
 fn payload() -> ReleasePayload {
@@ -89,13 +97,17 @@ fn releases() {
         let release = sender(&attested, &here()).release(&payload()).unwrap();
         [release.encapsulated.as_slice(), &release.ciphertext].concat()
     });
-    let at = |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
+    let at =
+        |name: &str, context: Context, outcome: &str| Case::new(name, context, &whole, outcome);
     let with = |name: &str, bytes: &[u8], outcome: &str| Case::new(name, here(), bytes, outcome);
     let cases = vec![
         at("release_whole", here(), "opens"),
         at(
             "release_to_other_engine",
-            Context { engine: 9, ..here() },
+            Context {
+                engine: 9,
+                ..here()
+            },
             "release_unauthentic",
         ),
         at(
@@ -105,7 +117,10 @@ fn releases() {
         ),
         at(
             "release_for_other_challenge",
-            Context { challenge: 9, ..here() },
+            Context {
+                challenge: 9,
+                ..here()
+            },
             "release_unauthentic",
         ),
         at(
@@ -118,7 +133,10 @@ fn releases() {
         ),
         at(
             "release_under_other_sequence",
-            Context { sequence: 1, ..here() },
+            Context {
+                sequence: 1,
+                ..here()
+            },
             "release_unauthentic",
         ),
         with(
@@ -136,8 +154,16 @@ fn releases() {
             &flipped(&whole, 60, 1),
             "release_unauthentic",
         ),
-        with("release_cut", &whole[..whole.len() - 1], "release_unauthentic"),
-        with("release_without_ciphertext", &whole[..32], "release_unauthentic"),
+        with(
+            "release_cut",
+            &whole[..whole.len() - 1],
+            "release_unauthentic",
+        ),
+        with(
+            "release_without_ciphertext",
+            &whole[..32],
+            "release_unauthentic",
+        ),
     ];
     check("releases.json", cases, |case| {
         let (mut engine, _) = case.context.meet();
@@ -159,7 +185,9 @@ fn releases() {
 fn any_order_and_each_once() {
     let (mut engine, attested) = here().meet();
     let mut sender = sender(&attested, &here());
-    let sent: Vec<SealedRelease> = (0..5).map(|_| sender.release(&payload()).unwrap()).collect();
+    let sent: Vec<SealedRelease> = (0..5)
+        .map(|_| sender.release(&payload()).unwrap())
+        .collect();
     for at in [3, 0, 4, 1, 2] {
         assert!(same(&engine.open(&sent[at]).unwrap(), &payload()), "{at}");
     }
@@ -210,7 +238,10 @@ fn what_was_forgotten_does_not_open_again() {
     let old = sender(&attested, &here()).release(&payload()).unwrap();
     engine.open(&old).unwrap();
     for challenge in 10..80 {
-        let context = Context { challenge, ..here() };
+        let context = Context {
+            challenge,
+            ..here()
+        };
         let attested = again(&mut engine, &context);
         engine
             .open(&sender(&attested, &context).release(&payload()).unwrap())

@@ -32,7 +32,10 @@ impl Verifiers {
     /// The program that was installed beside this one.
     pub fn beside_this_program() -> Self {
         let folder = std::env::current_exe().ok();
-        let folder = folder.as_deref().and_then(Path::parent).map(Path::to_path_buf);
+        let folder = folder
+            .as_deref()
+            .and_then(Path::parent)
+            .map(Path::to_path_buf);
         Self {
             program: folder.unwrap_or_default().join(PROGRAM),
             now: None,
@@ -49,13 +52,21 @@ impl Verifiers {
 
     /// Asks, and takes what comes back. The verdict is for the caller to draw.
     pub fn ask(&self, question: &Question) -> Result<Answer, EvidenceError> {
-        let failed = |what: &str| EvidenceError::Verifiers(format!("{}: {what}", self.program.display()));
+        let failed =
+            |what: &str| EvidenceError::Verifiers(format!("{}: {what}", self.program.display()));
         let asked = serde_json::to_vec(question).map_err(|error| failed(&error.to_string()))?;
-        // It gets nothing of this process's surroundings: no passphrase that stands in the environment.
+        // It gets nothing of this process's surroundings: no passphrase that stands in the
+        // environment.
         let mut program = Command::new(&self.program);
-        let answer = helper::ask(program.env_clear().stderr(Stdio::null()), asked, MAX_ANSWER, PATIENCE)
-            .map_err(|error| failed(&error.to_string()))?;
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|_| failed("its answer is malformed"))?;
+        let answer = helper::ask(
+            program.env_clear().stderr(Stdio::null()),
+            asked,
+            MAX_ANSWER,
+            PATIENCE,
+        )
+        .map_err(|error| failed(&error.to_string()))?;
+        let answer: Answer =
+            serde_json::from_slice(&answer).map_err(|_| failed("its answer is malformed"))?;
         if answer.kind != question.kind {
             return Err(failed("its answer is to another question"));
         }
@@ -110,7 +121,12 @@ mod tests {
             accept: vec!["sgx".to_owned()],
             ..Attestation::default()
         };
-        let checks = Verifiers::at(&program, Some(1)).verify(EvidenceKind::Sgx, &policy, &[7; 100_000], &[1; 32]);
+        let checks = Verifiers::at(&program, Some(1)).verify(
+            EvidenceKind::Sgx,
+            &policy,
+            &[7; 100_000],
+            &[1; 32],
+        );
         std::fs::remove_file(&program).ok();
         std::fs::remove_dir(&folder).ok();
         checks
@@ -128,7 +144,13 @@ mod tests {
         ] {
             assert_eq!(ask(script).unwrap_err().code(), "verifiers", "{script:?}");
         }
-        let empty = ask(Some("cat >/dev/null; echo '{\"kind\":\"sgx\",\"checks\":[]}'")).unwrap();
-        assert!(empty.verdict(EvidenceKind::Sgx).is_err(), "no check is no verdict");
+        let empty = ask(Some(
+            "cat >/dev/null; echo '{\"kind\":\"sgx\",\"checks\":[]}'",
+        ))
+        .unwrap();
+        assert!(
+            empty.verdict(EvidenceKind::Sgx).is_err(),
+            "no check is no verdict"
+        );
     }
 }

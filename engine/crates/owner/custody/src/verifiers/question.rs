@@ -1,11 +1,13 @@
-//! What is asked of `coffer-attest` on its standard input, and what it answers on its output: one JSON value each.
+//! What is asked of `coffer-attest` on its standard input, and what it answers on its output: one
+//! JSON value each.
 
 use coffer_protocol::EvidenceKind;
 use serde::{Deserialize, Serialize};
 
 use crate::{Attestation, Checks, policy::attestation::Hex};
 
-/// A report, and all that it is to be judged by. The verifiers look at no clock and no file that is not named here.
+/// A report, and all that it is to be judged by. The verifiers look at no clock and no file that is
+/// not named here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {

@@ -1,9 +1,10 @@
-//! Credentials, from where the AWS tools look first: the environment, then the shared files. A profile that the policy names goes
-//! before the environment.
+//! Credentials, from where the AWS tools look first: the environment, then the shared files. A
+//! profile that the policy names goes before the environment.
 //!
-//! Roles, single sign-on, `credential_process` and instance metadata are not followed: they are programs and addresses that the
-//! policy does not name. Let the AWS command line write short-lived credentials into the shared file (`aws configure
-//! export-credentials`); it is read anew for each call.
+//! Roles, single sign-on, `credential_process` and instance metadata are not followed: they are
+//! programs and addresses that the policy does not name. Let the AWS command line write short-lived
+//! credentials into the shared file (`aws configure export-credentials`); it is read anew for each
+//! call.
 
 use std::{
     collections::BTreeMap,
@@ -39,7 +40,11 @@ impl Profile {
     /// `named`: by the policy.
     pub(super) fn locate(named: Option<&str>) -> Result<Self, String> {
         let given = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
-        let environment = match (named, given("AWS_ACCESS_KEY_ID"), given("AWS_SECRET_ACCESS_KEY")) {
+        let environment = match (
+            named,
+            given("AWS_ACCESS_KEY_ID"),
+            given("AWS_SECRET_ACCESS_KEY"),
+        ) {
             (None, Some(id), Some(secret)) => Some(Credentials {
                 id,
                 secret: Zeroizing::new(secret),
@@ -60,7 +65,10 @@ impl Profile {
         // What the credentials file says goes before what the config file says.
         for (path, heading) in [
             (file("AWS_CONFIG_FILE", "config"), config_heading(&name)),
-            (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), name.clone()),
+            (
+                file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+                name.clone(),
+            ),
         ] {
             if let Some(text) = path.as_deref().map(read).transpose()?.flatten() {
                 section.extend(section_of(&text, &heading));
@@ -99,7 +107,8 @@ impl Profile {
                 token: self.section.get("aws_session_token").cloned(),
             }),
             _ => Err(format!(
-                "no credentials: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor keys of the profile {:?}",
+                "no credentials: neither AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY nor keys of \
+                    the profile {:?}",
                 self.name
             )),
         }
@@ -120,7 +129,9 @@ fn read(path: &Path) -> Result<Option<Zeroizing<String>>, String> {
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
-        Ok(found) if found.len() > MAX_FILE => return Err(format!("{} is too large", path.display())),
+        Ok(found) if found.len() > MAX_FILE => {
+            return Err(format!("{} is too large", path.display()));
+        }
         Ok(_) => {}
     }
     fs::read_to_string(path)
@@ -128,17 +139,23 @@ fn read(path: &Path) -> Result<Option<Zeroizing<String>>, String> {
         .map_err(failed)
 }
 
-/// The settings of a section. Comments begin with `#` or `;`; lines that are indented belong to the setting before them and hold
-/// none of ours.
+/// The settings of a section. Comments begin with `#` or `;`; lines that are indented belong to the
+/// setting before them and hold none of ours.
 fn section_of(text: &str, heading: &str) -> Section {
     let mut section = Section::new();
     let mut inside = false;
     for line in text.lines() {
-        if let Some(name) = line.trim().strip_prefix('[').and_then(|rest| rest.split(']').next()) {
-            inside = name.split_whitespace().eq(heading.split_whitespace());
-        } else if let (true, false, Some((name, value))) =
-            (inside, line.starts_with([' ', '\t', '#', ';']), line.split_once('='))
+        if let Some(name) = line
+            .trim()
+            .strip_prefix('[')
+            .and_then(|rest| rest.split(']').next())
         {
+            inside = name.split_whitespace().eq(heading.split_whitespace());
+        } else if let (true, false, Some((name, value))) = (
+            inside,
+            line.starts_with([' ', '\t', '#', ';']),
+            line.split_once('='),
+        ) {
             section.insert(
                 name.trim().to_ascii_lowercase(),
                 Zeroizing::new(value.trim().to_owned()),
@@ -154,13 +171,24 @@ mod tests {
 
     #[test]
     fn sections_of_the_shared_files() {
-        let text = "[default]\naws_access_key_id = A\n# comment = no\n[profile  work]\nregion=eu-west-1\ns3 =\n  region = no\n\
+        let text = "[default]\naws_access_key_id = A\n# comment = \
+            no\n[profile  work]\nregion=eu-west-1\ns3 =\n  region = no\n\
                     [work]\nAWS_ACCESS_KEY_ID=B\naws_secret_access_key = a=b/c+ \n";
-        let get = |heading: &str, name: &str| section_of(text, heading).get(name).map(|value| value.to_string());
+        let get = |heading: &str, name: &str| {
+            section_of(text, heading)
+                .get(name)
+                .map(|value| value.to_string())
+        };
         assert_eq!(get("default", "aws_access_key_id").as_deref(), Some("A"));
         assert_eq!(get("work", "aws_access_key_id").as_deref(), Some("B"));
-        assert_eq!(get("work", "aws_secret_access_key").as_deref(), Some("a=b/c+"));
-        assert_eq!(get(&config_heading("work"), "region").as_deref(), Some("eu-west-1"));
+        assert_eq!(
+            get("work", "aws_secret_access_key").as_deref(),
+            Some("a=b/c+")
+        );
+        assert_eq!(
+            get(&config_heading("work"), "region").as_deref(),
+            Some("eu-west-1")
+        );
         assert_eq!(get("default", "# comment"), None);
         assert_eq!(get("other", "region"), None);
     }

@@ -1,8 +1,10 @@
-//! The AWS KMS, over its JSON protocol (AWS KMS API Reference, 2014-11-01; `TrentService`), and servers that speak it.
+//! The AWS KMS, over its JSON protocol (AWS KMS API Reference, 2014-11-01; `TrentService`), and
+//! servers that speak it.
 //!
-//! A data key is drawn and wrapped there (`GenerateDataKey`), with whose key it is as encryption context: so the KMS itself
-//! refuses to open it for another, and its own log says whose it was. Automatic rotation keeps a key's ARN; an alias that leads to
-//! another key shows as another version.
+//! A data key is drawn and wrapped there (`GenerateDataKey`), with whose key it is as encryption
+//! context: so the KMS itself refuses to open it for another, and its own log says whose it was.
+//! Automatic rotation keeps a key's ARN; an alias that leads to another key shows as another
+//! version.
 
 mod credentials;
 mod sign;
@@ -116,11 +118,29 @@ impl AwsKms {
         if let Some(reached) = self.reached.get() {
             return Ok(reached);
         }
-        let by_arn = || self.uri.key.strip_prefix("arn:").and_then(|arn| arn.split(':').nth(2));
-        let region = self.uri.region.as_deref().or_else(by_arn).map(str::to_owned);
+        let by_arn = || {
+            self.uri
+                .key
+                .strip_prefix("arn:")
+                .and_then(|arn| arn.split(':').nth(2))
+        };
+        let region = self
+            .uri
+            .region
+            .as_deref()
+            .or_else(by_arn)
+            .map(str::to_owned);
         let region = match region.or_else(|| profile.region()) {
-            Some(region) if region.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') => region,
-            _ => return Err(self.settings("no region is known: add region=… to its URI".to_owned())),
+            Some(region)
+                if region
+                    .chars()
+                    .all(|c| c.is_ascii_alphanumeric() || c == '-') =>
+            {
+                region
+            }
+            _ => {
+                return Err(self.settings("no region is known: add region=… to its URI".to_owned()));
+            }
         };
         let endpoint = self.uri.endpoint.clone().unwrap_or_else(|| {
             let suffix = if region.starts_with("cn-") { ".cn" } else { "" };
@@ -146,8 +166,11 @@ impl AwsKms {
         version: Option<&str>,
     ) -> Result<Answer, MasterError> {
         // Read for each call: short-lived credentials are written anew by whoever hands them out.
-        let profile = Profile::locate(self.uri.profile.as_deref()).map_err(|reason| self.settings(reason))?;
-        let credentials = profile.credentials().map_err(|reason| self.settings(reason))?;
+        let profile =
+            Profile::locate(self.uri.profile.as_deref()).map_err(|reason| self.settings(reason))?;
+        let credentials = profile
+            .credentials()
+            .map_err(|reason| self.settings(reason))?;
         let reached = self.reached(&profile)?;
         let body = body.to_string().into_bytes();
         let answer = reached.servers.ask(again, |server, within| {
@@ -169,7 +192,10 @@ impl AwsKms {
                 .map_err(|error| Trouble::Garbage(error.to_string()))?;
             let answer = reached.http.exchange(request, within)?;
             // Its words for *later*.
-            match refusal(&answer).as_ref().map(|refusal| refusal.kind.as_str()) {
+            match refusal(&answer)
+                .as_ref()
+                .map(|refusal| refusal.kind.as_str())
+            {
                 Some(
                     kind @ ("ThrottlingException"
                     | "KMSInternalException"
@@ -188,8 +214,16 @@ impl AwsKms {
         }
     }
 
-    fn refused(&self, refusal: &Refusal, context: Option<&KeyContext>, version: Option<&str>) -> MasterError {
-        let (of, reason) = (self.of.clone(), format!("{}: {}", refusal.kind, refusal.message));
+    fn refused(
+        &self,
+        refusal: &Refusal,
+        context: Option<&KeyContext>,
+        version: Option<&str>,
+    ) -> MasterError {
+        let (of, reason) = (
+            self.of.clone(),
+            format!("{}: {}", refusal.kind, refusal.message),
+        );
         match (refusal.kind.as_str(), context) {
             ("NotFoundException", _) => match version {
                 Some(version) => MasterError::VersionGone {
@@ -201,8 +235,12 @@ impl AwsKms {
                     key: self.uri.key.clone(),
                 },
             },
-            ("DisabledException" | "KMSInvalidStateException", _) => MasterError::Disabled { of, reason },
-            ("InvalidCiphertextException" | "IncorrectKeyException", Some(context)) => MasterError::Altered(*context),
+            ("DisabledException" | "KMSInvalidStateException", _) => {
+                MasterError::Disabled { of, reason }
+            }
+            ("InvalidCiphertextException" | "IncorrectKeyException", Some(context)) => {
+                MasterError::Altered(*context)
+            }
             ("AlreadyExistsException", _) => MasterError::Exists { of },
             (
                 "AccessDeniedException"
@@ -216,7 +254,10 @@ impl AwsKms {
                 | "InvalidClientTokenId",
                 _,
             ) => MasterError::Denied { of, reason },
-            ("UnsupportedOperationException", _) => MasterError::Unsupported { what: "asked that", of },
+            ("UnsupportedOperationException", _) => MasterError::Unsupported {
+                what: "asked that",
+                of,
+            },
             ("ValidationException" | "InvalidArnException" | "InvalidAliasNameException", _) => {
                 MasterError::Settings { of, reason }
             }
@@ -225,7 +266,8 @@ impl AwsKms {
     }
 
     fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, MasterError> {
-        serde_json::from_slice(&answer.body).map_err(|error| garbage(&self.of, format!("its JSON: {error}")))
+        serde_json::from_slice(&answer.body)
+            .map_err(|error| garbage(&self.of, format!("its JSON: {error}")))
     }
 
     fn secret(&self, text: &SecretText) -> Result<Secret<32>, MasterError> {
@@ -236,7 +278,9 @@ impl AwsKms {
 
     fn wrapped(&self, version: String, blob: &str) -> Result<WrappedDataKey, MasterError> {
         match STANDARD.decode(blob) {
-            Ok(bytes) if !bytes.is_empty() && !version.is_empty() => Ok(WrappedDataKey { version, bytes }),
+            Ok(bytes) if !bytes.is_empty() && !version.is_empty() => {
+                Ok(WrappedDataKey { version, bytes })
+            }
             _ => Err(garbage(&self.of, "a wrapped data key that is none")),
         }
     }
@@ -248,7 +292,8 @@ impl DataKeys for AwsKms {
     }
 
     fn generate(&self, context: &KeyContext) -> Result<DataKey, MasterError> {
-        let body = json!({ "KeyId": self.uri.key, "KeySpec": "AES_256", "EncryptionContext": encryption(context) });
+        let body = json!({ "KeyId": self.uri.key, "KeySpec": "AES_256",
+            "EncryptionContext": encryption(context) });
         let answer = self.ask(Again::Yes, "GenerateDataKey", &body, Some(context), None)?;
         let made: Generated = self.parse(&answer)?;
         Ok(DataKey {
@@ -257,18 +302,32 @@ impl DataKeys for AwsKms {
         })
     }
 
-    fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError> {
+    fn open(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Secret<32>, MasterError> {
         let body = json!({
             "KeyId": wrapped.version,
             "CiphertextBlob": STANDARD.encode(&wrapped.bytes),
             "EncryptionContext": encryption(context),
         });
-        let answer = self.ask(Again::Yes, "Decrypt", &body, Some(context), Some(&wrapped.version))?;
+        let answer = self.ask(
+            Again::Yes,
+            "Decrypt",
+            &body,
+            Some(context),
+            Some(&wrapped.version),
+        )?;
         let opened: Decrypted = self.parse(&answer)?;
         self.secret(&opened.plaintext)
     }
 
-    fn renew(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+    fn renew(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Option<WrappedDataKey>, MasterError> {
         let body = json!({
             "SourceKeyId": wrapped.version,
             "CiphertextBlob": STANDARD.encode(&wrapped.bytes),
@@ -276,16 +335,31 @@ impl DataKeys for AwsKms {
             "DestinationKeyId": self.uri.key,
             "DestinationEncryptionContext": encryption(context),
         });
-        let answer = self.ask(Again::Yes, "ReEncrypt", &body, Some(context), Some(&wrapped.version))?;
+        let answer = self.ask(
+            Again::Yes,
+            "ReEncrypt",
+            &body,
+            Some(context),
+            Some(&wrapped.version),
+        )?;
         let renewed: ReEncrypted = self.parse(&answer)?;
-        self.wrapped(renewed.key_id, &renewed.ciphertext_blob).map(Some)
+        self.wrapped(renewed.key_id, &renewed.ciphertext_blob)
+            .map(Some)
     }
 
     fn state(&self) -> Result<MasterState, MasterError> {
-        let answer = self.ask(Again::Yes, "DescribeKey", &json!({ "KeyId": self.uri.key }), None, None)?;
+        let answer = self.ask(
+            Again::Yes,
+            "DescribeKey",
+            &json!({ "KeyId": self.uri.key }),
+            None,
+            None,
+        )?;
         let Described { key_metadata: key } = self.parse(&answer)?;
         // Whole seconds; what does not fit is no time.
-        let created = key.creation_date.filter(|seconds| (0.0..4e9).contains(seconds));
+        let created = key
+            .creation_date
+            .filter(|seconds| (0.0..4e9).contains(seconds));
         Ok(MasterState {
             version: key.arn,
             enabled: key.enabled,
@@ -303,7 +377,11 @@ impl DataKeys for AwsKms {
         }
         match self.state() {
             Err(MasterError::NoSuchKey { .. }) => {}
-            Ok(_) => return Err(MasterError::Exists { of: self.of.clone() }),
+            Ok(_) => {
+                return Err(MasterError::Exists {
+                    of: self.of.clone(),
+                });
+            }
             Err(error) => return Err(error),
         }
         let body = json!({ "Description": "wraps Coffer's table keys" });

@@ -1,8 +1,9 @@
-//! AWS Signature Version 4, for what the KMS takes: a POST of JSON to `/`, signed in its headers ("AWS General Reference:
-//! Signature Version 4 signing process").
+//! AWS Signature Version 4, for what the KMS takes: a POST of JSON to `/`, signed in its headers
+//! ("AWS General Reference: Signature Version 4 signing process").
 //!
-//! Written here because the official `aws-sigv4` would change features of crates that the engine is built from; the primitives
-//! (HMAC, SHA-256) are the library's. The tests use AWS's own published values.
+//! Written here because the official `aws-sigv4` would change features of crates that the engine is
+//! built from; the primitives (HMAC, SHA-256) are the library's. The tests use AWS's own published
+//! values.
 
 use std::time::SystemTime;
 
@@ -28,7 +29,9 @@ pub(super) fn headers(
 ) -> Option<Vec<(&'static str, String)>> {
     let (_, host) = server.split_once("://")?;
     let host = host.split('/').next().filter(|host| !host.is_empty())?;
-    let time = DateTime::<Utc>::from(now).format("%Y%m%dT%H%M%SZ").to_string();
+    let time = DateTime::<Utc>::from(now)
+        .format("%Y%m%dT%H%M%SZ")
+        .to_string();
     let mut headers = vec![
         ("content-type", "application/x-amz-json-1.1".to_owned()),
         ("host", host.to_owned()),
@@ -57,14 +60,20 @@ fn authorization(
         .iter()
         .map(|(name, value)| format!("{name}:{}\n", value.trim()))
         .collect();
-    let request = format!("POST\n/\n\n{lines}\n{names}\n{}", hex::encode(digest(&SHA256, body)));
+    let request = format!(
+        "POST\n/\n\n{lines}\n{names}\n{}",
+        hex::encode(digest(&SHA256, body))
+    );
     let date = time.split('T').next().unwrap_or_default();
     let scope = format!("{date}/{region}/{service}/aws4_request");
     let text = format!(
         "{ALGORITHM}\n{time}\n{scope}\n{}",
         hex::encode(digest(&SHA256, request.as_bytes()))
     );
-    let mut key = hmac::Key::new(HMAC_SHA256, &[b"AWS4", credentials.secret.as_bytes()].concat());
+    let mut key = hmac::Key::new(
+        HMAC_SHA256,
+        &[b"AWS4", credentials.secret.as_bytes()].concat(),
+    );
     for part in [date, region, service, "aws4_request"] {
         key = hmac::Key::new(HMAC_SHA256, hmac::sign(&key, part.as_bytes()).as_ref());
     }
@@ -92,9 +101,18 @@ mod tests {
     /// `post-vanilla` and `post-header-key-sort` of AWS's Signature Version 4 test suite.
     #[test]
     fn as_in_the_test_suite_of_aws() {
-        let (date, scope) = (("x-amz-date", "20150830T123600Z".to_owned()), ("us-east-1", "service"));
+        let (date, scope) = (
+            ("x-amz-date", "20150830T123600Z".to_owned()),
+            ("us-east-1", "service"),
+        );
         let host = ("host", "example.amazonaws.com".to_owned());
-        let signed = authorization(&[host.clone(), date.clone()], b"", &example(), scope, &date.1);
+        let signed = authorization(
+            &[host.clone(), date.clone()],
+            b"",
+            &example(),
+            scope,
+            &date.1,
+        );
         assert_eq!(
             signed,
             "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
@@ -104,7 +122,9 @@ mod tests {
         let own = ("my-header1", "value1".to_owned());
         let signed = authorization(&[host, own, date.clone()], b"", &example(), scope, &date.1);
         assert!(
-            signed.ends_with("Signature=c5410059b04c1ee005303aed430f6e6645f61f4dc9e1461ec8f8916fdf18852c"),
+            signed.ends_with(
+                "Signature=c5410059b04c1ee005303aed430f6e6645f61f4dc9e1461ec8f8916fdf18852c"
+            ),
             "{signed}"
         );
     }
@@ -125,7 +145,14 @@ mod tests {
             now,
         )
         .unwrap();
-        let of = |name: &str| headers.iter().find(|header| header.0 == name).unwrap().1.clone();
+        let of = |name: &str| {
+            headers
+                .iter()
+                .find(|header| header.0 == name)
+                .unwrap()
+                .1
+                .clone()
+        };
         assert_eq!(
             (of("host").as_str(), of("x-amz-date").as_str()),
             ("127.0.0.1:5000", "19700101T000000Z")

@@ -74,7 +74,8 @@ impl Slot {
         };
         if self.refused.as_ref() == Some(&hash) {
             return Err(denied(
-                "the token refused this PIN before; it is not tried again, since that could lock the token",
+                "the token refused this PIN before; it is not tried again, since that could lock \
+                    the token",
             ));
         }
         let failed = |error: Error| failed(of, &error);
@@ -82,8 +83,14 @@ impl Slot {
         let mut found = None;
         for slot in module.get_slots_with_token().map_err(failed)? {
             let info = module.get_token_info(slot).map_err(failed)?;
-            let is_ours = self.token.as_ref().is_none_or(|label| info.label() == label)
-                && self.serial.as_ref().is_none_or(|serial| info.serial_number() == serial);
+            let is_ours = self
+                .token
+                .as_ref()
+                .is_none_or(|label| info.label() == label)
+                && self
+                    .serial
+                    .as_ref()
+                    .is_none_or(|serial| info.serial_number() == serial);
             // Two tokens of one label: which is meant is for the owner to say.
             if is_ours && found.replace(slot).is_some() {
                 return Err(MasterError::Settings {
@@ -101,7 +108,10 @@ impl Slot {
         match session.login(UserType::User, Some(&pin)) {
             // By another master in the same token.
             Ok(()) | Err(Error::Pkcs11(RvError::UserAlreadyLoggedIn, _)) => Ok(session),
-            Err(Error::Pkcs11(RvError::PinIncorrect | RvError::PinInvalid | RvError::PinLenRange, _)) => {
+            Err(Error::Pkcs11(
+                RvError::PinIncorrect | RvError::PinInvalid | RvError::PinLenRange,
+                _,
+            )) => {
                 self.refused = Some(hash);
                 Err(denied("wrong PIN"))
             }
@@ -121,9 +131,12 @@ pub(crate) fn pin(uri: &Pkcs11Uri) -> Result<Zeroizing<String>, String> {
 
 fn pin_of(source: &Pin) -> Result<Zeroizing<String>, String> {
     let pin = match source {
-        Pin::Env(name) => Zeroizing::new(std::env::var(name).map_err(|_| format!("{name}, its PIN, is not set"))?),
+        Pin::Env(name) => {
+            Zeroizing::new(std::env::var(name).map_err(|_| format!("{name}, its PIN, is not set"))?)
+        }
         Pin::File(path) => {
-            let failed = |error: std::io::Error| format!("its PIN file {}: {error}", path.display());
+            let failed =
+                |error: std::io::Error| format!("its PIN file {}: {error}", path.display());
             let mut line = Zeroizing::new(String::with_capacity(128));
             let file = fs::File::open(path).map_err(failed)?;
             BufReader::new(file.take(MAX_PIN))
@@ -179,9 +192,9 @@ pub(super) fn failed(of: &str, error: &Error) -> MasterError {
             | RvError::TokenNotRecognized
             | RvError::SlotIdInvalid
             | RvError::SessionCount => MasterError::Unreachable { of, reason },
-            RvError::MechanismInvalid | RvError::MechanismParamInvalid | RvError::FunctionNotSupported => {
-                MasterError::Settings { of, reason }
-            }
+            RvError::MechanismInvalid
+            | RvError::MechanismParamInvalid
+            | RvError::FunctionNotSupported => MasterError::Settings { of, reason },
             _ => MasterError::Garbage { of, reason },
         },
         _ => MasterError::Garbage { of, reason },

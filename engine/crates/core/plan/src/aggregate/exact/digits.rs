@@ -180,7 +180,10 @@ impl Digits {
             .map(|digit| u32::try_from(*digit).unwrap_or(0))
             .collect();
         let zeros = digits.iter().take_while(|digit| **digit == 0).count();
-        let length = digits.iter().rposition(|digit| *digit != 0).map_or(0, |last| last + 1);
+        let length = digits
+            .iter()
+            .rposition(|digit| *digit != 0)
+            .map_or(0, |last| last + 1);
         Magnitude {
             negative,
             first: whole.first + i32::try_from(zeros).unwrap_or(0),
@@ -197,7 +200,9 @@ impl Digits {
         // The exponent's field counts from the lowest bit of all; its first step is the bit that is
         // not stored.
         let field = u64::try_from(lowest - LOWEST).unwrap_or(0);
-        let bits = (field.min(0x7ff) << 52).saturating_add(bits).saturating_add(up.into());
+        let bits = (field.min(0x7ff) << 52)
+            .saturating_add(bits)
+            .saturating_add(up.into());
         let size = f64::from_bits(bits.min(f64::INFINITY.to_bits()));
         if whole.negative { -size } else { size }
     }
@@ -298,10 +303,14 @@ impl Digits {
         if *sign > 1 || first.abs() > FURTHEST || digits.len() % 4 != 0 || digits.len() / 4 > most {
             return Err(malformed());
         }
-        let digits = digits.chunks_exact(4).filter_map(|digit| digit.try_into().ok());
+        let digits = digits
+            .chunks_exact(4)
+            .filter_map(|digit| digit.try_into().ok());
         let mut sum = Self {
             first,
-            digits: digits.map(|digit| i64::from(u32::from_le_bytes(digit))).collect(),
+            digits: digits
+                .map(|digit| i64::from(u32::from_le_bytes(digit)))
+                .collect(),
             additions: 0,
         };
         if *sign == 1 {
@@ -327,7 +336,11 @@ impl Magnitude {
             let shift = BITS * position - lowest;
             let digit = u64::from(*digit);
             match shift {
-                0.. => bits |= digit.checked_shl(u32::try_from(shift).unwrap_or(64)).unwrap_or(0),
+                0.. => {
+                    bits |= digit
+                        .checked_shl(u32::try_from(shift).unwrap_or(64))
+                        .unwrap_or(0)
+                }
                 // Across the cut: part of it above, the bit just below, the rest.
                 -31..0 => {
                     let down = u32::try_from(-shift).unwrap_or(0);

@@ -52,7 +52,10 @@ fn two_square(a: f64) -> (f64, f64) {
     let big = 134_217_729.0 * a; // 2^27 + 1
     let high = big - (big - a);
     let low = a - high;
-    (square, ((high * high - square) + 2.0 * high * low) + low * low)
+    (
+        square,
+        ((high * high - square) + 2.0 * high * low) + low * low,
+    )
 }
 
 impl ExactSum {
@@ -116,7 +119,10 @@ impl ExactSum {
     /// any order is.
     fn add_special(&mut self, value: f64, grown: &mut isize) {
         *grown -= difference(self.memory(), 0);
-        let head = match (self.digits.is_none() && !self.head.is_finite(), value.is_nan()) {
+        let head = match (
+            self.digits.is_none() && !self.head.is_finite(),
+            value.is_nan(),
+        ) {
             (_, true) => f64::NAN,
             (true, false) if self.head != value => f64::NAN,
             _ => value,
@@ -223,7 +229,9 @@ impl ExactSum {
     pub(super) fn merge_encoded(&mut self, bytes: &[u8], grown: &mut isize) -> Result<()> {
         match bytes.len() {
             8 | 16 => {
-                let mut parts = bytes.chunks_exact(8).filter_map(|part| part.try_into().ok());
+                let mut parts = bytes
+                    .chunks_exact(8)
+                    .filter_map(|part| part.try_into().ok());
                 let mut next = || parts.next().map(f64::from_le_bytes);
                 if let Some(head) = next() {
                     self.add(head, grown);

@@ -25,13 +25,20 @@ const KINDS: [(&str, Kind); 6] = [
     ("the smallest there are", |draw| {
         f64::from_bits(draw.u64(..1 << 54) | (draw.u64(..2) << 63))
     }),
-    ("zeros of both signs", |draw| if draw.bool() { 0.0 } else { -0.0 }),
+    (
+        "zeros of both signs",
+        |draw| if draw.bool() { 0.0 } else { -0.0 },
+    ),
 ];
 
 fn sum_of(values: &[f64]) -> ExactSum {
     let (mut sum, mut grown) = (ExactSum::default(), 0);
     values.iter().for_each(|value| sum.add(*value, &mut grown));
-    assert_eq!(usize::try_from(grown), Ok(sum.memory()), "what it says it has grown by");
+    assert_eq!(
+        usize::try_from(grown),
+        Ok(sum.memory()),
+        "what it says it has grown by"
+    );
     sum
 }
 
@@ -50,7 +57,8 @@ fn in_pieces(draw: &mut Rng, values: &[f64], add: fn(&mut ExactSum, f64, &mut is
         let length = usize::try_from(draw.u64(..left.len() as u64) + 1).unwrap();
         let (now, later) = left.split_at(length);
         let mut part = ExactSum::default();
-        now.iter().for_each(|value| add(&mut part, *value, &mut grown));
+        now.iter()
+            .for_each(|value| add(&mut part, *value, &mut grown));
         parts.push(part);
         left = later;
     }
@@ -88,7 +96,9 @@ fn any_order_and_any_grouping_give_the_same_bits() {
             .collect();
         for way in ways {
             let (mut one, mut grown) = (ExactSum::default(), 0);
-            values.iter().for_each(|value| way(&mut one, *value, &mut grown));
+            values
+                .iter()
+                .for_each(|value| way(&mut one, *value, &mut grown));
             let expected = (bytes(&one), one.rounded().to_bits());
             for _ in 0..4 {
                 draw.shuffle(&mut values);
@@ -119,8 +129,15 @@ fn sums_are_rounded_to_the_nearest() {
         let values: Vec<f64> = wholes.iter().map(|whole| *whole as f64 * unit).collect();
         let expected = wholes.iter().sum::<i128>() as f64 * unit;
         let sum = sum_of(&values);
-        assert_eq!(sum.rounded().to_bits(), (expected + 0.0).to_bits(), "{values:?}");
-        assert_eq!(sum.finite().unwrap().rounded().to_bits(), (expected + 0.0).to_bits());
+        assert_eq!(
+            sum.rounded().to_bits(),
+            (expected + 0.0).to_bits(),
+            "{values:?}"
+        );
+        assert_eq!(
+            sum.finite().unwrap().rounded().to_bits(),
+            (expected + 0.0).to_bits()
+        );
     }
 }
 
@@ -139,7 +156,12 @@ fn known_sums() {
         (&[past_half - 4.0, 0.5, 2f64.powi(-54)], past_half - 3.0),
         (&[1e16, 1.0, 1e-16], 10_000_000_000_000_002.0),
         (
-            &[1e16 - 2.0, 1.0 - 2f64.powi(-53), -(1e16 - 2.0), -(1.0 - 2f64.powi(-53))],
+            &[
+                1e16 - 2.0,
+                1.0 - 2f64.powi(-53),
+                -(1e16 - 2.0),
+                -(1.0 - 2f64.powi(-53)),
+            ],
             0.0,
         ),
         (&[f64::MAX, f64::MAX, -f64::MAX], f64::MAX),
@@ -149,7 +171,11 @@ fn known_sums() {
     for (values, expected) in cases {
         assert_eq!(sum_of(values).rounded(), expected, "{values:?}");
         let reversed: Vec<f64> = values.iter().rev().copied().collect();
-        assert_eq!(sum_of(&reversed).rounded(), expected, "{values:?}, reversed");
+        assert_eq!(
+            sum_of(&reversed).rounded(),
+            expected,
+            "{values:?}, reversed"
+        );
     }
     let tenths = sum_of(&[0.1; 10]);
     assert_eq!(tenths.rounded(), 1.0);
@@ -159,7 +185,11 @@ fn known_sums() {
 
 #[test]
 fn what_is_not_finite_stays() {
-    let (inf, nan, odd) = (f64::INFINITY, f64::NAN, f64::from_bits(0xfff8_0000_0000_0007));
+    let (inf, nan, odd) = (
+        f64::INFINITY,
+        f64::NAN,
+        f64::from_bits(0xfff8_0000_0000_0007),
+    );
     let far = [1e300, 1e-300];
     let cases: [(&[f64], f64); 8] = [
         (&[inf, 1.0, f64::MAX], inf),
@@ -176,7 +206,10 @@ fn what_is_not_finite_stays() {
         let mut values = values.to_vec();
         for _ in 0..20 {
             draw.shuffle(&mut values);
-            let sums = [sum_of(&values), in_pieces(&mut draw, &values, ExactSum::add)];
+            let sums = [
+                sum_of(&values),
+                in_pieces(&mut draw, &values, ExactSum::add),
+            ];
             for sum in sums {
                 assert_eq!(sum.rounded().to_bits(), expected.to_bits(), "{values:?}");
                 assert_eq!(bytes(&sum), expected.to_le_bytes());
@@ -189,7 +222,12 @@ fn what_is_not_finite_stays() {
 #[test]
 fn nothing_is_not_zero() {
     assert!(ExactSum::default().is_empty());
-    for values in [&[0.0][..], &[-0.0], &[1.0, -1.0], &[1e300, 1e-300, -1e300, -1e-300]] {
+    for values in [
+        &[0.0][..],
+        &[-0.0],
+        &[1.0, -1.0],
+        &[1e300, 1e-300, -1e300, -1e-300],
+    ] {
         assert!(!sum_of(values).is_empty(), "{values:?}");
         assert_eq!(bytes(&sum_of(values)), 0.0f64.to_le_bytes());
     }
@@ -199,14 +237,19 @@ fn nothing_is_not_zero() {
 fn most_sums_are_short() {
     assert_eq!(bytes(&sum_of(&[1.0, 2.0, 4.5])).len(), 8);
     let mut draw = Rng::with_seed(11);
-    let prices: Vec<f64> = (0..100_000).map(|_| draw.u64(..10_000_000) as f64 / 100.0).collect();
+    let prices: Vec<f64> = (0..100_000)
+        .map(|_| draw.u64(..10_000_000) as f64 / 100.0)
+        .collect();
     let sum = sum_of(&prices);
     assert_eq!((sum.memory(), bytes(&sum).len()), (0, 16));
     assert_eq!(size_of::<ExactSum>(), 24);
     // Two doubles again, once what was between them has gone.
     let back = sum_of(&[1e300, 1.0, 1e-300, -1.0]);
     assert!(back.memory() > 0);
-    assert_eq!(bytes(&back), [1e300f64.to_le_bytes(), 1e-300f64.to_le_bytes()].concat());
+    assert_eq!(
+        bytes(&back),
+        [1e300f64.to_le_bytes(), 1e-300f64.to_le_bytes()].concat()
+    );
 }
 
 #[test]
@@ -237,7 +280,10 @@ fn products_are_exact() {
         let whole = i128::from(a) * i128::from(b);
         assert_eq!(x.times(&y).rounded(), whole as f64);
         let by = draw.u64(..) >> draw.u64(..60);
-        assert_eq!(x.multiplied(by).rounded(), (i128::from(a) * i128::from(by)) as f64);
+        assert_eq!(
+            x.multiplied(by).rounded(),
+            (i128::from(a) * i128::from(by)) as f64
+        );
         let Rounded { mantissa, exponent } = x.times(&y).unbounded();
         assert_eq!(mantissa * 2f64.powi(exponent), whole as f64);
     }

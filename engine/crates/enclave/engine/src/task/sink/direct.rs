@@ -1,4 +1,5 @@
-//! A sink with one target: results, samples, and exchanges to a single partition. Frames leave as they are made.
+//! A sink with one target: results, samples, and exchanges to a single partition. Frames leave as
+//! they are made.
 
 use arrow::{array::RecordBatch, compute::BatchCoalescer, datatypes::SchemaRef};
 use coffer_plan::codec::{Encoder, Packing};
@@ -26,9 +27,16 @@ pub(crate) struct DirectSink {
 }
 
 impl DirectSink {
-    pub(crate) fn new(out: Out, sealer: StreamSealer, schema: SchemaRef, padding: Padding, packing: Packing) -> Self {
-        let coalescer = (!schema.fields().is_empty())
-            .then(|| BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2)));
+    pub(crate) fn new(
+        out: Out,
+        sealer: StreamSealer,
+        schema: SchemaRef,
+        padding: Padding,
+        packing: Packing,
+    ) -> Self {
+        let coalescer = (!schema.fields().is_empty()).then(|| {
+            BatchCoalescer::new(schema, ROWS).with_biggest_coalesce_batch_size(Some(ROWS / 2))
+        });
         Self {
             out,
             stream: StreamWriter::new(sealer, padding),
@@ -53,13 +61,18 @@ impl DirectSink {
             self.send_completed().await?;
         }
         let (stream, encoder) = (&mut self.stream, &mut self.encoder);
-        self.out.append(0, |out| stream.seal(encoder, &[], true, out))?;
+        self.out
+            .append(0, |out| stream.seal(encoder, &[], true, out))?;
         self.out.flush().await?;
         Ok(vec![self.stream.count()])
     }
 
     async fn send_completed(&mut self) -> Result<(), SinkError> {
-        while let Some(batch) = self.coalescer.as_mut().and_then(BatchCoalescer::next_completed_batch) {
+        while let Some(batch) = self
+            .coalescer
+            .as_mut()
+            .and_then(BatchCoalescer::next_completed_batch)
+        {
             self.send(&batch).await?;
         }
         Ok(())
@@ -72,7 +85,8 @@ impl DirectSink {
         while start < rows {
             let piece = batch.slice(start, step.min(rows - start));
             let (stream, encoder) = (&mut self.stream, &mut self.encoder);
-            self.out.append(0, |out| stream.seal(encoder, &[piece], false, out))?;
+            self.out
+                .append(0, |out| stream.seal(encoder, &[piece], false, out))?;
             self.out.relieve().await?;
             start += step;
         }

@@ -51,8 +51,8 @@ impl StreamWriter {
         }
     }
 
-    /// Appends a frame with the rows of all batches, the preamble before the first; one without rows if there is no batch.
-    /// `last` ends the stream.
+    /// Appends a frame with the rows of all batches, the preamble before the first; one without
+    /// rows if there is no batch. `last` ends the stream.
     pub(crate) fn seal(
         &mut self,
         encoder: &mut Encoder,

@@ -1,6 +1,7 @@
 //! Lengths made coarser, so that what the host counts tells it less.
 //!
-//! A frame is padded inside, after its rows were packed; a stream gets frames without a batch at its end. The true lengths are sealed.
+//! A frame is padded inside, after its rows were packed; a stream gets frames without a batch at
+//! its end. The true lengths are sealed.
 
 use coffer_protocol::plan::{Fragment, Hiding, hiding::Pad};
 use coffer_sealing::frame::MAX_FRAME_LEN;
@@ -12,7 +13,8 @@ const SHORTEST: usize = 512;
 /// Lengths that multiples may be of.
 const UNITS: std::ops::RangeInclusive<usize> = (4 << 10)..=(16 << 20);
 
-/// Which lengths frames and streams may have. Lengths of streams are those of their frames, without the preamble.
+/// Which lengths frames and streams may have. Lengths of streams are those of their frames, without
+/// the preamble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// Any.
@@ -33,12 +35,15 @@ impl Padding {
         match Pad::try_from(*pad) {
             Ok(Pad::None) => Ok(Self::None),
             Ok(Pad::Pow2) => Ok(Self::PowersOfTwo),
-            Ok(Pad::Fixed) if UNITS.contains(&unit) && unit.is_power_of_two() => Ok(Self::Multiples(unit)),
+            Ok(Pad::Fixed) if UNITS.contains(&unit) && unit.is_power_of_two() => {
+                Ok(Self::Multiples(unit))
+            }
             _ => Err(Check::Malformed("padding")),
         }
     }
 
-    /// The length of a frame that would have `length`, in a stream whose longest frame so far has `longest`.
+    /// The length of a frame that would have `length`, in a stream whose longest frame so far has
+    /// `longest`.
     pub(super) fn frame(self, length: usize, longest: usize) -> usize {
         let padded = match self {
             Self::None => length,
@@ -48,13 +53,15 @@ impl Padding {
         padded.min(MAX_FRAME_LEN).max(length)
     }
 
-    /// Lengths of the frames without a batch that end a stream of this length; the last of them ends it. None: its last frame of
-    /// rows does.
+    /// Lengths of the frames without a batch that end a stream of this length; the last of them
+    /// ends it. None: its last frame of rows does.
     pub(super) fn fillers(self, length: usize, longest: usize) -> impl Iterator<Item = usize> {
         let filler = self.frame(0, longest);
         let count = match self {
             Self::None | Self::Multiples(_) => 0,
-            Self::PowersOfTwo => (length + filler).next_power_of_two().saturating_sub(length) / filler,
+            Self::PowersOfTwo => {
+                (length + filler).next_power_of_two().saturating_sub(length) / filler
+            }
         };
         std::iter::repeat_n(filler, count)
     }
@@ -70,7 +77,10 @@ mod tests {
         assert_eq!(Padding::PowersOfTwo.frame(1, 0), 512);
         assert_eq!(Padding::PowersOfTwo.frame(513, 0), 1024);
         assert_eq!(Padding::PowersOfTwo.frame(513, 4096), 4096);
-        assert_eq!(Padding::PowersOfTwo.frame(MAX_FRAME_LEN - 1, 0), MAX_FRAME_LEN);
+        assert_eq!(
+            Padding::PowersOfTwo.frame(MAX_FRAME_LEN - 1, 0),
+            MAX_FRAME_LEN
+        );
         assert_eq!(Padding::Multiples(4096).frame(1, 1 << 20), 4096);
         assert_eq!(Padding::Multiples(4096).frame(4097, 0), 8192);
     }
@@ -84,7 +94,10 @@ mod tests {
             assert!((length + fillers.iter().sum::<usize>()).is_power_of_two());
             assert!(!fillers.is_empty());
         }
-        assert_eq!(Padding::PowersOfTwo.fillers(0, 0).collect::<Vec<_>>(), [512]);
+        assert_eq!(
+            Padding::PowersOfTwo.fillers(0, 0).collect::<Vec<_>>(),
+            [512]
+        );
         assert_eq!(Padding::Multiples(4096).fillers(8192, 4096).count(), 0);
     }
 

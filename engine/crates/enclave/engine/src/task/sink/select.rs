@@ -108,7 +108,14 @@ impl TaskSink {
                 let reservation = MemoryConsumer::new("exchange")
                     .with_can_spill(true)
                     .register(&enclave.runtime().memory_pool);
-                let sink = ShuffleSink::new(out, sealers, padding, task.packing, reservation, enclave.spill());
+                let sink = ShuffleSink::new(
+                    out,
+                    sealers,
+                    padding,
+                    task.packing,
+                    reservation,
+                    enclave.spill(),
+                );
                 Ok(Self::Shuffle(sink, partitioner))
             }
         }
@@ -147,12 +154,18 @@ impl TaskSink {
                 });
             }
         };
-        Ok(Finished { streams, written: None })
+        Ok(Finished {
+            streams,
+            written: None,
+        })
     }
 }
 
 /// The schema of a fragment's frames.
 fn output(fragment: &Fragment) -> Result<SchemaRef, TaskError> {
-    let output = fragment.output.as_ref().ok_or(Check::Malformed("fragment"))?;
+    let output = fragment
+        .output
+        .as_ref()
+        .ok_or(Check::Malformed("fragment"))?;
     Ok(boundary_schema(output)?)
 }

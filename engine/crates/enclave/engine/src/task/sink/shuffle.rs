@@ -1,8 +1,10 @@
-//! The sink of an exchange: rows are gathered, packed by target, sealed, and leave at the end, targets ascending.
+//! The sink of an exchange: rows are gathered, packed by target, sealed, and leave at the end,
+//! targets ascending.
 //!
-//! Three stages of the same rows: batches, each with its rows put in the order of targets; sealed frames in memory; sealed frames in
-//! a scratch file. The first two count in the memory pool. When it is full, batches are packed early and frames move to
-//! the file: as they are sealed already, under the stream's own key, nothing else has to be done for them there.
+//! Three stages of the same rows: batches, each with its rows put in the order of targets; sealed
+//! frames in memory; sealed frames in a scratch file. The first two count in the memory pool. When
+//! it is full, batches are packed early and frames move to the file: as they are sealed already,
+//! under the stream's own key, nothing else has to be done for them there.
 
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ use crate::task::{
     },
 };
 
-/// Rows are packed when so many bytes of them are held, also when the pool has more: frames are large enough then.
+/// Rows are packed when so many bytes of them are held, also when the pool has more: frames are
+/// large enough then.
 const HELD_MOST: usize = 64 << 20;
 
 pub(crate) struct ShuffleSink {
@@ -43,8 +46,9 @@ pub(crate) struct ShuffleSink {
     scratch: Option<Scratch>,
 }
 
-/// A batch whose rows lie target by target, each target's in the order in which they came. Sorting one batch at a time keeps
-/// the scattered copying within the processor's caches; frames are then put together from whole runs of rows.
+/// A batch whose rows lie target by target, each target's in the order in which they came. Sorting
+/// one batch at a time keeps the scattered copying within the processor's caches; frames are then
+/// put together from whole runs of rows.
 struct ByTarget {
     rows: RecordBatch,
     /// Those of target `t` are `starts[t]..starts[t + 1]`.
@@ -142,7 +146,9 @@ impl ShuffleSink {
             let before = target.sealed.len();
             let mut frames = frames(&held, number, step).into_iter().peekable();
             if frames.peek().is_none() && last {
-                target.stream.seal(&mut self.encoder, &[], true, &mut target.sealed)?;
+                target
+                    .stream
+                    .seal(&mut self.encoder, &[], true, &mut target.sealed)?;
             }
             while let Some(frame) = frames.next() {
                 let ends = last && frames.peek().is_none();
@@ -154,7 +160,8 @@ impl ShuffleSink {
         }
         drop(held);
         self.held_bytes = 0;
-        // Sealed frames are smaller than the rows they came from, all but always; where not, they go to the file.
+        // Sealed frames are smaller than the rows they came from, all but always; where not, they
+        // go to the file.
         self.reservation.shrink(self.reservation.size());
         if self.reservation.try_grow(self.sealed_bytes).is_err() {
             self.spill()?;
@@ -270,7 +277,10 @@ mod tests {
     use super::*;
 
     fn batch(values: std::ops::Range<i64>) -> RecordBatch {
-        let texts: StringArray = values.clone().map(|value| Some(format!("row {value}"))).collect();
+        let texts: StringArray = values
+            .clone()
+            .map(|value| Some(format!("row {value}")))
+            .collect();
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
         RecordBatch::try_from_iter([("n", numbers), ("s", Arc::new(texts) as ArrayRef)]).unwrap()
     }
@@ -282,7 +292,11 @@ mod tests {
             .iter()
             .map(|batch| {
                 let numbers = batch.column(0).as_primitive::<Int64Type>();
-                let targets: Vec<u32> = numbers.values().iter().map(|n| u32::try_from(n % 3).unwrap()).collect();
+                let targets: Vec<u32> = numbers
+                    .values()
+                    .iter()
+                    .map(|n| u32::try_from(n % 3).unwrap())
+                    .collect();
                 ByTarget::sort(batch, &targets, 4).unwrap()
             })
             .collect();
@@ -297,9 +311,14 @@ mod tests {
                 .flatten()
                 .flat_map(|rows| rows.column(0).as_primitive::<Int64Type>().values().to_vec())
                 .collect();
-            let want: Vec<i64> = (0..40).filter(|n| n % 3 == i64::try_from(target).unwrap()).collect();
+            let want: Vec<i64> = (0..40)
+                .filter(|n| n % 3 == i64::try_from(target).unwrap())
+                .collect();
             assert_eq!(found, want);
-            assert!(sizes.iter().rev().skip(1).all(|size| *size == 5), "{sizes:?}");
+            assert!(
+                sizes.iter().rev().skip(1).all(|size| *size == 5),
+                "{sizes:?}"
+            );
         }
     }
 
@@ -309,6 +328,9 @@ mod tests {
             ByTarget::sort(&batch(0..2), &[0, 2], 2),
             Err(SinkError::Target)
         ));
-        assert!(matches!(ByTarget::sort(&batch(0..2), &[0], 2), Err(SinkError::Target)));
+        assert!(matches!(
+            ByTarget::sort(&batch(0..2), &[0], 2),
+            Err(SinkError::Target)
+        ));
     }
 }

@@ -1,16 +1,21 @@
 //! The sink of a write: the rows become files of a sealed table, here, and leave in no other form.
 //!
-//! What a task made counts only once the client engine has its commit record and publishes it. Until the record is
-//! sealed the files are held by guards: a task that fails, is cancelled or panics takes them away again.
+//! What a task made counts only once the client engine has its commit record and publishes it.
+//! Until the record is sealed the files are held by guards: a task that fails, is cancelled or
+//! panics takes them away again.
 
 use arrow::{
     array::{Array, RecordBatch, RecordBatchOptions},
     compute::partition,
     datatypes::{DataType, SchemaRef},
 };
-use coffer_format::{Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions};
+use coffer_format::{
+    Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions,
+};
 use coffer_plan::{boundary_schema, codec::Packing};
-use coffer_protocol::wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup};
+use coffer_protocol::wire::{
+    PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup,
+};
 use coffer_sealing::TableId;
 use datafusion_execution::memory_pool::MemoryReservation;
 
@@ -57,7 +62,11 @@ impl WriteSink {
         let write = task.write.as_ref().ok_or(Check::Write("it is missing"))?;
         let columns = columns(task, write)?;
         let at = |at: &u32| usize::try_from(*at).map_err(|_| Check::Write("partition columns"));
-        let partition_columns = write.partition_columns.iter().map(at).collect::<Result<Vec<_>, _>>()?;
+        let partition_columns = write
+            .partition_columns
+            .iter()
+            .map(at)
+            .collect::<Result<Vec<_>, _>>()?;
         let bytes = usize::try_from(write.row_group_bytes).unwrap_or(usize::MAX);
         let options = WriteOptions {
             row_group_rows: usize::try_from(write.row_group_rows).map_or(1, |rows| rows.max(1)),
@@ -152,13 +161,22 @@ impl WriteSink {
 
 /// The table's columns. They must be the fragment's output, position by position.
 fn columns(task: &Assignment, write: &WriteTask) -> Result<Vec<Column>, TaskError> {
-    let output = task.fragment.output.as_ref().ok_or(Check::Malformed("fragment"))?;
+    let output = task
+        .fragment
+        .output
+        .as_ref()
+        .ok_or(Check::Malformed("fragment"))?;
     let schema = boundary_schema(output)?;
     if output.fields.len() != write.columns.len() {
         return Err(Check::Write("columns").into());
     }
     let mut columns = Vec::with_capacity(write.columns.len());
-    for ((column, field), declared) in write.columns.iter().zip(schema.fields()).zip(&output.fields) {
+    for ((column, field), declared) in write
+        .columns
+        .iter()
+        .zip(schema.fields())
+        .zip(&output.fields)
+    {
         if column.r#type != declared.r#type {
             return Err(Check::Write("columns").into());
         }
@@ -167,7 +185,10 @@ fn columns(task: &Assignment, write: &WriteTask) -> Result<Vec<Column>, TaskErro
             name: column.name.clone(),
             kind: kind(column, field.data_type()).ok_or(Check::Write("columns"))?,
             nullable: column.nullable,
-            protection: column.protection.parse().map_err(|_| Check::Write("columns"))?,
+            protection: column
+                .protection
+                .parse()
+                .map_err(|_| Check::Write("columns"))?,
         });
     }
     Ok(columns)

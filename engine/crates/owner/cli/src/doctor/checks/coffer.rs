@@ -1,4 +1,5 @@
-//! Coffer's own settings: whether it is switched on, whether it would start, and what was opened on purpose.
+//! Coffer's own settings: whether it is switched on, whether it would start, and what was opened on
+//! purpose.
 
 use std::path::Path;
 
@@ -11,10 +12,14 @@ use super::{
     site::open_to_others,
 };
 
-const FILTER: &str = "-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory";
+const FILTER: &str =
+    "-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory";
 
 /// Where the options of the driver's JVM are.
-const OPTIONS: [&str; 2] = ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"];
+const OPTIONS: [&str; 2] = [
+    "spark.driver.extraJavaOptions",
+    "spark.driver.defaultJavaOptions",
+];
 
 const PASSPHRASE_FILE: &str = "spark.coffer.passphraseFile";
 
@@ -34,11 +39,15 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-extensions",
         severity: High,
-        why: "without them queries are not planned sealed, and nothing refuses what would run in clear",
+        why: "without them queries are not planned sealed, and nothing refuses what would run in \
+            clear",
         set: "spark.sql.extensions org.apache.spark.sql.coffer.CofferExtensions",
         find: |p| {
             found(
-                !p.lists("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions"),
+                !p.lists(
+                    "spark.sql.extensions",
+                    "org.apache.spark.sql.coffer.CofferExtensions",
+                ),
                 "Coffer's extensions are not named in spark.sql.extensions",
             )
         },
@@ -46,8 +55,10 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-secret",
         severity: High,
-        why: "all settings travel to executors and show in the web UI; Coffer does not start with a secret of its own among them",
-        set: "the passphrase in the driver's environment (COFFER_PASSPHRASE) or in the file of spark.coffer.passphraseFile",
+        why: "all settings travel to executors and show in the web UI; Coffer does not start with \
+            a secret of its own among them",
+        set: "the passphrase in the driver's environment (COFFER_PASSPHRASE) or in the file of \
+            spark.coffer.passphraseFile",
         find: |p| {
             let keys: Vec<_> = p
                 .all()
@@ -66,15 +77,19 @@ pub(super) const CHECKS: &[Check] = &[
         why: "who reads it, and the keyring, has all keys",
         set: "mode 0600 for the file",
         find: |p| {
-            let file = p.get(PASSPHRASE_FILE).filter(|file| open_to_others(Path::new(file)));
+            let file = p
+                .get(PASSPHRASE_FILE)
+                .filter(|file| open_to_others(Path::new(file)));
             file.map(|file| format!("{file} is open to other users"))
         },
     },
     Check {
         id: "coffer-filter",
         severity: High,
-        why: "what executors send could make any object in the driver before Coffer's filter is in place; Coffer does not start so",
-        set: "spark.driver.extraJavaOptions -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory \
+        why: "what executors send could make any object in the driver before Coffer's filter is \
+            in place; Coffer does not start so",
+        set: "spark.driver.extraJavaOptions \
+            -Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory \
             (coffer.session() and coffer sql set it by themselves)",
         find: |p| {
             let given = OPTIONS.iter().any(|key| {
@@ -90,7 +105,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-serializer",
         severity: High,
-        why: "what executors send would not pass the driver's deserialisation allow-list; Coffer does not start so",
+        why: "what executors send would not pass the driver's deserialisation allow-list; Coffer \
+            does not start so",
         set: "spark.serializer at its default",
         find: |p| {
             let serializer = p.get("spark.serializer")?;
@@ -103,10 +119,14 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-shuffle",
         severity: High,
-        why: "sealed commit records are matched by the ids of map outputs, which this changes; Coffer does not start so",
+        why: "sealed commit records are matched by the ids of map outputs, which this changes; \
+            Coffer does not start so",
         set: "these settings at their defaults",
         find: |p| {
-            let keys = ["spark.shuffle.useOldFetchProtocol", "spark.shuffle.push.enabled"];
+            let keys = [
+                "spark.shuffle.useOldFetchProtocol",
+                "spark.shuffle.push.enabled",
+            ];
             let on: Vec<_> = keys.into_iter().filter(|key| p.on(key, false)).collect();
             found(!on.is_empty(), format!("{} is on", on.join(", ")))
         },
@@ -114,7 +134,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-allowed-classes",
         severity: Medium,
-        why: "the driver deserialises objects of these classes from executors, beyond what Spark itself needs",
+        why: "the driver deserialises objects of these classes from executors, beyond what Spark \
+            itself needs",
         set: "no spark.coffer.driver.allowClasses",
         find: |p| {
             let classes = p.get("spark.coffer.driver.allowClasses")?;
@@ -124,7 +145,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "coffer-allowed-pickles",
         severity: Medium,
-        why: "pickles from executors may call these names in the driver's Python, beyond what Coffer lists",
+        why: "pickles from executors may call these names in the driver's Python, beyond what \
+            Coffer lists",
         set: "no spark.coffer.driver.allowPickles",
         find: |p| {
             let names = p.get("spark.coffer.driver.allowPickles")?;
@@ -147,7 +169,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "kms-plain-http",
         severity: High,
-        why: "who listens on the way to the KMS sees the data keys that tables' keys are sealed with, and can answer for it",
+        why: "who listens on the way to the KMS sees the data keys that tables' keys are sealed \
+            with, and can answer for it",
         set: "https:// and no plain-http in the master's URI",
         find: |p| {
             let policy = p.policy.as_ref()?;
@@ -177,7 +200,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "adaptive-off",
         severity: Medium,
-        why: "a query that the optimiser proves empty is then run by Spark itself, and its literals may travel in tasks in clear",
+        why: "a query that the optimiser proves empty is then run by Spark itself, and its \
+            literals may travel in tasks in clear",
         set: "spark.sql.adaptive.enabled true",
         find: |p: &Posture| {
             found(

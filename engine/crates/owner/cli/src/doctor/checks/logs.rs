@@ -15,15 +15,20 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "event-log",
         severity: High,
-        why: "event logs hold queries and plans in clear; Coffer does not start with one outside a folder known as trusted",
-        set: "spark.coffer.eventLog.trustedDir to a local folder of the client site that holds spark.eventLog.dir, or \
+        why: "event logs hold queries and plans in clear; Coffer does not start with one outside \
+            a folder known as trusted",
+        set: "spark.coffer.eventLog.trustedDir to a local folder of the client site that holds \
+            spark.eventLog.dir, or \
             spark.eventLog.enabled false",
         find: |p| {
             let inside = match (folder(p), p.get(TRUSTED).and_then(local)) {
                 (Some(folder), Some(trusted)) => folder.starts_with(trusted),
                 _ => false,
             };
-            found(logs(p) && !inside, format!("the event log goes to {}", directory(p)))
+            found(
+                logs(p) && !inside,
+                format!("the event log goes to {}", directory(p)),
+            )
         },
     },
     Check {
@@ -42,9 +47,10 @@ pub(super) const CHECKS: &[Check] = &[
         why: "it shows the queries of all event logs to whoever asks",
         set: "spark.history.ui.acls.enable true, with a login filter in spark.ui.filters",
         find: |p| {
-            let served =
-                p.beginning("spark.history.").next().is_some() || p.get("spark.yarn.historyServer.address").is_some();
-            let closed = p.on("spark.history.ui.acls.enable", false) && p.get("spark.ui.filters").is_some();
+            let served = p.beginning("spark.history.").next().is_some()
+                || p.get("spark.yarn.historyServer.address").is_some();
+            let closed =
+                p.on("spark.history.ui.acls.enable", false) && p.get("spark.ui.filters").is_some();
             found(
                 served && !closed,
                 "a history server is configured, and lets everybody look",
@@ -58,7 +64,9 @@ fn logs(posture: &Posture) -> bool {
 }
 
 fn directory(posture: &Posture) -> &str {
-    posture.get("spark.eventLog.dir").unwrap_or("/tmp/spark-events")
+    posture
+        .get("spark.eventLog.dir")
+        .unwrap_or("/tmp/spark-events")
 }
 
 fn folder(posture: &Posture) -> Option<PathBuf> {

@@ -1,4 +1,5 @@
-//! The checks, by what they are about. A new one is an entry in a list, and a function that says what it found.
+//! The checks, by what they are about. A new one is an entry in a list, and a function that says
+//! what it found.
 
 mod coffer;
 mod logs;

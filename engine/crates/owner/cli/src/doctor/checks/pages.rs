@@ -1,4 +1,5 @@
-//! The driver's web UI and REST API, and what else is told of queries: they show in clear what Coffer hides from executors.
+//! The driver's web UI and REST API, and what else is told of queries: they show in clear what
+//! Coffer hides from executors.
 
 use super::{
     Check, Posture,
@@ -10,8 +11,10 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "ui-open",
         severity: High,
-        why: "the web UI and its REST API show every query's text and plan with its literals, to executors too",
-        set: "spark.ui.enabled false, or spark.ui.filters with a filter that asks for a login, and spark.acls.enable true",
+        why: "the web UI and its REST API show every query's text and plan with its literals, to \
+            executors too",
+        set: "spark.ui.enabled false, or spark.ui.filters with a filter that asks for a login, \
+            and spark.acls.enable true",
         find: |p| {
             let port = match p.get("spark.ui.port") {
                 Some("0") => "its port".to_owned(),
@@ -34,7 +37,9 @@ pub(super) const CHECKS: &[Check] = &[
         set: "spark.acls.enable true, with spark.ui.view.acls and spark.modify.acls",
         find: |p| {
             found(
-                shown(p) && p.get("spark.ui.filters").is_some() && !p.on("spark.acls.enable", false),
+                shown(p)
+                    && p.get("spark.ui.filters").is_some()
+                    && !p.on("spark.acls.enable", false),
                 "the web UI asks who it is, and lets everybody see everything",
             )
         },
@@ -45,13 +50,21 @@ pub(super) const CHECKS: &[Check] = &[
         why: "an asterisk stands for all users",
         set: "names in place of the asterisk",
         find: |p| {
-            let keys = ["spark.ui.view.acls", "spark.modify.acls", "spark.admin.acls"];
+            let keys = [
+                "spark.ui.view.acls",
+                "spark.modify.acls",
+                "spark.admin.acls",
+            ];
             let groups = [
                 "spark.ui.view.acls.groups",
                 "spark.modify.acls.groups",
                 "spark.admin.acls.groups",
             ];
-            let open: Vec<_> = keys.into_iter().chain(groups).filter(|key| p.lists(key, "*")).collect();
+            let open: Vec<_> = keys
+                .into_iter()
+                .chain(groups)
+                .filter(|key| p.lists(key, "*"))
+                .collect();
             found(
                 shown(p) && p.on("spark.acls.enable", false) && !open.is_empty(),
                 format!("{} names everybody", open.join(", ")),
@@ -83,7 +96,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "listeners",
         severity: Medium,
-        why: "these classes get every query's text and plan; where they send them is not Spark's to say",
+        why: "these classes get every query's text and plan; where they send them is not Spark's \
+            to say",
         set: "only listeners that stay at the client site",
         find: |p| {
             let keys = [

@@ -13,7 +13,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "deploy-mode",
         severity: High,
-        why: "the driver, with keys and results, runs on the host; Coffer does not start there unless the policy trusts it",
+        why: "the driver, with keys and results, runs on the host; Coffer does not start there \
+            unless the policy trusts it",
         set: "spark.submit.deployMode client",
         find: |p| {
             found(
@@ -26,7 +27,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "rest-submission",
         severity: Medium,
-        why: "the REST server asks for no login: whoever reaches it runs programs as Spark's user on the workers",
+        why: "the REST server asks for no login: whoever reaches it runs programs as Spark's user \
+            on the workers",
         set: "spark.master.rest.enabled false, in the master's own configuration",
         find: |p| {
             found(
@@ -54,11 +56,17 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "driver-debug-port",
         severity: High,
-        why: "a debugger or JMX client without a login reads the driver's results and runs code in it",
+        why: "a debugger or JMX client without a login reads the driver's results and runs code \
+            in it",
         set: "no jdwp agent in the driver, and jmxremote with authentication and TLS",
         find: |p| {
-            let keys = ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"];
-            let open = |value: &str| value.contains("jdwp") || value.contains("jmxremote.authenticate=false");
+            let keys = [
+                "spark.driver.extraJavaOptions",
+                "spark.driver.defaultJavaOptions",
+            ];
+            let open = |value: &str| {
+                value.contains("jdwp") || value.contains("jmxremote.authenticate=false")
+            };
             keys.into_iter()
                 .find(|key| p.get(key).is_some_and(open))
                 .map(|key| format!("{key} opens the driver to debuggers"))
@@ -67,9 +75,11 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "local-disks",
         severity: Low,
-        why: "what Coffer shuffles and spills is sealed; what plaintext queries, broadcasts and jars leave there is not, and others use \
+        why: "what Coffer shuffles and spills is sealed; what plaintext queries, broadcasts and \
+            jars leave there is not, and others use \
             that folder too",
-        set: "spark.local.dir (on workers SPARK_LOCAL_DIRS) to a folder of Spark's user alone, in memory or on an encrypted disk",
+        set: "spark.local.dir (on workers SPARK_LOCAL_DIRS) to a folder of Spark's user alone, in \
+            memory or on an encrypted disk",
         find: |p| {
             let folders = p.get("spark.local.dir").unwrap_or("/tmp");
             let shared: Vec<_> = folders
@@ -89,7 +99,8 @@ pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "local-encryption",
         severity: Low,
-        why: "what plaintext queries of the same application shuffle, cache and broadcast lies open on executors' disks; Spark's cipher \
+        why: "what plaintext queries of the same application shuffle, cache and broadcast lies \
+            open on executors' disks; Spark's cipher \
             hides it, but notices no change",
         set: "spark.io.encryption.enabled true, together with encrypted RPC",
         find: |p| {
@@ -115,10 +126,18 @@ pub(super) const CHECKS: &[Check] = &[
         id: "secret-in-settings",
         severity: Medium,
         why: "all settings travel to executors: what a credential opens is open to the host",
-        set: "credentials for executors that can do no more than read and write the sealed tables' folders",
+        set: "credentials for executors that can do no more than read and write the sealed \
+            tables' folders",
         find: |p| {
-            let keys: Vec<_> = p.all().map(|(key, _)| key).filter(|key| is_credential(key)).collect();
-            found(!keys.is_empty(), format!("credentials are in {}", keys.join(", ")))
+            let keys: Vec<_> = p
+                .all()
+                .map(|(key, _)| key)
+                .filter(|key| is_credential(key))
+                .collect();
+            found(
+                !keys.is_empty(),
+                format!("credentials are in {}", keys.join(", ")),
+            )
         },
     },
 ];
@@ -132,7 +151,8 @@ fn is_shared(folder: &str) -> bool {
     ["/tmp", "/var/tmp", "/dev/shm"].contains(&folder.trim_end_matches('/'))
 }
 
-/// The secrets of Spark's own RPC and TLS are made to be shared; those of Coffer are judged elsewhere.
+/// The secrets of Spark's own RPC and TLS are made to be shared; those of Coffer are judged
+/// elsewhere.
 fn is_credential(key: &str) -> bool {
     let lower = key.to_ascii_lowercase();
     let own = [
@@ -141,8 +161,16 @@ fn is_credential(key: &str) -> bool {
         "spark.coffer.",
         "spark.connect.authenticate",
     ];
-    let secret = ["secret", "password", "token", "access.key", "accesskey", "account.key"];
-    !own.iter().any(|prefix| lower.starts_with(prefix)) && secret.iter().any(|word| lower.contains(word))
+    let secret = [
+        "secret",
+        "password",
+        "token",
+        "access.key",
+        "accesskey",
+        "account.key",
+    ];
+    !own.iter().any(|prefix| lower.starts_with(prefix))
+        && secret.iter().any(|word| lower.contains(word))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Columns whose ciphertexts can be compared: those of one link, and those that look as if they should be.
+//! Columns whose ciphertexts can be compared: those of one link, and those that look as if they
+//! should be.
 
 use std::collections::BTreeMap;
 
@@ -33,19 +34,32 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
         }
     }
     let of = |tables: &[CheckedTable], members: &[At], own: At| {
-        let column = |(t, c): At| tables.get(t).and_then(|table| Some((table, table.columns.get(c)?)));
-        let name = |at: &At| column(*at).map(|(table, column)| format!("{}.{}", table.name, column.name));
+        let column = |(t, c): At| {
+            tables
+                .get(t)
+                .and_then(|table| Some((table, table.columns.get(c)?)))
+        };
+        let name =
+            |at: &At| column(*at).map(|(table, column)| format!("{}.{}", table.name, column.name));
         let mut reached = vec![own];
         let mut next = 0;
         while let Some(from) = reached.get(next).copied() {
             for at in members {
-                if !reached.contains(at) && (column(from).zip(column(*at))).is_some_and(|(a, b)| share(a.1, b.1)) {
+                if !reached.contains(at)
+                    && (column(from).zip(column(*at))).is_some_and(|(a, b)| share(a.1, b.1))
+                {
                     reached.push(*at);
                 }
             }
             next += 1;
         }
-        let others = |among: &[At]| among.iter().filter(|at| **at != own).filter_map(name).collect();
+        let others = |among: &[At]| {
+            among
+                .iter()
+                .filter(|at| **at != own)
+                .filter_map(name)
+                .collect()
+        };
         let shown = |encoding: &Protection| {
             let others = reached.iter().filter(|at| **at != own);
             others
@@ -56,13 +70,17 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
             columns: others(members),
             comparable: others(&reached),
             protections: Setting::Link.users().filter(shown).collect(),
-            prefix: (reached.iter().filter_map(|at| column(*at))).find_map(|(_, column)| column.prefix()),
+            prefix: (reached.iter().filter_map(|at| column(*at)))
+                .find_map(|(_, column)| column.prefix()),
         }
     };
     for members in groups.values() {
         for own in members {
             let linked = of(tables, members, *own);
-            if let Some(column) = tables.get_mut(own.0).and_then(|table| table.columns.get_mut(own.1)) {
+            if let Some(column) = tables
+                .get_mut(own.0)
+                .and_then(|table| table.columns.get_mut(own.1))
+            {
                 column.linked = linked;
             }
         }
@@ -71,7 +89,9 @@ pub(super) fn join(tables: &mut [CheckedTable]) {
 
 /// Whether two columns of a link have ciphertexts under one key.
 pub(super) fn share(a: &CheckedColumn, b: &CheckedColumn) -> bool {
-    Setting::Link.users().any(|encoding| a.has(encoding) && b.has(encoding))
+    Setting::Link
+        .users()
+        .any(|encoding| a.has(encoding) && b.has(encoding))
 }
 
 /// Columns of different tables that are named as if they were joined.
@@ -79,8 +99,8 @@ pub(super) struct Alike<'a> {
     pub(super) members: Vec<(&'a CheckedTable, &'a CheckedColumn)>,
 }
 
-/// Groups of columns that are named alike, comparable, and not all of one link. Where enclaves may open all of them, a join
-/// works there, and nothing is said.
+/// Groups of columns that are named alike, comparable, and not all of one link. Where enclaves may
+/// open all of them, a join works there, and nothing is said.
 pub(super) fn unlinked(tables: &[CheckedTable]) -> Vec<Alike<'_>> {
     let mut groups: BTreeMap<String, Vec<(&CheckedTable, &CheckedColumn)>> = BTreeMap::new();
     for table in tables {
@@ -98,8 +118,10 @@ pub(super) fn unlinked(tables: &[CheckedTable]) -> Vec<Alike<'_>> {
             continue;
         };
         let elsewhere = rest.iter().any(|(table, _)| table.name != first_table.name);
-        let linked =
-            first.rules.link().is_some() && rest.iter().all(|(_, column)| column.rules.link() == first.rules.link());
+        let linked = first.rules.link().is_some()
+            && rest
+                .iter()
+                .all(|(_, column)| column.rules.link() == first.rules.link());
         let in_enclaves = members
             .iter()
             .all(|(_, column)| column.openers().any(|opener| opener == Opener::Enclaves));
@@ -116,13 +138,18 @@ fn same(a: &[(&CheckedTable, &CheckedColumn)], b: &[(&CheckedTable, &CheckedColu
     a.len() == b.len() && pairs.into_iter().all(|(a, b)| std::ptr::eq(a.1, b.1))
 }
 
-/// The names under which a column may be joined: its own; for what looks like a key, also without a prefix of up to three
-/// letters ("o_custkey" as "custkey"); an "id" of a table "customers" as "customer_id".
+/// The names under which a column may be joined: its own; for what looks like a key, also without a
+/// prefix of up to three letters ("o_custkey" as "custkey"); an "id" of a table "customers" as
+/// "customer_id".
 fn join_names(table: &str, column: &str) -> Vec<String> {
     let column = column.to_lowercase();
     let mut names = vec![column.clone()];
     let stem = match column.split_once('_') {
-        Some((prefix, rest)) if prefix.len() <= 3 && rest.len() > 1 && prefix.chars().all(char::is_alphabetic) => rest,
+        Some((prefix, rest))
+            if prefix.len() <= 3 && rest.len() > 1 && prefix.chars().all(char::is_alphabetic) =>
+        {
+            rest
+        }
         _ => column.as_str(),
     };
     if stem != column && is_key(stem) {

@@ -1,5 +1,5 @@
-//! What a sealed table itself says of its columns: types, protections, and of some of its rows, opened here, how many values
-//! a column has and whether the rows lie in its order.
+//! What a sealed table itself says of its columns: types, protections, and of some of its rows,
+//! opened here, how many values a column has and whether the rows lie in its order.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,8 @@ const FILES: usize = 8;
 const BATCHES: usize = 2;
 /// Values of a column are counted up to here: more are many.
 const MOST_VALUES: usize = 20_000;
-/// Rows are in a column's order when so many of a hundred steps from one value to another go the same way.
+/// Rows are in a column's order when so many of a hundred steps from one value to another go the
+/// same way.
 const SAME_WAY: u64 = 95;
 
 /// A sealed table, looked at.
@@ -61,7 +62,8 @@ pub(super) struct Values {
     pub(super) in_order: bool,
 }
 
-/// Looks at a table; a reason where there is nothing to look at. Data that is not what it should be is an error.
+/// Looks at a table; a reason where there is nothing to look at. Data that is not what it should be
+/// is an error.
 pub(super) fn look(
     config_dir: &ConfigDir,
     vault: &Vault,
@@ -70,7 +72,9 @@ pub(super) fn look(
 ) -> Result<Result<Look, &'static str>, Failure> {
     let table = match open_table(config_dir, vault, policy, &Target::Name(name.to_owned())) {
         Ok(table) => table,
-        Err(Error::UnknownTable(_)) => return Ok(Err("it is not in this config directory's register")),
+        Err(Error::UnknownTable(_)) => {
+            return Ok(Err("it is not in this config directory's register"));
+        }
         Err(Error::Unfinished(_)) => return Ok(Err("its first version was never finished")),
         Err(Error::Format(FormatError::Io { .. }) | Error::NotATable(_)) => {
             return Ok(Err("its folder cannot be read from here"));
@@ -128,7 +132,8 @@ fn spread(files: &[FilePin]) -> impl Iterator<Item = &FilePin> {
     files.iter().step_by(step)
 }
 
-/// Counts one column's values. They are compared as rows of one column, which have the values' order.
+/// Counts one column's values. They are compared as rows of one column, which have the values'
+/// order.
 struct Counter {
     converter: RowConverter,
     distinct: HashSet<OwnedRow>,
@@ -140,7 +145,8 @@ struct Counter {
 impl Counter {
     fn new(kind: SparkType) -> Result<Self, Failure> {
         Ok(Self {
-            converter: RowConverter::new(vec![SortField::new(kind.to_arrow())]).map_err(of_arrow)?,
+            converter: RowConverter::new(vec![SortField::new(kind.to_arrow())])
+                .map_err(of_arrow)?,
             distinct: HashSet::new(),
             count: 0,
             up: 0,
@@ -175,8 +181,10 @@ impl Counter {
     fn values(&self) -> Values {
         let steps = self.up.saturating_add(self.down);
         let same_way = self.up.max(self.down);
-        // Few rows are in some order by chance; of many rows that are not, most are followed by another value.
-        let enough = steps >= 20 || (same_way == steps && (steps >= 4 || (steps >= 1 && self.count >= 100)));
+        // Few rows are in some order by chance; of many rows that are not, most are followed by
+        // another value.
+        let enough =
+            steps >= 20 || (same_way == steps && (steps >= 4 || (steps >= 1 && self.count >= 100)));
         Values {
             distinct: (self.distinct.len() <= MOST_VALUES)
                 .then(|| u64::try_from(self.distinct.len()).unwrap_or(u64::MAX)),
@@ -208,7 +216,10 @@ mod tests {
     #[test]
     fn values_and_their_order() {
         let mixed = values((0..1000).map(|n| (n % 10 != 0).then_some(n * 7919 % 50)));
-        assert_eq!((mixed.distinct, mixed.count, mixed.in_order), (Some(45), 900, false));
+        assert_eq!(
+            (mixed.distinct, mixed.count, mixed.in_order),
+            (Some(45), 900, false)
+        );
         assert!(values((0..1000).map(Some)).in_order);
         assert!(values((0..1000).map(|n| Some(-n / 10))).in_order);
         // A late one now and then.

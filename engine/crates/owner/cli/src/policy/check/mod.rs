@@ -1,7 +1,8 @@
 //! `coffer policy check`: what each column shows and to whom, in words, and what is known to break.
 //!
-//! It changes nothing. The policy alone is enough; where the keyring can be opened, the sealed tables say their types, how
-//! many values a column has, and whether rows lie in the order of one. What it cannot see, it calls unknown.
+//! It changes nothing. The policy alone is enough; where the keyring can be opened, the sealed
+//! tables say their types, how many values a column has, and whether rows lie in the order of one.
+//! What it cannot see, it calls unknown.
 
 mod links;
 mod look;
@@ -12,7 +13,9 @@ mod warnings;
 
 use std::collections::BTreeSet;
 
-use coffer_custody::{ColumnPolicy, Draft, Policy, TablePolicy, Vault, policy::signed::looks_signed};
+use coffer_custody::{
+    ColumnPolicy, Draft, Policy, TablePolicy, Vault, policy::signed::looks_signed,
+};
 use coffer_schemes::{Leakage, Opener, Protection, Setting};
 use links::Linked;
 use look::{Look, SeenColumn};
@@ -26,7 +29,8 @@ use crate::{
 
 pub(crate) use warnings::reference;
 
-/// What stands for the columns that a policy does not name, where the table is not there to name them.
+/// What stands for the columns that a policy does not name, where the table is not there to name
+/// them.
 const OTHERS: &str = "(others)";
 
 /// One table of the policy.
@@ -55,9 +59,12 @@ impl CheckedColumn {
         self.protections.contains(&protection)
     }
 
-    /// Whether someone who holds the files sees a value's place among others: by equality or by order.
+    /// Whether someone who holds the files sees a value's place among others: by equality or by
+    /// order.
     fn is_comparable(&self) -> bool {
-        self.protections.iter().any(|protection| protection.uses(Setting::Link))
+        self.protections
+            .iter()
+            .any(|protection| protection.uses(Setting::Link))
     }
 
     /// Whether the order of its values shows, or of their first bytes.
@@ -83,7 +90,8 @@ impl CheckedColumn {
 
     /// Whether its values could not be had again if it turned out to hold texts.
     fn is_closed_as_texts(&self) -> bool {
-        let opens = |protection: &Protection| protection.treatment(true).opened_by != Opener::Nobody;
+        let opens =
+            |protection: &Protection| protection.treatment(true).opened_by != Opener::Nobody;
         !self.protections.iter().any(opens)
     }
 
@@ -107,13 +115,18 @@ pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
     warnings::check_ids(&args.accept)?;
     let policy = site.draft()?;
     if !looks_signed(&site.config_dir()?) {
-        eprintln!("note: this policy is not signed yet, and nothing uses it before it is: coffer policy sign");
+        eprintln!(
+            "note: this policy is not signed yet, and nothing uses it before it is: coffer policy \
+                sign"
+        );
     }
     for name in &args.tables {
         policy.table(name)?;
     }
     let wanted: Vec<&TablePolicy> = (policy.tables())
-        .filter(|table| args.tables.is_empty() || args.tables.iter().any(|name| name == table.name()))
+        .filter(|table| {
+            args.tables.is_empty() || args.tables.iter().any(|name| name == table.name())
+        })
         .collect();
     let opened = opened(site, args, &wanted)?;
     let mut tables = Vec::new();
@@ -121,7 +134,9 @@ pub(super) fn run(site: &Site, args: &PolicyCheck) -> Result<(), Failure> {
         let is_wanted = wanted.iter().any(|wanted| wanted.name() == table.name());
         let look = match &opened {
             _ if table.id().is_none() => Err("it is not encrypted yet"),
-            Some(Ok((signed, vault))) if is_wanted => look::look(&site.config_dir()?, vault, signed, table.name())?,
+            Some(Ok((signed, vault))) if is_wanted => {
+                look::look(&site.config_dir()?, vault, signed, table.name())?
+            }
             Some(Err(why)) => Err(*why),
             _ => Err("the keyring was not opened: give the passphrase, or --unlock"),
         };
@@ -161,13 +176,18 @@ fn count(tables: &[CheckedTable]) -> String {
 type Opened = Result<(Policy, Vault), &'static str>;
 
 /// The keys, where a table is there to be opened and the passphrase is given, or to be asked for.
-fn opened(site: &Site, args: &PolicyCheck, wanted: &[&TablePolicy]) -> Result<Option<Opened>, Failure> {
+fn opened(
+    site: &Site,
+    args: &PolicyCheck,
+    wanted: &[&TablePolicy],
+) -> Result<Option<Opened>, Failure> {
     let sealed = wanted.iter().any(|table| table.id().is_some());
     if sealed && (args.unlock || site.given_passphrase()?.is_some()) {
         if looks_signed(&site.config_dir()?) {
             return Ok(Some(Ok(site.open_config_dir()?)));
         }
-        // The tables are as they were made, and it is what will be said of them that is looked at here.
+        // The tables are as they were made, and it is what will be said of them that is looked at
+        // here.
         let keyring = site.keyring()?;
         return Ok(Some(
             match coffer_catalog::policy::last(&site.config_dir()?, &keyring) {
@@ -211,6 +231,10 @@ fn checked(table: &TablePolicy, look: Result<Look, &'static str>) -> CheckedTabl
 
 /// Its kinds of evidence, as one text.
 fn evidence(policy: &Draft) -> Vec<&'static str> {
-    let kinds: BTreeSet<&str> = policy.accepted_evidence().iter().map(|kind| kind.name()).collect();
+    let kinds: BTreeSet<&str> = policy
+        .accepted_evidence()
+        .iter()
+        .map(|kind| kind.name())
+        .collect();
     kinds.into_iter().collect()
 }

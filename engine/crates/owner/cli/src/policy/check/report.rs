@@ -13,7 +13,8 @@ use crate::output;
 /// For people.
 pub(super) fn text(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning]) -> String {
     let mut text = String::from(
-        "hosts     whoever holds the files: storage, executors, network, and who runs them; of every column they see sizes and what is read\n",
+        "hosts     whoever holds the files: storage, executors, network, and who runs them; of \
+            every column they see sizes and what is read\n",
     );
     text.push_str(&format!("enclaves  {}\n", enclaves(policy)));
     text.push_str(&format!("unopened  {}\n", unopened(policy)));
@@ -36,7 +37,10 @@ pub(super) fn text(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning]
         }
     }
     for kind in ALL {
-        let of_kind: Vec<&Warning> = warnings.iter().filter(|warning| warning.kind.id == kind.id).collect();
+        let of_kind: Vec<&Warning> = warnings
+            .iter()
+            .filter(|warning| warning.kind.id == kind.id)
+            .collect();
         if of_kind.is_empty() {
             continue;
         }
@@ -56,9 +60,13 @@ pub(super) fn text(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning]
 
 fn enclaves(policy: &Draft) -> String {
     match evidence(policy).as_slice() {
-        [] => "no engine is one: attestation.accept is empty, so no key leaves the client".to_owned(),
+        [] => {
+            "no engine is one: attestation.accept is empty, so no key leaves the client".to_owned()
+        }
         ["simulated"] => {
-            "engines that say what they are: simulated evidence proves nothing, so count them as hosts".to_owned()
+            "engines that say what they are: simulated evidence proves nothing, so count them as \
+                hosts"
+                .to_owned()
         }
         kinds => format!("engines that proved what they are, by {}", kinds.join(", ")),
     }
@@ -85,7 +93,11 @@ fn seen(table: &CheckedTable) -> String {
 }
 
 fn column_text(column: &CheckedColumn) -> String {
-    let names: Vec<&str> = column.protections.iter().map(|protection| protection.name()).collect();
+    let names: Vec<&str> = column
+        .protections
+        .iter()
+        .map(|protection| protection.name())
+        .collect();
     let kind = column
         .seen
         .as_ref()
@@ -135,14 +147,23 @@ fn values(column: &CheckedColumn) -> String {
         None if size.is_empty() => "unknown how many".to_owned(),
         None => format!("unknown how many{size}"),
         Some(seen) => match seen.values.distinct {
-            Some(distinct) => format!("{} in {} rows{size}", grouped(distinct), grouped(seen.values.count)),
+            Some(distinct) => format!(
+                "{} in {} rows{size}",
+                grouped(distinct),
+                grouped(seen.values.count)
+            ),
             None => format!("many in {} rows{size}", grouped(seen.values.count)),
         },
     }
 }
 
 /// For programs.
-pub(super) fn json(policy: &Draft, tables: &[CheckedTable], warnings: &[Warning], accepted: &[String]) {
+pub(super) fn json(
+    policy: &Draft,
+    tables: &[CheckedTable],
+    warnings: &[Warning],
+    accepted: &[String],
+) {
     let warnings: Vec<Value> = warnings
         .iter()
         .map(|warning| {
@@ -175,7 +196,11 @@ fn table_json(table: &CheckedTable) -> Value {
 
 fn column_json(column: &CheckedColumn) -> Value {
     let shown = shows::to_hosts(column);
-    let names: Vec<&str> = column.protections.iter().map(|protection| protection.name()).collect();
+    let names: Vec<&str> = column
+        .protections
+        .iter()
+        .map(|protection| protection.name())
+        .collect();
     let seen = column.seen.as_ref();
     json!({
         "name": (column.name != OTHERS).then_some(&column.name),

@@ -1,5 +1,5 @@
-//! What a column's protections show to whoever holds the files, and what can be done with it unopened, in words: the table's
-//! (`coffer-schemes`), put together for one column.
+//! What a column's protections show to whoever holds the files, and what can be done with it
+//! unopened, in words: the table's (`coffer-schemes`), put together for one column.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,8 @@ use coffer_schemes::{Capability, Leakage, Opener, Protection};
 
 use super::CheckedColumn;
 
-/// What hosts see of a column, by its own protections and by those of the columns that can be compared with it.
+/// What hosts see of a column, by its own protections and by those of the columns that can be
+/// compared with it.
 pub(super) struct Shown {
     /// By its own.
     pub(super) own: Vec<String>,
@@ -28,7 +29,8 @@ pub(super) fn to_hosts(column: &CheckedColumn) -> Shown {
 fn of(column: &CheckedColumn, protections: &[Protection]) -> Vec<String> {
     let prefix = column.prefix().or(column.linked.prefix);
     let all = |texts: bool| {
-        let shown = (protections.iter()).flat_map(|protection| protection.treatment(texts).shows.iter().copied());
+        let shown = (protections.iter())
+            .flat_map(|protection| protection.treatment(texts).shows.iter().copied());
         let nullable = column.seen.as_ref().is_none_or(|seen| seen.nullable);
         Leakage::union(shown.filter(|shown| *shown != Leakage::Nulls || nullable))
     };
@@ -79,9 +81,12 @@ pub(super) fn opened_by(column: &CheckedColumn) -> &'static str {
         Some(Opener::Anyone) => "anyone",
         Some(Opener::Enclaves) => "enclaves and client",
         Some(Opener::Nobody) | None => "nobody",
-        // Only numbers have a domain; of a text a prefix would be stored, and coffer encrypt would refuse that.
+        // Only numbers have a domain; of a text a prefix would be stored, and coffer encrypt would
+        // refuse that.
         Some(Opener::Client)
-            if column.seen.is_none() && column.rules.domain().is_none() && column.is_closed_as_texts() =>
+            if column.seen.is_none()
+                && column.rules.domain().is_none()
+                && column.is_closed_as_texts() =>
         {
             "client only; nobody if it is a text, which takes tee, std or det beside it"
         }

@@ -6,8 +6,8 @@ use coffer_format::SparkType;
 
 use super::CheckedColumn;
 
-/// The number of values from the least to the greatest; none where neither domain nor type bounds them, or where it takes
-/// the type to tell and that is unknown.
+/// The number of values from the least to the greatest; none where neither domain nor type bounds
+/// them, or where it takes the type to tell and that is unknown.
 pub(super) fn of(column: &CheckedColumn) -> Option<u128> {
     if let Some(seen) = &column.seen {
         let pinned = seen.stored.iter().find_map(|stored| stored.domain);
@@ -33,10 +33,14 @@ fn of_type(kind: SparkType) -> Option<u128> {
     }
 }
 
-/// Of a domain as the policy writes it: whole numbers, decimals (to the digits that are written), or dates.
+/// Of a domain as the policy writes it: whole numbers, decimals (to the digits that are written),
+/// or dates.
 fn of_words(domain: &Domain) -> Option<u128> {
     let (min, max) = (domain.min.trim(), domain.max.trim());
-    let digits = |text: &str| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let digits = |text: &str| {
+        text.split_once('.')
+            .map_or(0, |(_, fraction)| fraction.len())
+    };
     let scale = digits(min).max(digits(max));
     let number = |text: &str| {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -53,7 +57,8 @@ fn between(min: i128, max: i128) -> Option<u128> {
     (min <= max).then(|| max.abs_diff(min).saturating_add(1))
 }
 
-/// How many rows a sum may be of, so that it surely fits 64 bits, where the column has so many values.
+/// How many rows a sum may be of, so that it surely fits 64 bits, where the column has so many
+/// values.
 pub(super) fn most_rows(size: u128) -> u128 {
     let greatest = size.saturating_sub(1).max(1);
     u128::from(u64::MAX).checked_div(greatest).unwrap_or(0)
@@ -95,7 +100,10 @@ mod tests {
     #[test]
     fn sums_fit_64_bits() {
         assert_eq!(most_rows(2), u128::from(u64::MAX));
-        assert_eq!(most_rows(1 << 32), u128::from(u64::MAX) / u128::from(u32::MAX));
+        assert_eq!(
+            most_rows(1 << 32),
+            u128::from(u64::MAX) / u128::from(u32::MAX)
+        );
         assert_eq!(grouped(4_294_967_297_u64), "4,294,967,297");
         assert_eq!(grouped(999), "999");
     }

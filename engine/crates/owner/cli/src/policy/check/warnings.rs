@@ -12,7 +12,8 @@ use super::{
 };
 use crate::failure::Failure;
 
-/// A column with so many values or fewer has few: what others know of their frequency is then worth most.
+/// A column with so many values or fewer has few: what others know of their frequency is then worth
+/// most.
 const FEW: u64 = 1_000;
 
 /// One way in which a policy disappoints.
@@ -34,31 +35,39 @@ pub(super) struct Warning {
 
 static FEW_VALUES: Kind = Kind {
     id: "few-values",
-    why: "Naveed, Kamara, Wright, \"Inference attacks on property-preserving encrypted databases\", CCS 2015: public statistics of a \
-          similar population turn frequency (det) and order (ope, ore) back into values; sex, race and mortality risk under det came \
-          back for more than 60 % of the patients of more than 60 % of the hospitals, age and severity under ope for more than 80 % of those of 95 %",
+    why: "Naveed, Kamara, Wright, \"Inference attacks on property-preserving encrypted \
+        databases\", CCS 2015: public statistics of a \
+          similar population turn frequency (det) and order (ope, ore) back into values; sex, \
+          race and mortality risk under det came \
+          back for more than 60 % of the patients of more than 60 % of the hospitals, age and \
+          severity under ope for more than 80 % of those of 95 %",
     mend: "tee; std where it is only carried along; ashe where only sums are needed",
 };
 
 static DENSE_ORDER: Kind = Kind {
     id: "dense-order",
-    why: "when most values of a domain occur, the k-th ciphertext is about the k-th value: sorting is enough, and no statistics are \
+    why: "when most values of a domain occur, the k-th ciphertext is about the k-th value: \
+        sorting is enough, and no statistics are \
           needed (the sorting attack of Naveed, Kamara, Wright, CCS 2015)",
     mend: "tee, or det if only equality is needed and there are many values",
 };
 
 static ROW_ORDER: Kind = Kind {
     id: "row-order",
-    why: "a host sees the place of each row, and what the row's other columns show: rows that lie in the order of a column publish \
+    why: "a host sees the place of each row, and what the row's other columns show: rows that lie \
+        in the order of a column publish \
           that order, whatever protects it",
-    mend: "make the table anew with coffer encrypt --shuffle-rows, from rows that are not sorted by it",
+    mend: "make the table anew with coffer encrypt --shuffle-rows, from rows that are not sorted \
+        by it",
 };
 
 static UNLINKED_JOIN: Kind = Kind {
     id: "unlinked-join",
-    why: "each column has a key of its own, so equal values have unlike ciphertexts: a join of these columns is left to enclaves, if \
+    why: "each column has a key of its own, so equal values have unlike ciphertexts: a join of \
+        these columns is left to enclaves, if \
           all of them are tee, else to the client",
-    mend: "one `link` for those that are joined, before the tables are encrypted; accept this for those that are not",
+    mend: "one `link` for those that are joined, before the tables are encrypted; accept this for \
+        those that are not",
 };
 
 static LINK_ALONE: Kind = Kind {
@@ -69,7 +78,8 @@ static LINK_ALONE: Kind = Kind {
 
 static LINK_UNLIKE: Kind = Kind {
     id: "link-unlike",
-    why: "ciphertexts of one link are alike only under one domain and one prefix; coffer encrypt refuses the second column",
+    why: "ciphertexts of one link are alike only under one domain and one prefix; coffer encrypt \
+        refuses the second column",
     mend: "the same `domain` and `prefix` for all columns of the link",
 };
 
@@ -81,27 +91,33 @@ static LINK_SPREADS: Kind = Kind {
 
 static LINK_RIGHTS: Kind = Kind {
     id: "link-rights",
-    why: "columns of a link share a key, and a ciphertext does not say of which column it is: who may read one of them and has \
-          ciphertexts of another (from the files, say) gets them opened, as if they were of the one",
+    why: "columns of a link share a key, and a ciphertext does not say of which column it is: who \
+        may read one of them and has \
+          ciphertexts of another (from the files, say) gets them opened, as if they were of the \
+          one",
     mend: "give the role all columns of the link, or none; or take the link away",
 };
 
 static NOT_OPENABLE: Kind = Kind {
     id: "not-openable",
-    why: "only the first bytes of a text are in its order, so nobody can open the column; coffer encrypt refuses it",
+    why: "only the first bytes of a text are in its order, so nobody can open the column; coffer \
+        encrypt refuses it",
     mend: "add tee, std or det",
 };
 
 static ASHE_ROWS: Kind = Kind {
     id: "ashe-rows",
-    why: "sums are kept modulo 2^64 for each file: files of more rows than fit are refused when they are written, and sums over more \
+    why: "sums are kept modulo 2^64 for each file: files of more rows than fit are refused when \
+        they are written, and sums over more \
           (a join may repeat rows) when they are opened, after the work is done",
-    mend: "a `domain` as narrow as the values are, and `rows` for the most that the table will ever have",
+    mend: "a `domain` as narrow as the values are, and `rows` for the most that the table will \
+        ever have",
 };
 
 static HOST_RESULTS: Kind = Kind {
     id: "host-results",
-    why: "engines that proved nothing may drop, repeat or move rows, and add to ashe sums: no value is read there, but not verified \
+    why: "engines that proved nothing may drop, repeat or move rows, and add to ashe sums: no \
+        value is read there, but not verified \
           that an answer is right",
     mend: "host_results = \"refuse\", and enclaves",
 };
@@ -133,7 +149,8 @@ pub(super) fn check_ids(ids: &[String]) -> Result<(), Failure> {
         None => Ok(()),
         Some(id) => {
             let known: Vec<&str> = ALL.iter().map(|kind| kind.id).collect();
-            Err(Failure::usage(format!("there is no warning `{id}`")).hint(format!("there are {}", known.join(", "))))
+            Err(Failure::usage(format!("there is no warning `{id}`"))
+                .hint(format!("there are {}", known.join(", "))))
         }
     }
 }
@@ -142,13 +159,20 @@ pub(super) fn check_ids(ids: &[String]) -> Result<(), Failure> {
 pub(crate) fn reference() -> String {
     let mut text = String::from("| id | why | what mends it |\n|---|---|---|\n");
     for kind in ALL {
-        text.push_str(&format!("| `{}` | {} | {} |\n", kind.id, kind.why, kind.mend));
+        text.push_str(&format!(
+            "| `{}` | {} | {} |\n",
+            kind.id, kind.why, kind.mend
+        ));
     }
     text
 }
 
 /// All that is to be said of these tables.
-pub(super) fn find(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+pub(super) fn find(
+    policy: &Draft,
+    tables: &[CheckedTable],
+    is_reported: &dyn Fn(&str) -> bool,
+) -> Vec<Warning> {
     let mut found = Vec::new();
     let reported = || tables.iter().filter(|table| is_reported(&table.name));
     if policy.accepts_host_results() {
@@ -202,7 +226,11 @@ pub(super) fn find(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn
 }
 
 /// Roles that may read some columns of a link, and not others that share a key with them.
-fn link_rights(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn(&str) -> bool) -> Vec<Warning> {
+fn link_rights(
+    policy: &Draft,
+    tables: &[CheckedTable],
+    is_reported: &dyn Fn(&str) -> bool,
+) -> Vec<Warning> {
     let mut links: BTreeMap<&str, Vec<(&CheckedTable, &CheckedColumn)>> = BTreeMap::new();
     for table in tables {
         for column in &table.columns {
@@ -214,17 +242,20 @@ fn link_rights(policy: &Draft, tables: &[CheckedTable], is_reported: &dyn Fn(&st
     let mut found = Vec::new();
     for (role, rights) in policy.roles() {
         for (link, members) in &links {
-            let (given, denied): (Vec<_>, Vec<_>) =
-                (members.iter()).partition(|(table, column)| rights.reads(&table.name, &column.name));
-            // Of one link, but under schemes that they do not share, columns have keys of their own.
-            let among = |members: &[&(&CheckedTable, &CheckedColumn)], others: &[&(&CheckedTable, &CheckedColumn)]| {
+            let (given, denied): (Vec<_>, Vec<_>) = (members.iter())
+                .partition(|(table, column)| rights.reads(&table.name, &column.name));
+            // Of one link, but under schemes that they do not share, columns have keys of their
+            // own.
+            let among = |members: &[&(&CheckedTable, &CheckedColumn)],
+                         others: &[&(&CheckedTable, &CheckedColumn)]| {
                 let shares = |column| others.iter().any(|(_, other)| links::share(column, other));
                 let shared = members.iter().filter(|(_, column)| shares(column));
                 shared
                     .map(|(table, column)| format!("{}.{}", table.name, column.name))
                     .collect()
             };
-            let (may, opened): (Vec<String>, Vec<String>) = (among(&given, &denied), among(&denied, &given));
+            let (may, opened): (Vec<String>, Vec<String>) =
+                (among(&given, &denied), among(&denied, &given));
             if !opened.is_empty() && members.iter().any(|(table, _)| is_reported(&table.name)) {
                 found.push(Warning {
                     kind: &LINK_RIGHTS,
@@ -249,7 +280,11 @@ fn policy_changed(column: &CheckedColumn) -> Option<String> {
         sorted
     };
     (sorted(&column.protections) != sorted(column.rules.protections())).then(|| {
-        let stored: Vec<&str> = column.protections.iter().map(|protection| protection.name()).collect();
+        let stored: Vec<&str> = column
+            .protections
+            .iter()
+            .map(|protection| protection.name())
+            .collect();
         format!(
             "it is stored as {}, and the policy says {}",
             stored.join("+"),
@@ -272,7 +307,12 @@ fn few(column: &CheckedColumn) -> Option<(u64, String)> {
         let distinct = seen.values.distinct.filter(|distinct| *distinct <= FEW)?;
         let rows = grouped(seen.values.count);
         let repeated = seen.values.count >= distinct.saturating_mul(2);
-        repeated.then(|| (distinct, format!("{} values in {rows} rows", grouped(distinct))))
+        repeated.then(|| {
+            (
+                distinct,
+                format!("{} values in {rows} rows", grouped(distinct)),
+            )
+        })
     });
     by_rows.or(by_domain)
 }
@@ -306,9 +346,16 @@ fn dense_order(column: &CheckedColumn) -> Option<String> {
 }
 
 fn row_order(table: &CheckedTable, column: &CheckedColumn) -> Option<String> {
-    let look = table.look.as_ref().ok().filter(|look| look.is_host_readable)?;
+    let look = table
+        .look
+        .as_ref()
+        .ok()
+        .filter(|look| look.is_host_readable)?;
     let hidden = !column.is_ordered() && !column.has(Protection::Plain);
-    let in_order = column.seen.as_ref().is_some_and(|seen| seen.values.in_order);
+    let in_order = column
+        .seen
+        .as_ref()
+        .is_some_and(|seen| seen.values.in_order);
     (hidden && in_order).then(|| {
         let read = grouped(look.rows_read);
         format!("of {read} rows that were looked at, nearly all lie in its order")
@@ -350,9 +397,10 @@ fn ashe_rows(table: &CheckedTable, column: &CheckedColumn) -> Option<String> {
             "`rows` is not said; a sum fits {} rows of a file",
             grouped(most)
         )),
-        (None, None) => {
-            Some("neither `rows` nor `domain` is said: how many rows a sum fits, the type decides".to_owned())
-        }
+        (None, None) => Some(
+            "neither `rows` nor `domain` is said: how many rows a sum fits, the type decides"
+                .to_owned(),
+        ),
     }
 }
 
@@ -381,7 +429,9 @@ fn link_unlike(tables: &[CheckedTable], column: &CheckedColumn) -> Option<String
     let shape = |column: &CheckedColumn| (column.rules.domain().cloned(), column.rules.prefix());
     let unlike = earlier
         .filter(|(_, other)| other.name != OTHERS && other.rules.link() == Some(link))
-        .find(|(_, other)| column.is_ordered() && other.is_ordered() && shape(other) != shape(column));
+        .find(|(_, other)| {
+            column.is_ordered() && other.is_ordered() && shape(other) != shape(column)
+        });
     unlike.map(|(table, other)| {
         format!(
             "its domain or prefix differs from that of {}.{}, of the same link",

@@ -48,7 +48,10 @@ fn opens_for_its_context_alone() {
     let master = Envelope(Fixed);
     assert!(master.unwrap(&TABLE, &bytes).unwrap().ct_eq(&secret));
     assert_eq!(master.version_of(&bytes).unwrap(), "k@3");
-    for other in [KeyContext::Table(TableId([2; 16])), KeyContext::Link(LinkId([1; 16]))] {
+    for other in [
+        KeyContext::Table(TableId([2; 16])),
+        KeyContext::Link(LinkId([1; 16])),
+    ] {
         assert!(
             matches!(master.unwrap(&other, &bytes), Err(MasterError::Altered(_))),
             "{other}"
@@ -56,7 +59,8 @@ fn opens_for_its_context_alone() {
     }
 }
 
-/// Every byte counts: lengths, wrapped data key, check value, blob. The version's name steers the KMS alone, and this one has none.
+/// Every byte counts: lengths, wrapped data key, check value, blob. The version's name steers the
+/// KMS alone, and this one has none.
 #[test]
 fn no_altered_byte_opens() {
     let (_, bytes) = wrapped();
@@ -71,20 +75,29 @@ fn no_altered_byte_opens() {
         }
     }
     for length in 0..bytes.len() {
-        assert!(Envelope(Fixed).unwrap(&TABLE, &bytes[..length]).is_err(), "{length}");
+        assert!(
+            Envelope(Fixed).unwrap(&TABLE, &bytes[..length]).is_err(),
+            "{length}"
+        );
     }
 }
 
 #[test]
 fn lengths_are_bounded() {
     let mut writer = Writer::with_capacity(16);
-    writer.string(&vec![b'v'; MAX_VERSION + 1]).string(b"x").raw(&[0; 80]);
+    writer
+        .string(&vec![b'v'; MAX_VERSION + 1])
+        .string(b"x")
+        .raw(&[0; 80]);
     assert!(matches!(
         Envelope(Fixed).unwrap(&TABLE, &writer.finish()),
         Err(MasterError::Malformed(_))
     ));
     let mut writer = Writer::with_capacity(16);
-    writer.string(b"v").string(&vec![0; MAX_WRAPPED + 1]).raw(&[0; 80]);
+    writer
+        .string(b"v")
+        .string(&vec![0; MAX_WRAPPED + 1])
+        .raw(&[0; 80]);
     assert!(matches!(
         Envelope(Fixed).unwrap(&TABLE, &writer.finish()),
         Err(MasterError::Malformed(_))
@@ -103,11 +116,19 @@ impl DataKeys for Renewing {
         Fixed.generate(context)
     }
 
-    fn open(&self, context: &KeyContext, wrapped: &WrappedDataKey) -> Result<Secret<32>, MasterError> {
+    fn open(
+        &self,
+        context: &KeyContext,
+        wrapped: &WrappedDataKey,
+    ) -> Result<Secret<32>, MasterError> {
         Fixed.open(context, wrapped)
     }
 
-    fn renew(&self, _: &KeyContext, _: &WrappedDataKey) -> Result<Option<WrappedDataKey>, MasterError> {
+    fn renew(
+        &self,
+        _: &KeyContext,
+        _: &WrappedDataKey,
+    ) -> Result<Option<WrappedDataKey>, MasterError> {
         Ok(Some(WrappedDataKey {
             version: "k@4".into(),
             bytes: self.0.clone(),
@@ -124,7 +145,12 @@ fn a_renewed_data_key_is_taken_only_if_it_opens_what_the_old_one_sealed() {
     let (secret, bytes) = wrapped();
     let renewed = Renewing(vec![1, 9]).rewrap_of(&bytes).unwrap();
     assert_eq!(Envelope(Fixed).version_of(&renewed).unwrap(), "k@4");
-    assert!(Envelope(Fixed).unwrap(&TABLE, &renewed).unwrap().ct_eq(&secret));
+    assert!(
+        Envelope(Fixed)
+            .unwrap(&TABLE, &renewed)
+            .unwrap()
+            .ct_eq(&secret)
+    );
     assert!(matches!(
         Renewing(vec![2, 9]).rewrap_of(&bytes),
         Err(MasterError::Altered(_))

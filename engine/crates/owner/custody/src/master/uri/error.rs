@@ -29,7 +29,9 @@ pub enum UriError {
         value: String,
     },
     /// A server that would be asked in clear, over a network.
-    #[error("{0} would be asked over plain HTTP: who listens on the way sees the keys that it wraps")]
+    #[error(
+        "{0} would be asked over plain HTTP: who listens on the way sees the keys that it wraps"
+    )]
     PlainHttp(String),
     /// A secret where people can read it. It is not repeated here.
     #[error("`{0}` is a secret, and a policy is no place for one")]
@@ -50,12 +52,18 @@ impl UriError {
                 "put it into a file, and write pin-source=file:PATH or pin-source=env:NAME".into()
             }
             Self::Secret(_) => {
-                "name a user with user=NAME; AWS credentials come from the environment or a profile".into()
+                "name a user with user=NAME; AWS credentials come from the environment or a profile"
+                    .into()
             }
             Self::PlainHttp(host) => {
-                format!("use https://…; or, if that network is yours, name the server: plain-http={host}")
+                format!(
+                    "use https://…; or, if that network is yours, name the server: \
+                        plain-http={host}"
+                )
             }
-            _ => "docs/reference/masters.md has the forms and options of each kind of master".into(),
+            _ => {
+                "docs/reference/masters.md has the forms and options of each kind of master".into()
+            }
         }
     }
 }

@@ -6,8 +6,8 @@
 //! aws-kms:KEY-ID | ARN | alias/NAME [?region=R&endpoint=URL&profile=NAME&ca=FILE&plain-http=HOST]
 //! pkcs11:token=LABEL;object=LABEL[;id=%01…][;serial=S]?module-path=FILE&pin-source=file:FILE|env:NAME[&mechanism=M]
 //! ```
-//! The last is RFC 7512's form. All but the first take `timeout` and `cache`, in seconds. A secret in a URI is an error: the policy
-//! is a file that people read and copy.
+//! The last is RFC 7512's form. All but the first take `timeout` and `cache`, in seconds. A secret
+//! in a URI is an error: the policy is a file that people read and copy.
 
 mod error;
 mod parts;
@@ -185,10 +185,16 @@ impl fmt::Display for OutsideUri {
                 None => write!(f, "aws-kms:{}", uri.key),
             },
             Self::Pkcs11(uri) => {
-                let token = uri.token.as_deref().or(uri.serial.as_deref()).unwrap_or("(any)");
+                let token = uri
+                    .token
+                    .as_deref()
+                    .or(uri.serial.as_deref())
+                    .unwrap_or("(any)");
                 match (&uri.object, &uri.id) {
                     (Some(object), _) => write!(f, "pkcs11: key {object} of token {token}"),
-                    (None, Some(id)) => write!(f, "pkcs11: key %{} of token {token}", hex::encode(id)),
+                    (None, Some(id)) => {
+                        write!(f, "pkcs11: key %{} of token {token}", hex::encode(id))
+                    }
                     (None, None) => write!(f, "pkcs11: token {token}"),
                 }
             }
@@ -258,7 +264,10 @@ fn aws(rest: &str, folder: &Path) -> Result<AwsKmsUri, UriError> {
 
 fn pkcs11(rest: &str, folder: &Path) -> Result<Pkcs11Uri, UriError> {
     let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-    let (mut path, mut options) = (Attributes::parse(path, ';')?, Attributes::parse(query, '&')?);
+    let (mut path, mut options) = (
+        Attributes::parse(path, ';')?,
+        Attributes::parse(query, '&')?,
+    );
     // RFC 7512: of what type the object is. Only this one can be meant.
     if let Some(kind) = path.take("type")?.filter(|kind| kind != "secret-key") {
         return Err(UriError::BadValue {
@@ -334,7 +343,10 @@ fn user_name(name: String) -> Result<String, UriError> {
 
 /// A region is part of a host's name.
 fn region_name(name: String) -> Result<String, UriError> {
-    if name.is_empty() || name.len() > 64 || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
+    if name.is_empty()
+        || name.len() > 64
+        || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+    {
         return Err(UriError::BadValue {
             what: "region",
             value: short(&name),

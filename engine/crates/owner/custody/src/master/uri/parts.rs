@@ -23,7 +23,10 @@ impl Attributes {
                     return Err(UriError::Secret(secret));
                 }
             }
-            if attributes.insert(name.to_owned(), decode_bytes(value)?).is_some() {
+            if attributes
+                .insert(name.to_owned(), decode_bytes(value)?)
+                .is_some()
+            {
                 return Err(UriError::Twice(short(name)));
             }
         }
@@ -136,8 +139,12 @@ pub(super) fn servers(address: &str) -> Result<Vec<String>, UriError> {
         .collect())
 }
 
-/// The servers that may be asked over plain HTTP, by their names in `option`. Every other is asked over TLS, or is this machine.
-pub(super) fn plain_http(servers: &[String], option: Option<String>) -> Result<Vec<String>, UriError> {
+/// The servers that may be asked over plain HTTP, by their names in `option`. Every other is asked
+/// over TLS, or is this machine.
+pub(super) fn plain_http(
+    servers: &[String],
+    option: Option<String>,
+) -> Result<Vec<String>, UriError> {
     let named: Vec<String> = option
         .iter()
         .flat_map(|names| names.split(','))
@@ -147,7 +154,10 @@ pub(super) fn plain_http(servers: &[String], option: Option<String>) -> Result<V
         .iter()
         .filter_map(|server| Some(host(server.strip_prefix("http://")?)))
         .collect();
-    if let Some(host) = hosts.iter().find(|host| !is_loopback(host) && !named.contains(*host)) {
+    if let Some(host) = hosts
+        .iter()
+        .find(|host| !is_loopback(host) && !named.contains(*host))
+    {
         return Err(UriError::PlainHttp(host.clone()));
     }
     // A leave for what is not asked so would be there when somebody changes the address.
@@ -182,7 +192,9 @@ fn is_loopback(host: &str) -> bool {
 fn is_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => ("ip", port.strip_prefix(':')),
+            Some((address, port)) if address.parse::<std::net::Ipv6Addr>().is_ok() => {
+                ("ip", port.strip_prefix(':'))
+            }
             _ => return false,
         },
         None => match host.split_once(':') {

@@ -6,15 +6,25 @@ fn parse(text: &str) -> Result<MasterUri, UriError> {
 
 #[test]
 fn a_hadoop_kms_with_servers_and_options() {
-    let uri =
-        parse("hadoop-kms:https://a:9600,[::1]:9601/kms/?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0");
+    let uri = parse(
+        "hadoop-kms:https://a:9600,[::1]:9601/kms/?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0",
+    );
     let MasterUri::Outside(OutsideUri::HadoopKms(uri)) = uri.unwrap() else {
         panic!()
     };
-    assert_eq!(uri.servers, ["https://a:9600/kms", "https://[::1]:9601/kms"]);
-    assert_eq!((uri.key.as_str(), uri.user.as_str()), ("pay.roll", "co ffer"));
+    assert_eq!(
+        uri.servers,
+        ["https://a:9600/kms", "https://[::1]:9601/kms"]
+    );
+    assert_eq!(
+        (uri.key.as_str(), uri.user.as_str()),
+        ("pay.roll", "co ffer")
+    );
     assert_eq!(uri.ca.as_deref(), Some(Path::new("/home/owner/ca.pem")));
-    assert_eq!((uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()), (5, 0));
+    assert_eq!(
+        (uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()),
+        (5, 0)
+    );
 }
 
 #[test]
@@ -26,7 +36,10 @@ fn an_aws_key_by_alias_and_by_arn() {
     assert_eq!(uri.key, "alias/payroll");
     assert_eq!(uri.region.as_deref(), Some("eu-west-1"));
     assert_eq!(uri.endpoint.as_deref(), Some("http://127.0.0.1:5000"));
-    assert_eq!((uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()), (20, 300));
+    assert_eq!(
+        (uri.limits.timeout.as_secs(), uri.limits.cache.as_secs()),
+        (20, 300)
+    );
     let arn = "aws-kms:arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab";
     let MasterUri::Outside(OutsideUri::AwsKms(uri)) = parse(arn).unwrap() else {
         panic!()
@@ -67,7 +80,10 @@ fn what_is_wrong_is_said() {
         ("keyring:no good", "is no master's name"),
         ("hadoop-kms:https://a:9600/kms?user=u", "`key` is missing"),
         ("hadoop-kms:https://a:9600/kms?key=k", "`user` is missing"),
-        ("hadoop-kms:https://a:9600/kms?key=k@1&user=u", "\"k@1\" is no key"),
+        (
+            "hadoop-kms:https://a:9600/kms?key=k@1&user=u",
+            "\"k@1\" is no key",
+        ),
         (
             "hadoop-kms:https://a:9600/kms?key=k&key=l&user=u",
             "`key` is given twice",
@@ -80,18 +96,42 @@ fn what_is_wrong_is_said() {
             "hadoop-kms:https://a:9600/kms?key=k&user=u&timeout=0",
             "\"0\" is no timeout",
         ),
-        ("hadoop-kms:kms://http@a:9600/kms?key=k&user=u", "is no address"),
-        ("hadoop-kms:http://a:0/kms?key=k&user=u", "is no list of servers"),
-        ("hadoop-kms:http://a b/kms?key=k&user=u", "is no list of servers"),
+        (
+            "hadoop-kms:kms://http@a:9600/kms?key=k&user=u",
+            "is no address",
+        ),
+        (
+            "hadoop-kms:http://a:0/kms?key=k&user=u",
+            "is no list of servers",
+        ),
+        (
+            "hadoop-kms:http://a b/kms?key=k&user=u",
+            "is no list of servers",
+        ),
         ("hadoop-kms:http://a/../kms%00?key=k&user=u", "is no path"),
-        ("hadoop-kms:https://a:1/kms?key=%zz&user=u", "percent-encoded"),
+        (
+            "hadoop-kms:https://a:1/kms?key=%zz&user=u",
+            "percent-encoded",
+        ),
         ("aws-kms:", "is no key id, ARN or alias"),
         ("aws-kms:alias/p?endpoint=http://a,b", "is no endpoint"),
         ("aws-kms:alias/p?region=eu.west", "is no region"),
-        ("pkcs11:token=t?module-path=m&pin-source=p", "`object` is missing"),
-        ("pkcs11:object=o?module-path=m&pin-source=p", "`token` is missing"),
-        ("pkcs11:token=t;object=o?pin-source=p", "`module-path` is missing"),
-        ("pkcs11:token=t;object=o?module-path=m", "`pin-source` is missing"),
+        (
+            "pkcs11:token=t?module-path=m&pin-source=p",
+            "`object` is missing",
+        ),
+        (
+            "pkcs11:object=o?module-path=m&pin-source=p",
+            "`token` is missing",
+        ),
+        (
+            "pkcs11:token=t;object=o?pin-source=p",
+            "`module-path` is missing",
+        ),
+        (
+            "pkcs11:token=t;object=o?module-path=m",
+            "`pin-source` is missing",
+        ),
         (
             "pkcs11:token=t;object=o;type=private?module-path=m&pin-source=p",
             "is no type",
@@ -140,7 +180,8 @@ fn plain_http_is_for_this_machine_and_for_servers_that_are_named() {
             assert!(error.hint().contains("plain-http="), "{text}");
         }
     }
-    let named = parse("hadoop-kms:http://KMS1:9600,kms2/kms?key=k&user=u&plain-http=kms1,kms2").unwrap();
+    let named =
+        parse("hadoop-kms:http://KMS1:9600,kms2/kms?key=k&user=u&plain-http=kms1,kms2").unwrap();
     let MasterUri::Outside(OutsideUri::HadoopKms(named)) = named else {
         panic!()
     };
@@ -151,7 +192,10 @@ fn plain_http_is_for_this_machine_and_for_servers_that_are_named() {
         "hadoop-kms:https://kms/kms?key=k&user=u&plain-http=kms",
         "aws-kms:alias/p?plain-http=kms",
     ] {
-        assert!(matches!(parse(text), Err(UriError::BadValue { .. })), "{text}");
+        assert!(
+            matches!(parse(text), Err(UriError::BadValue { .. })),
+            "{text}"
+        );
     }
 }
 

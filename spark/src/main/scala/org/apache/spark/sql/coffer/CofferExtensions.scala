@@ -19,7 +19,10 @@ import org.apache.spark.sql.coffer.plugin.{
 import org.apache.spark.sql.coffer.split.NamedTables
 import org.apache.spark.sql.coffer.write.{SealedWrites, WriteStrategy}
 
-/** `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables pass through untouched. */
+/**
+ * `spark.sql.extensions=org.apache.spark.sql.coffer.CofferExtensions`. Plans without sealed tables
+ * pass through untouched.
+ */
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(ListedColumns(_))

@@ -22,8 +22,8 @@ object PythonBridge {
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
 
   /**
-   * Serves the result as one Arrow IPC stream on a local socket, as Spark serves its own to Python: address, secret, and the server, whose
-   * `getResult` throws what went wrong.
+   * Serves the result as one Arrow IPC stream on a local socket, as Spark serves its own to Python:
+   * address, secret, and the server, whose `getResult` throws what went wrong.
    */
   def collectArrow(df: Dataset[_]): Array[Any] = {
     val query = df.queryExecution
@@ -33,7 +33,8 @@ object PythonBridge {
         plan.resetMetrics()
         val stream = plan match {
           case root: CofferRootExec => root.collectArrow()
-          case local => ArrowRows.stream(local.executeCollect().iterator, local.output, query.sparkSession.sessionState.conf)
+          case local => ArrowRows.stream(local.executeCollect().iterator, local.output,
+              query.sparkSession.sessionState.conf)
         }
         stream.foreach(out.write)
       }

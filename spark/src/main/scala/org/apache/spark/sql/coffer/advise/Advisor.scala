@@ -27,13 +27,17 @@ import org.apache.spark.sql.coffer.split.{
 }
 import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.execution.command.{CreateViewCommand, SetCommand}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation
+}
 import org.apache.spark.sql.types.StructType
 
 /**
- * What a workload would do under policies that nobody has encrypted anything under yet. Tables are imagined, Spark analyses and optimises
- * the queries over them, and the planner itself ([[Sites]]) says what engines could do of each: what it can, this can, and nothing else.
- * For a session with Coffer's extensions and without its plugin; nothing runs in it, and no key is needed.
+ * What a workload would do under policies that nobody has encrypted anything under yet. Tables are
+ * imagined, Spark analyses and optimises the queries over them, and the planner itself ([[Sites]])
+ * says what engines could do of each: what it can, this can, and nothing else. For a session with
+ * Coffer's extensions and without its plugin; nothing runs in it, and no key is needed.
  */
 final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: Protections) {
   import Advisor.{formats, PolicyOf}
@@ -41,14 +45,18 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
   private val settings: Map[String, String] = session.sessionState.conf.getAllConfs
   private var statements: Seq[(String, Either[String, LogicalPlan])] = Nil
 
-  /** Which columns each statement uses for what; or why Spark refuses it. `sql`: a JSON list of statements. */
+  /**
+   * Which columns each statement uses for what; or why Spark refuses it. `sql`: a JSON list of
+   * statements.
+   */
   def understand(sql: String): String = {
     reset()
     define(Map.empty)
     statements = JsonMethods.parse(sql).extract[Seq[String]].map(s => s -> read(s))
     Serialization.write(statements.map {
       case (_, Right(_: Command)) => Understood(None, command = true, Nil, Nil)
-      case (_, Right(query)) => Understood(None, command = false, ColumnUses.of(query), Advisor.tablesOf(query))
+      case (_, Right(query)) =>
+        Understood(None, command = false, ColumnUses.of(query), Advisor.tablesOf(query))
       case (_, Left(why)) => Understood(Some(why), command = false, Nil, Nil)
     })
   }
@@ -59,7 +67,8 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
         case command @ (_: CreateViewCommand | _: SetCommand) =>
           Right(run(command))
         case _: CreateView => Left("it makes a view that lasts: CREATE TEMPORARY VIEW can be read")
-        case _: Command | _: InsertIntoStatement => Left("it is no query: of a write, give the SELECT")
+        case _: Command | _: InsertIntoStatement => Left("it is no query: of a write, give the " +
+            "SELECT")
         case _ => Right(session.sql(sql).queryExecution.optimizedPlan)
       }
     catch { case NonFatal(e) => Left(Advisor.words(e)) }
@@ -74,7 +83,10 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
     command
   }
 
-  /** What each of these statements (by number) brings to the client under a policy, and why: or why it cannot run. */
+  /**
+   * What each of these statements (by number) brings to the client under a policy, and why: or why
+   * it cannot run.
+   */
   def weigh(policy: String, hosts: Boolean, which: Array[Int]): String = {
     reset()
     sites(hosts)
@@ -90,20 +102,31 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
       val there = query.transformUpWithSubqueries {
         case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) =>
           val table = chosen(scan.table.info.getName)
-          r.copy(relation = relation.copy(table = table), scan = new CofferScan(table, scan.readSchema()))
+          r.copy(relation = relation.copy(table = table),
+            scan = new CofferScan(table, scan.readSchema()))
       }
       val parts = rewritten(there)
-      val clientParts = parts.flatMap(_.collect { case h: ClientRows => Advisor.brought(h); case t: ClientTable => Advisor.read(t) })
-      val above = parts.flatMap(_.collect { case p if !p.isInstanceOf[LeafNode] && !p.isInstanceOf[Project] => p.nodeName })
+      val clientParts = parts.flatMap(_.collect {
+        case h: ClientRows => Advisor.brought(h); case t: ClientTable => Advisor.read(t)
+      })
+      val above = parts.flatMap(_.collect {
+        case p
+            if !p.isInstanceOf[LeafNode] &&
+              !p.isInstanceOf[Project] => p.nodeName
+      })
       Weighed(None, clientParts, above)
     } catch { case NonFatal(e) => Weighed(Some(Advisor.words(e)), Nil, Nil) }
 
   private def rewritten(query: LogicalPlan): Seq[LogicalPlan] = {
-    val own = if (Sites.needed(query)) Seq(new Sites(session).rewrite(CharPadding.strip(query))) else Nil
+    val own =
+      if (Sites.needed(query)) Seq(new Sites(session).rewrite(CharPadding.strip(query))) else Nil
     own ++ ColumnUses.subqueries(query).flatMap(rewritten)
   }
 
-  /** Each statement planned whole under a policy, as EXPLAIN would show it before it runs; or why it is refused. */
+  /**
+   * Each statement planned whole under a policy, as EXPLAIN would show it before it runs; or why it
+   * is refused.
+   */
   def plan(policy: String, hosts: Boolean): String = {
     reset()
     sites(hosts)
@@ -128,7 +151,9 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
     val conf = session.sessionState.conf
     val now = conf.getAllConfs
     (now.keySet -- settings.keySet).foreach(conf.unsetConf(_: String))
-    settings.foreach { case (key, value) => if (!now.get(key).contains(value)) conf.setConfString(key, value) }
+    settings.foreach { case (key, value) =>
+      if (!now.get(key).contains(value)) conf.setConfString(key, value)
+    }
   }
 
   /** Nothing runs here, so the context's setting can follow what is asked. */
@@ -136,7 +161,8 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
     session.sparkContext.conf.set(CofferConf.ENCLAVE, if (hosts) "none" else "required")
 
   private def define(policy: PolicyOf): Unit = imagine(policy).foreach { case (name, table) =>
-    Dataset.ofRows(session, DataSourceV2Relation.create(table, None, None)).createOrReplaceTempView(s"`$name`")
+    Dataset.ofRows(session, DataSourceV2Relation.create(table, None, None)).createOrReplaceTempView(
+      s"`$name`")
   }
 
   private def imagine(policy: PolicyOf): Map[String, CofferTable] =
@@ -147,16 +173,27 @@ object Advisor {
   private[advise] type PolicyOf = Map[String, Map[String, Choice]]
   private[advise] implicit val formats: Formats = DefaultFormats
 
-  /** `tables`: a JSON list of [[Imagined]]; `protections`: what `coffer reference --protections --json` prints. */
+  /**
+   * `tables`: a JSON list of [[Imagined]]; `protections`: what
+   * `coffer reference --protections --json` prints.
+   */
   def open(session: SparkSession, tables: String, protections: String): Advisor =
-    new Advisor(session, JsonMethods.parse(tables).extract[Seq[Imagined]], Protections.parse(protections))
+    new Advisor(session, JsonMethods.parse(tables).extract[Seq[Imagined]],
+      Protections.parse(protections))
 
-  /** The columns of a table as Spark DDL has them: a JSON list of name, type and whether NULL is allowed, or why they are refused. */
+  /**
+   * The columns of a table as Spark DDL has them: a JSON list of name, type and whether NULL is
+   * allowed, or why they are refused.
+   */
   def columns(ddl: String): String = {
     val found =
       try {
-        val fields = CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType.fromDDL(ddl)).fields.toSeq
-        fields.flatMap(f => Types.of(f.dataType).left.toOption.map(why => s"column ${f.name}: ${why.message}")).headOption match {
+        val fields = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+          StructType.fromDDL(ddl)).fields.toSeq
+        fields.flatMap(f =>
+          Types.of(f.dataType).left.toOption.map(why =>
+            s"column ${f.name}: " +
+              s"${why.message}")).headOption match {
           case Some(why) => Columns(Some(why), Nil)
           case None => Columns(None, fields.map(f => Declared(f.name, f.dataType.sql, f.nullable)))
         }
@@ -182,14 +219,17 @@ object Advisor {
   /** What the client engine reads itself comes to the client whole. */
   private def read(table: ClientTable): Brought = {
     val rows = table.table.info.getRows.toDouble
-    val values = table.openings.map(o => width(o, table.table.schema.getFieldIndex(o.output.name).map(BaseColumn(table.table, _))))
-    Brought(rows, rows * values.sum, table.scan.bytes.toDouble, table.openings.map(ClientTable.text(table, _)), Nil, Nil)
+    val values = table.openings.map(o =>
+      width(o, table.table.schema.getFieldIndex(o.output.name).map(BaseColumn(table.table, _))))
+    Brought(rows, rows * values.sum, table.scan.bytes.toDouble,
+      table.openings.map(ClientTable.text(table, _)), Nil, Nil)
   }
 
   private def brought(clientRows: ClientRows): Brought = {
     val origins = BaseColumn.of(clientRows.inEngines)
     val rows = Estimates.rows(clientRows.inEngines)
-    def named(o: Opening): Option[BaseColumn] = origins.get(o.from.exprId).orElse(o.encoding.map(f => BaseColumn(f.table, f.stored.column)))
+    def named(o: Opening): Option[BaseColumn] =
+      origins.get(o.from.exprId).orElse(o.encoding.map(f => BaseColumn(f.table, f.stored.column)))
     val values = clientRows.openings.map(o => width(o, named(o)))
     val worked = clientRows.inEngines.collect {
       case _: Project | _: LeafNode => AttributeSet.empty
@@ -205,7 +245,11 @@ object Advisor {
       rows * values.sum,
       Estimates.bytes(clientRows),
       clientRows.openings.map(_.text),
-      clientRows.inEngines.collect { case p if !p.isInstanceOf[Project] && !p.isInstanceOf[LeafNode] => p.nodeName },
+      clientRows.inEngines.collect {
+        case p
+            if !p.isInstanceOf[Project] &&
+              !p.isInstanceOf[LeafNode] => p.nodeName
+      },
       encodings.distinct)
   }
 }
@@ -221,11 +265,21 @@ private[advise] object Choice {
 
 private[advise] final case class Columns(refusal: Option[String], columns: Seq[Declared])
 private[advise] final case class Declared(name: String, `type`: String, nullable: Boolean)
-private[advise] final case class Understood(refusal: Option[String], command: Boolean, uses: Seq[Use], tables: Seq[String])
-private[advise] final case class Weighed(refusal: Option[String], clientParts: Seq[Brought], above: Seq[String])
+private[advise] final case class Understood(
+    refusal: Option[String],
+    command: Boolean,
+    uses: Seq[Use],
+    tables: Seq[String])
+private[advise] final case class Weighed(
+    refusal: Option[String],
+    clientParts: Seq[Brought],
+    above: Seq[String])
 private[advise] final case class Planned(refusal: Option[String], plan: Seq[String])
 
-/** `values`: bytes as they are; `bytes`: as they come; `work`: what engines do below; `encodings`: the stored columns that it works on. */
+/**
+ * `values`: bytes as they are; `bytes`: as they come; `work`: what engines do below; `encodings`:
+ * the stored columns that it works on.
+ */
 private[advise] final case class Brought(
     rows: Double,
     values: Double,

@@ -8,11 +8,15 @@ import org.json4s.jackson.JsonMethods
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire._
 
-/** The table of the protections without a client engine that sends it: as `coffer reference --protections --json` prints it. */
+/**
+ * The table of the protections without a client engine that sends it: as
+ * `coffer reference --protections --json` prints it.
+ */
 private[coffer] final case class Protections(all: Seq[Protection]) {
   private val byName = all.map(p => p.getName -> p).toMap
 
-  def apply(name: String): Protection = byName.getOrElse(name, throw CofferException.refusal(Seq(s"there is no protection $name")))
+  def apply(name: String): Protection =
+    byName.getOrElse(name, throw CofferException.refusal(Seq(s"there is no protection $name")))
 }
 
 private[coffer] object Protections {
@@ -27,7 +31,13 @@ private[coffer] object Protections {
       placed: Boolean,
       cost: Cost)
   private final case class Treated(shows: Seq[String], allows: Seq[String], opened_by: String)
-  private final case class Cost(encrypt: Int, open: Int, repeated: Int, times: Int, plus: Int, narrow: Option[Int])
+  private final case class Cost(
+      encrypt: Int,
+      open: Int,
+      repeated: Int,
+      times: Int,
+      plus: Int,
+      narrow: Option[Int])
 
   def parse(json: String): Protections = {
     val printed = JsonMethods.parse(json).extract[Printed]
@@ -35,12 +45,18 @@ private[coffer] object Protections {
   }
 
   /** What a stored column of such a protection shows and allows, as the client engine would say. */
-  def describe(stored: StoredColumn.Builder, by: Protection, texts: Boolean, nullable: Boolean): StoredColumn.Builder = {
+  def describe(
+      stored: StoredColumn.Builder,
+      by: Protection,
+      texts: Boolean,
+      nullable: Boolean): StoredColumn.Builder = {
     val treatment = if (texts && by.hasTexts) by.getTexts else by.getNumbers
     stored
       .setProtection(by.getName)
       .setEncoding(by.getEncoding)
-      .addAllShows(treatment.getShowsList.asScala.filter(s => nullable || s.getWhat != Leakage.LEAKAGE_NULLS).asJava)
+      .addAllShows(treatment.getShowsList.asScala.filter(s =>
+          nullable ||
+            s.getWhat != Leakage.LEAKAGE_NULLS).asJava)
       .addAllAllows(treatment.getAllowsList)
       .setOpenedBy(treatment.getOpenedBy)
       .setPrefix(treatment.getOpenedBy == Opener.OPENER_NOBODY)
@@ -61,7 +77,8 @@ private[coffer] object Protections {
 
   private def treatment(of: Treated, words: Map[String, String]): Protection.Treatment =
     of.shows.foldLeft(Protection.Treatment.newBuilder) { (made, shown) =>
-      made.addShows(Shown.newBuilder.setWhat(Leakage.valueOf(code("LEAKAGE", shown))).setWords(words(shown)))
+      made.addShows(Shown.newBuilder.setWhat(Leakage.valueOf(code("LEAKAGE", shown))).setWords(
+          words(shown)))
     }
       .addAllAllows(of.allows.map(a => Capability.valueOf(code("CAPABILITY", a))).asJava)
       .setOpenedBy(Opener.valueOf(code("OPENER", of.opened_by)))
@@ -75,5 +92,6 @@ private[coffer] object Protections {
     made.build()
   }
 
-  private def code(of: String, name: String): String = s"${of}_${name.toUpperCase(java.util.Locale.ROOT)}"
+  private def code(of: String, name: String): String =
+    s"${of}_${name.toUpperCase(java.util.Locale.ROOT)}"
 }

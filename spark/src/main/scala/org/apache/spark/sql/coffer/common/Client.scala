@@ -7,7 +7,8 @@ import org.apache.spark.sql.coffer.proto.wire._
 
 /**
  * The client engine as the driver sees it: one method for each request of the client protocol. Any
- * number of threads. A PROBLEM becomes a [[CofferException]]. How messages travel, `transport` knows.
+ * number of threads. A PROBLEM becomes a [[CofferException]]. How messages travel, `transport`
+ * knows.
  */
 trait ClientEngine {
   def hello(): Welcome
@@ -34,7 +35,12 @@ trait ClientEngine {
   def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped
 
   /** The catalog is about to call it `to`, or has `done` so; the rest as for `dropTable`. */
-  def renameTable(path: String, tableId: String, name: String, to: String, done: Boolean): TableRenamed
+  def renameTable(
+      path: String,
+      tableId: String,
+      name: String,
+      to: String,
+      done: Boolean): TableRenamed
   def checkPlain(paths: Seq[String]): PlainChecked
   def checkRead(handle: Int, columns: Seq[String]): ReadChecked
   def checkSettings(settings: Iterable[(String, String)]): SettingsChecked

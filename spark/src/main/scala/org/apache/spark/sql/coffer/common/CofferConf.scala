@@ -20,7 +20,10 @@ object CofferConf {
   /** The policy's user that the owner lowers itself to. */
   val USER = "spark.coffer.user"
 
-  /** Of a session. `error` (default): a query of a column that the user may not read fails. `null`: it reads NULL. */
+  /**
+   * Of a session. `error` (default): a query of a column that the user may not read fails. `null`:
+   * it reads NULL.
+   */
   val DENIED_COLUMNS = "spark.coffer.deniedColumns"
   val ENGINE_PATH = "spark.coffer.engine.path"
   val ENGINE_ADDRESS = "spark.coffer.engine.address"
@@ -33,7 +36,10 @@ object CofferConf {
   def allowedClasses(conf: SparkConf): Set[String] =
     conf.get(ALLOW_CLASSES, "").split(',').map(_.trim).filter(_.nonEmpty).toSet
 
-  /** What the user adds to the names in pickles that the driver's Python opens: exact names. Read by the Python package. */
+  /**
+   * What the user adds to the names in pickles that the driver's Python opens: exact names. Read by
+   * the Python package.
+   */
   val ALLOW_PICKLES = "spark.coffer.driver.allowPickles"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
@@ -43,7 +49,8 @@ object CofferConf {
   def hostEngines(conf: SparkConf): Boolean = conf.get(ENCLAVE, "required") match {
     case "required" => false
     case "none" => true
-    case other => throw new CofferException("COFFER_CONF", s"$ENCLAVE is $other", "set it to required or none")
+    case other =>
+      throw new CofferException("COFFER_CONF", s"$ENCLAVE is $other", "set it to required or none")
   }
 
   /** Of a session: what is kept from the host at a cost. */
@@ -69,6 +76,10 @@ object CofferConf {
     master == "local" || master.startsWith("local[")
   }
 
-  /** Executors in processes of their own on this machine, for tests: they inherit the driver's environment. */
-  def isLocalCluster(conf: SparkConf): Boolean = conf.get("spark.master", "").startsWith("local-cluster[")
+  /**
+   * Executors in processes of their own on this machine, for tests: they inherit the driver's
+   * environment.
+   */
+  def isLocalCluster(conf: SparkConf): Boolean =
+    conf.get("spark.master", "").startsWith("local-cluster[")
 }

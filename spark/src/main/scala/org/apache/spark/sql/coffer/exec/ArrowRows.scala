@@ -15,11 +15,20 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 
-/** The client engine's Arrow stream as Spark's rows, and the other way round for rows that never left the driver. */
+/**
+ * The client engine's Arrow stream as Spark's rows, and the other way round for rows that never
+ * left the driver.
+ */
 object ArrowRows {
 
-  /** Copies of the rows, in order. Read lazily: batches are freed as they are used up, all of them when `close` is called. */
-  def of(chunks: Iterator[Array[Byte]], output: Seq[Attribute], close: () => Unit): Iterator[InternalRow] = {
+  /**
+   * Copies of the rows, in order. Read lazily: batches are freed as they are used up, all of them
+   * when `close` is called.
+   */
+  def of(
+      chunks: Iterator[Array[Byte]],
+      output: Seq[Attribute],
+      close: () => Unit): Iterator[InternalRow] = {
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("coffer-result", 0, Long.MaxValue)
     val reader = new ArrowStreamReader(new ChunkStream(chunks), allocator)
     var open = true
@@ -57,12 +66,16 @@ object ArrowRows {
   }
 
   /** One Arrow IPC stream of rows that are in this process anyway. */
-  def stream(rows: Iterator[InternalRow], output: Seq[Attribute], conf: SQLConf): Iterator[Array[Byte]] = {
+  def stream(
+      rows: Iterator[InternalRow],
+      output: Seq[Attribute],
+      conf: SQLConf): Iterator[Array[Byte]] = {
     val schema = DataTypeUtils.fromAttributes(output)
     val out = new ByteArrayOutputStream()
     val zone = conf.sessionLocalTimeZone
     val writer = new ArrowBatchStreamWriter(schema, out, zone, false, false)
-    val batches = ArrowConverters.toBatchIterator(rows, schema, conf.arrowMaxRecordsPerBatch, zone, false, false, null)
+    val batches = ArrowConverters.toBatchIterator(rows, schema, conf.arrowMaxRecordsPerBatch, zone,
+      false, false, null)
     try writer.writeBatches(batches)
     finally batches.close()
     writer.end()
@@ -73,7 +86,8 @@ object ArrowRows {
     private var current = new ByteArrayInputStream(Array.emptyByteArray)
 
     private def advance(): Boolean = {
-      while (current.available() == 0 && chunks.hasNext) current = new ByteArrayInputStream(chunks.next())
+      while (current.available() == 0 &&
+        chunks.hasNext) current = new ByteArrayInputStream(chunks.next())
       current.available() > 0
     }
 

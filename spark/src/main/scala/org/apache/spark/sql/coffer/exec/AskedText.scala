@@ -5,7 +5,10 @@ import scala.util.control.NonFatal
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.{QueryExecution, SQLExecution}
 
-/** What a query asks in words: its SQL text, or the plan of one that was not written as SQL. Literals and all: it stays at the client site. */
+/**
+ * What a query asks in words: its SQL text, or the plan of one that was not written as SQL.
+ * Literals and all: it stays at the client site.
+ */
 private[exec] object AskedText {
   private val MAX_CHARACTERS = 32 << 10
 

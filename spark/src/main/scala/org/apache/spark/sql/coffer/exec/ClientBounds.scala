@@ -7,10 +7,16 @@ import org.apache.spark.sql.coffer.translate.{ClientFragment, Nodes}
 import org.apache.spark.sql.execution.{CollectLimitExec, GlobalLimitExec, LocalLimitExec, SparkPlan}
 import org.apache.spark.util.Utils
 
-/** What tables that are read at the client may give, as far as it is known before they are read; the client engine sees to the rest. */
+/**
+ * What tables that are read at the client may give, as far as it is known before they are read; the
+ * client engine sees to the rest.
+ */
 private[coffer] object ClientBounds {
 
-  /** Refuses a table of which more than `most` stored bytes would be read for certain. Conditions prune, and limits end a scan early. */
+  /**
+   * Refuses a table of which more than `most` stored bytes would be read for certain. Conditions
+   * prune, and limits end a scan early.
+   */
   def check(clientRows: ClientFragment, plan: SparkPlan, most: Long): Unit = if (!limited(plan)) {
     val pruned = filtered(clientRows.fragment.getRoot)
     clientRows.scans.filterNot(s => pruned(s.id)).map(_.leaf.plan).foreach {
@@ -34,9 +40,12 @@ private[coffer] object ClientBounds {
     val names = table.output.map(a => s"`${a.name}`").mkString(", ")
     new CofferException(
       "too_much_at_client",
-      s"reading $names of ${table.table.name()} at the client takes ${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
-        s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and cannot work on " +
+      s"reading $names of ${table.table.name()} at the client takes " +
+        s"${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
+        s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and " +
+        s"cannot work on " +
         table.closed.map(a => s"`${a.name}`").mkString(", "),
-      (Helps.of(table, plan) :+ s"run with enclaves, filter more, or raise ${ClientBytes.KEY}").mkString("; "))
+      (Helps.of(table,
+        plan) :+ s"run with enclaves, filter more, or raise ${ClientBytes.KEY}").mkString("; "))
   }
 }

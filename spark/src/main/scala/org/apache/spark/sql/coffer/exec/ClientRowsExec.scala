@@ -9,27 +9,38 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartiti
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.split.Opening
 import org.apache.spark.sql.coffer.translate.ClientRowsLeaf
-import org.apache.spark.sql.execution.{EmptyRelationExec, LeafExecNode, LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.{
+  EmptyRelationExec,
+  LeafExecNode,
+  LocalTableScanExec,
+  SparkPlan
+}
 import org.apache.spark.sql.internal.SQLConf
 
 /** `root` is a sealed query of its own, planned and adapted by Spark as any other. */
-case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode with SealedNode {
+case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode
+    with SealedNode {
   override def nodeName: String = "CofferClientRows"
   override def output: Seq[Attribute] = openings.map(_.output)
   override def outputPartitioning: Partitioning = SinglePartition
   override def innerChildren: Seq[QueryPlan[_]] = Seq(root)
-  override protected def stringArgs: Iterator[Any] = Iterator(openings.map(_.text).mkString("[", ", ", "]"))
+  override protected def stringArgs: Iterator[Any] =
+    Iterator(openings.map(_.text).mkString("[", ", ", "]"))
   override protected def doCanonicalize(): SparkPlan = this
 
   def leaf: ClientRowsLeaf = ClientRowsLeaf(this, root.output, openings.map(_.plain))
 
-  /** Runs the part below; its rows stay with the client engine, under the number that is returned, or 0 for none. */
+  /**
+   * Runs the part below; its rows stay with the client engine, under the number that is returned,
+   * or 0 for none.
+   */
   def fetch(): Int = root match {
     case r: CofferRootExec =>
       r.through {
         case result: CofferResultExec => result.keep(ClientBytes.of(conf)).getKept
         case ClientRowsExec.NoRows() => 0
-        case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be taken to the client"))
+        case other => throw CofferException.refusal(Seq(s"rows of ${other.nodeName} cannot be " +
+              s"taken to the client"))
       }
     case ClientRowsExec.NoRows() => 0
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query"))
@@ -48,14 +59,18 @@ object ClientRowsExec {
     }
   }
 
-  /** Whether a plan runs at the client: it has rows that come there, or tables that are read there. */
+  /**
+   * Whether a plan runs at the client: it has rows that come there, or tables that are read there.
+   */
   def in(plan: SparkPlan): Boolean = plan.exists {
     case _: ClientRowsExec | _: ClientTableExec => true
     case _ => false
   }
 }
 
-/** `spark.coffer.client.maxBytes`: how much one part of a query may bring to the client, unpacked. */
+/**
+ * `spark.coffer.client.maxBytes`: how much one part of a query may bring to the client, unpacked.
+ */
 private[coffer] object ClientBytes {
   val KEY = "spark.coffer.client.maxBytes"
   private val DEFAULT = "1g"
@@ -68,7 +83,9 @@ private[coffer] object ClientBytes {
       bytes
     } catch {
       case _: IllegalArgumentException =>
-        throw new CofferException("COFFER_CONF", s"$KEY is no size: $text", "write it like 512m or 4g")
+        throw new CofferException("COFFER_CONF", s"$KEY is no size: $text",
+          "write it like 512m " +
+            "or 4g")
     }
   }
 }

@@ -22,7 +22,10 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, Broadcast
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.{SparkFatalException, ThreadUtils}
 
-/** A broadcast whose tasks have run: the sealed streams on their way to executors, and the client engine's word on them. */
+/**
+ * A broadcast whose tasks have run: the sealed streams on their way to executors, and the client
+ * engine's word on them.
+ */
 final class SealedBroadcast(
     val stage: Int,
     val maps: Int,
@@ -30,8 +33,9 @@ final class SealedBroadcast(
     val accepted: CommitsAccepted)
 
 /**
- * A broadcast of sealed streams. Its tasks' streams come to the driver as a result's do, stay sealed, and go out as they are by Spark's own
- * broadcast; what engines build of them is built there. Driver and consumers hold the same bytes, so there is no second epoch.
+ * A broadcast of sealed streams. Its tasks' streams come to the driver as a result's do, stay
+ * sealed, and go out as they are by Spark's own broadcast; what engines build of them is built
+ * there. Driver and consumers hold the same bytes, so there is no second epoch.
  */
 case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: SparkPlan)
     extends BroadcastExchangeLike
@@ -43,7 +47,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
     "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the broadcast"),
     "collectTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to collect"),
-    "broadcastTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to broadcast")) ++ stageCounters
+    "broadcastTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to broadcast")) ++
+    stageCounters
 
   override def nodeName: String = "CofferBroadcastExchange"
   override def stringArgs: Iterator[Any] = Iterator(original.mode)
@@ -64,7 +69,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
   @transient private val timeout: Long = conf.broadcastTimeout
 
   @transient override lazy val relationFuture: JFuture[Broadcast[Any]] =
-    SQLExecution.withThreadLocalCaptured[Broadcast[Any]](session, CofferBroadcastExchangeExec.threads) {
+    SQLExecution.withThreadLocalCaptured[Broadcast[Any]](session,
+      CofferBroadcastExchangeExec.threads) {
       try {
         // As Spark's own: by this tag the job is cancelled.
         sparkContext.addJobTag(jobTag)
@@ -95,7 +101,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
         .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
     }
     val stage = query.nextStage()
-    val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
+    val rdd =
+      sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
     val outcomes = ResultJob.run(sparkContext, rdd, 0 until rdd.getNumPartitions)
     val accepted = query.client.acceptCommits(
       AcceptCommits.newBuilder
@@ -108,7 +115,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val unpacked = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     check(accepted.getRows, math.max(sealedBytes, unpacked))
     val collected = System.nanoTime()
-    val streams = sparkContext.broadcastInternal(outcomes.map(_.stream).toArray, serializedOnly = true)
+    val streams =
+      sparkContext.broadcastInternal(outcomes.map(_.stream).toArray, serializedOnly = true)
     metrics("numOutputRows").set(accepted.getRows)
     metrics("dataSize").set(unpacked)
     metrics("sealedBytes").set(sealedBytes)
@@ -120,9 +128,11 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
 
   private def check(rows: Long, bytes: Long): Unit = {
     if (rows >= CofferBroadcastExchangeExec.MAX_ROWS)
-      throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableRowsError(CofferBroadcastExchangeExec.MAX_ROWS, rows)
+      throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableRowsError(
+        CofferBroadcastExchangeExec.MAX_ROWS, rows)
     if (bytes >= conf.maxBroadcastTableSizeInBytes)
-      throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableBytesError(conf.maxBroadcastTableSizeInBytes, bytes)
+      throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableBytesError(
+        conf.maxBroadcastTableSizeInBytes, bytes)
   }
 
   /** Waits for it, as long as `spark.sql.broadcastTimeout` allows. */
@@ -141,23 +151,27 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val accepted = sealedBroadcast().accepted
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     val hiding = Hiding.of(conf)
-    // What may come out otherwise when it is made again says nothing of what there is: by a count Spark drops joins and limits.
+    // What may come out otherwise when it is made again says nothing of what there is: by a count
+    // Spark drops joins and limits.
     val rows = if (accepted.getMayChange) None else hiding.rows(accepted.getRows)
     Statistics(BigInt(hiding.size(bytes)), rows)
   }
 
   override protected def doPrepare(): Unit = relationFuture
 
-  override protected[sql] def doExecuteBroadcast[T](): Broadcast[T] = sealedBroadcast().streams.asInstanceOf[Broadcast[T]]
+  override protected[sql] def doExecuteBroadcast[T](): Broadcast[T] =
+    sealedBroadcast().streams.asInstanceOf[Broadcast[T]]
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferBroadcastExchangeExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferBroadcastExchangeExec =
+    copy(child = newChild)
 }
 
 object CofferBroadcastExchangeExec {
   // Spark's limit for its own hash tables of one key.
   private val MAX_ROWS = 512000000L
 
-  private val threads: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-broadcast", 128)
+  private val threads: ExecutorService =
+    ThreadUtils.newDaemonCachedThreadPool("coffer-broadcast", 128)
 }

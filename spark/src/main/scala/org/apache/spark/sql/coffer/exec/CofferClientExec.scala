@@ -6,14 +6,21 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.wire.{RunAtClient, TableScan}
-import org.apache.spark.sql.coffer.translate.{Context, Fragments, ClientFragment, Leaf, LeafResolver}
+import org.apache.spark.sql.coffer.translate.{
+  Context,
+  Fragments,
+  ClientFragment,
+  Leaf,
+  LeafResolver
+}
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * The part of a query that only the client site can do, as one fragment of one partition in the client engine, over the rows that each
- * [[ClientRowsExec]] of its plan brings to the client and the tables that each [[ClientTableExec]] reads there.
+ * The part of a query that only the client site can do, as one fragment of one partition in the
+ * client engine, over the rows that each [[ClientRowsExec]] of its plan brings to the client and
+ * the tables that each [[ClientTableExec]] reads there.
  */
 case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with SealedNode {
 
@@ -44,14 +51,18 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
     clientRows.scans.foreach { s =>
       s.leaf.plan match {
         case t: ClientTableExec =>
-          request.addScans(TableScan.newBuilder.setScanId(s.id).setHandle(t.clientTable.table.info.getHandle))
-        case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at the client"))
+          request.addScans(
+            TableScan.newBuilder.setScanId(s.id).setHandle(t.clientTable.table.info.getHandle))
+        case other => throw CofferException.refusal(Seq(s"${other.nodeName} is not read at the " +
+              s"client"))
       }
     }
     clientRows.clientParts.map(_.plan).zipWithIndex.foreach {
       case (clientRows: ClientRowsExec, id) =>
-        request.addInputs(RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(clientRows.fetch()))
-      case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come to the client"))
+        request.addInputs(
+          RunAtClient.ClientInput.newBuilder.setInputId(id).setKept(clientRows.fetch()))
+      case (other, _) => throw CofferException.refusal(Seq(s"${other.nodeName} does not come to " +
+            s"the client"))
     }
     query.client.runAtClient(request.build())
   }
@@ -71,7 +82,8 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
 
   override def executeCollect(): Array[InternalRow] = rows()
   override def executeTake(n: Int): Array[InternalRow] = if (n <= 0) Array.empty else rows().take(n)
-  override def executeTail(n: Int): Array[InternalRow] = if (n <= 0) Array.empty else rows().takeRight(n)
+  override def executeTail(n: Int): Array[InternalRow] =
+    if (n <= 0) Array.empty else rows().takeRight(n)
   override def executeToIterator(): Iterator[InternalRow] = rows().iterator
   override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
     val all = rows()
@@ -110,8 +122,11 @@ object CofferClientExec {
       case CollectTailExec(_, child) => child
       case other => other
     }
-    val template = last.transform { case p => p.transformExpressions { case e => context.known(e) } }
-    Fragments.atClient(template, Context(ClientLeaves, query.subqueryId, hiding = context.hiding)) match {
+    val template = last.transform { case p =>
+      p.transformExpressions { case e => context.known(e) }
+    }
+    Fragments.atClient(template,
+      Context(ClientLeaves, query.subqueryId, hiding = context.hiding)) match {
       case Right(translated) => translated
       case Left(unsupported) => throw CofferException.refusal(Seq(unsupported.message))
     }

@@ -2,7 +2,14 @@ package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GetStructField, Literal, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSet,
+  Expression,
+  GetStructField,
+  Literal,
+  SortOrder
+}
 import org.apache.spark.sql.catalyst.plans.ExistenceJoin
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.common.CofferException
@@ -13,8 +20,9 @@ import org.apache.spark.sql.execution.joins.BaseJoinExec
 import org.apache.spark.sql.execution.metric.SQLMetric
 
 /**
- * The part of a plan between two exchanges, which runs as one fragment. Spark's own nodes stay inside as the template that is
- * translated when the stage is sealed; to Spark's later rules only the inputs are children and only the subqueries are expressions.
+ * The part of a plan between two exchanges, which runs as one fragment. Spark's own nodes stay
+ * inside as the template that is translated when the stage is sealed; to Spark's later rules only
+ * the inputs are children and only the subqueries are expressions.
  *
  * @param leaves the template's nodes that `inputs` stand for, position by position
  */
@@ -33,7 +41,8 @@ case class CofferFragmentExec(
   override def children: Seq[SparkPlan] = inputs
   override def references: AttributeSet = template.references.filter(inputSet.contains)
   override def producedAttributes = outputSet
-  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): CofferFragmentExec =
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan])
+      : CofferFragmentExec =
     copy(inputs = newChildren)
   override protected def doCanonicalize(): SparkPlan = template.canonicalized
   override protected def stringArgs: Iterator[Any] = Iterator(operators)
@@ -66,7 +75,10 @@ case class CofferFragmentExec(
     case _ => "shuffle"
   }
 
-  /** The plan as it stands now for a node of the template: exchanges may have been replaced by reused ones since. */
+  /**
+   * The plan as it stands now for a node of the template: exchanges may have been replaced by
+   * reused ones since.
+   */
   private def current(plan: SparkPlan): SparkPlan =
     leaves.indexWhere(_ eq plan) match {
       case -1 => plan
@@ -75,14 +87,19 @@ case class CofferFragmentExec(
 
   @transient private lazy val resolver = new FragmentLeaves(current)
 
-  @transient private lazy val operatorMetrics = new OperatorMetrics(sparkContext, template, p => leaves.exists(_ eq p))
+  @transient private lazy val operatorMetrics =
+    new OperatorMetrics(sparkContext, template, p => leaves.exists(_ eq p))
   override lazy val metrics: Map[String, SQLMetric] = operatorMetrics.all
 
   /** What engines counted of the operators; see [[OperatorMetrics.count]]. */
-  private[exec] def count(counted: Seq[NodeMetrics], nodes: Map[Int, SparkPlan], ran: SparkPlan): Seq[SQLMetric] =
+  private[exec] def count(
+      counted: Seq[NodeMetrics],
+      nodes: Map[Int, SparkPlan],
+      ran: SparkPlan): Seq[SQLMetric] =
     operatorMetrics.count(counted, nodes, ran)
 
-  def context(query: CofferQuery): Context = Context(resolver, query.subqueryId, known, Hiding.of(conf).message)
+  def context(query: CofferQuery): Context =
+    Context(resolver, query.subqueryId, known, Hiding.of(conf).message)
 
   def layout: Vector[Part] = resolver.layout(template)
 
@@ -104,11 +121,15 @@ case class CofferFragmentExec(
   }.getOrElse(of)
 
   private def known(expr: Expression): Expression = expr.transformDown {
-    case f @ GetStructField(s: ScalarSubquery, _, _) => Literal(f.copy(child = subquery(s)).eval(null), f.dataType)
+    case f @ GetStructField(s: ScalarSubquery, _, _) =>
+      Literal(f.copy(child = subquery(s)).eval(null), f.dataType)
     case s: ScalarSubquery => Literal(subquery(s).eval(null), s.dataType)
   }
 
-  /** Waits for what must be known before the stage can be sealed: subqueries' values and the inputs' commits. */
+  /**
+   * Waits for what must be known before the stage can be sealed: subqueries' values and the inputs'
+   * commits.
+   */
   def ready(): Unit = executeQuery {
     val inputs = leaves.map(current)
     val shuffles = inputs.collect { case ShuffleRead(exchange, _) => exchange }
@@ -144,7 +165,8 @@ object CofferFragmentExec {
 
   def noRows: CofferException = new CofferException(
     "COFFER_ROWS_ON_EXECUTORS",
-    "this would open sealed rows on executors: rdd, foreach, cache, checkpoint, toPandas and toArrow of PySpark, Spark " +
+    "this would open sealed rows on executors: rdd, foreach, cache, checkpoint, toPandas and " +
+      "toArrow of PySpark, Spark " +
       "Connect and writing to other formats do",
     "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)")
 }

@@ -21,8 +21,9 @@ import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * What one QueryExecution has on the sealed side: a session of the client engine, drawn at first use, and the ids that are unique in
- * it. The plan's nodes hold it, so it lives as long as the query's shuffles can be read; then the session is ended.
+ * What one QueryExecution has on the sealed side: a session of the client engine, drawn at first
+ * use, and the ids that are unique in it. The plan's nodes hold it, so it lives as long as the
+ * query's shuffles can be read; then the session is ended.
  */
 final class CofferQuery private (val id: Long) extends Logging {
   private val stages = new AtomicInteger()
@@ -36,7 +37,10 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   lazy val client: ClientEngine = Client.get
 
-  /** What the user asked, for the audit log at the client: it goes to the client engine, and nowhere else. */
+  /**
+   * What the user asked, for the audit log at the client: it goes to the client engine, and nowhere
+   * else.
+   */
   @volatile private var asked: String = ""
   def asks(text: => String): Unit = if (asked.isEmpty) asked = text
 
@@ -49,13 +53,18 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   private val unverifiedScans = ConcurrentHashMap.newKeySet[(Int, Vector[String])]()
 
-  /** Notes what of unverified inputs a plan of the query will read, by handle and columns, before anything of it runs. */
+  /**
+   * Notes what of unverified inputs a plan of the query will read, by handle and columns, before
+   * anything of it runs.
+   */
   def reads(plan: SparkPlan): Unit = UnverifiedScans.of(plan).foreach(unverifiedScans.add)
 
   /** All of them: their files are pinned together, with the first stage that reads any. */
-  def unverified: Seq[TableScan] = unverifiedScans.asScala.toSeq.sortBy(s => (s._1, s._2.mkString("\u0000"))).map {
-    case (handle, columns) => TableScan.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
-  }
+  def unverified: Seq[TableScan] =
+    unverifiedScans.asScala.toSeq.sortBy(s => (s._1, s._2.mkString("\u0000"))).map {
+      case (handle, columns) =>
+        TableScan.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
+    }
 
   def nextStage(): Int = stages.incrementAndGet()
   def nextObject(): Int = objects.incrementAndGet()
@@ -65,7 +74,8 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   /** `field`: which of its values, where the optimizer has merged several subqueries into one. */
   def subqueryId(subquery: ScalarSubquery, field: Int): Int =
-    subqueryIds.computeIfAbsent((subquery.exprId, field), _ => Integer.valueOf(nextObject())).intValue
+    subqueryIds.computeIfAbsent((subquery.exprId, field),
+      _ => Integer.valueOf(nextObject())).intValue
 
   /** Seals a scalar subquery's value, once: it is the same for all fragments that name it. */
   def sealValue(valueId: Int, value: Expression): Unit = sealedValues.synchronized {
@@ -82,7 +92,10 @@ final class CofferQuery private (val id: Long) extends Logging {
 
   def register(shuffle: SealedShuffle): Unit = shuffles.put(shuffle.stage, shuffle)
 
-  /** Does what the query does not wait for: opening metrics. What fails there is not the query's concern. */
+  /**
+   * Does what the query does not wait for: opening metrics. What fails there is not the query's
+   * concern.
+   */
   def later(body: => Unit): Unit = pending.add(Future {
     try body
     catch { case NonFatal(e) => logWarning("a stage's metrics were not opened", e) }
@@ -105,7 +118,9 @@ final class CofferQuery private (val id: Long) extends Logging {
 
 object CofferQuery extends Logging {
 
-  /** Set in the threads that run a query, so that its stages find it; a number that says nothing. */
+  /**
+   * Set in the threads that run a query, so that its stages find it; a number that says nothing.
+   */
   val PROPERTY = "spark.coffer.query"
 
   private val cleaner = Cleaner.create()
@@ -121,7 +136,8 @@ object CofferQuery extends Logging {
   }
 
   def current(sc: SparkContext): Option[CofferQuery] =
-    Option(sc.getLocalProperty(PROPERTY)).flatMap(_.toLongOption).flatMap(id => Option(queries.get(id))).flatMap(w =>
+    Option(sc.getLocalProperty(PROPERTY)).flatMap(_.toLongOption).flatMap(id =>
+      Option(queries.get(id))).flatMap(w =>
       Option(w.get))
 
   def required(sc: SparkContext): CofferQuery = current(sc).getOrElse(throw new CofferException(
@@ -132,7 +148,10 @@ object CofferQuery extends Logging {
   def bySession(session: ByteString): Option[CofferQuery] =
     Option(sessions.get(session)).flatMap(w => Option(w.get))
 
-  /** Runs `body` as part of the query that is running, or else of `own` (subqueries belong to their query). */
+  /**
+   * Runs `body` as part of the query that is running, or else of `own` (subqueries belong to their
+   * query).
+   */
   def within[T](sc: SparkContext, own: CofferQuery)(body: => T): T =
     if (current(sc).isDefined) body
     else {
@@ -153,7 +172,10 @@ object CofferQuery extends Logging {
       begun.foreach { case (client, session) =>
         sessions.remove(session)
         try client.endSession(session)
-        catch { case NonFatal(e) => logDebug("a session was not ended; it ends with the client engine", e) }
+        catch {
+          case NonFatal(e) => logDebug("a session was not ended; it ends with the client " +
+                "engine", e)
+        }
       }
     }
   }

@@ -16,22 +16,27 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.StructType
 
 /**
- * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client engine opens them and finishes what is left
- * to do (merging sorted streams, a last limit). It has rows only for the driver: there is no RDD of them.
+ * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client
+ * engine opens them and finishes what is left to do (merging sorted streams, a last limit). It has
+ * rows only for the driver: there is no RDD of them.
  */
-case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage with SealedNode {
+case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage
+    with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows opened at the driver"),
     "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the result"),
-    "runTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the result's tasks")) ++ stageCounters
+    "runTime" -> SQLMetrics.createTimingMetric(sparkContext,
+      "time of the result's " +
+        "tasks")) ++ stageCounters
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override def nodeName: String = "CofferResult"
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferResultExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferResultExec =
+    copy(child = newChild)
 
   private def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
@@ -44,13 +49,16 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     fragment.ready()
     private val template = RootSort.restore(fragment.template)
     val plan: ResultPlan = sealing {
-      ResultPlan.of(template, fragment.context(query)).fold(u => throw CofferException.refusal(Seq(u.message)), identity)
+      ResultPlan.of(template, fragment.context(query)).fold(
+        u => throw CofferException.refusal(Seq(u.message)), identity)
     }
     private val stage = query.nextStage()
     private val execution = query.nextExecution()
-    private val limited = limit.filter(_ => plan.finish.isEmpty).map(withLimit(plan.task.fragment, _))
+    private val limited =
+      limit.filter(_ => plan.finish.isEmpty).map(withLimit(plan.task.fragment, _))
     private val rdd: SealedRDD = sealing {
-      StageSealer.seal(query, stage, execution, plan.task, limited.getOrElse(plan.task.fragment), fragment, Nil)
+      StageSealer.seal(query, stage, execution, plan.task, limited.getOrElse(plan.task.fragment),
+        fragment, Nil)
     }
 
     val partitions: Int = rdd.getNumPartitions
@@ -59,7 +67,9 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult =
       query.client.openResult(brought(which, finish).build())
 
-    /** Runs all of it; the rows stay with the client engine, if they are not more than `most` bytes. */
+    /**
+     * Runs all of it; the rows stay with the client engine, if they are not more than `most` bytes.
+     */
     def keep(most: Long): ResultKept =
       query.client.keepResult(brought(0 until partitions, plan.finish).setKeepBytes(most).build())
 
@@ -82,7 +92,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
             .setStream(ByteString.copyFrom(o.stream))
             .setCommit(ByteString.copyFrom(o.commit)))
       }
-      finish.foreach(f => request.setFinish(f.toByteString).setValues(fragment.subqueryExpressions.nonEmpty))
+      finish.foreach(f =>
+        request.setFinish(f.toByteString).setValues(fragment.subqueryExpressions.nonEmpty))
       request
     }
 
@@ -96,9 +107,11 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   }
 
   private def rows(opened: OpenedResult): Iterator[InternalRow] = output match {
-    // Scalar subqueries that the optimizer merged: the struct's fields come to the client as columns (ResultPlan.struct).
+    // Scalar subqueries that the optimizer merged: the struct's fields come to the client as
+    // columns (ResultPlan.struct).
     case Seq(AttributeReference(_, struct: StructType, _, _)) =>
-      ArrowRows.of(opened, DataTypeUtils.toAttributes(struct), () => opened.close()).map(row => InternalRow(row))
+      ArrowRows.of(opened, DataTypeUtils.toAttributes(struct), () => opened.close()).map(row =>
+        InternalRow(row))
     case _ => ArrowRows.of(opened, output, () => opened.close())
   }
 
@@ -111,7 +124,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   /** The rows stay with the client engine, for the part of the query that runs there. */
   def keep(most: Long): ResultKept = {
     val run = new Run(None)
-    if (run.plan.tail.isDefined) throw CofferException.refusal(Seq("the last rows of a part of the query are counted at the client"))
+    if (run.plan.tail.isDefined) throw CofferException.refusal(Seq("the last rows of a part of " +
+        "the query are counted at the client"))
     val kept = run.keep(most)
     metrics("numOutputRows").add(kept.getRows)
     post()
@@ -131,7 +145,10 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     (all.length.toLong, all.iterator)
   }
 
-  /** Partition after partition, a few at first, until there are enough rows; what a finish needs whole is taken whole. */
+  /**
+   * Partition after partition, a few at first, until there are enough rows; what a finish needs
+   * whole is taken whole.
+   */
   override def executeTake(n: Int): Array[InternalRow] =
     if (n <= 0) Array.empty
     else {
@@ -139,7 +156,9 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
       if (run.plan.finish.isDefined || run.plan.tail.isDefined) {
         val all = run.plan.tail.fold(rows(run.openAll()).take(n).toArray)(t => tail(run, t).take(n))
         counted(all)
-      } else counted(growing(run, n, 0 until run.partitions)((have, more) => (have ++ more).take(n)).toArray)
+      } else counted(growing(run, n, 0 until run.partitions)((have, more) =>
+          (have ++
+            more).take(n)).toArray)
     }
 
   override def executeTail(n: Int): Array[InternalRow] =
@@ -151,10 +170,13 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
 
   private def tail(run: Run, n: Int): Array[InternalRow] =
     if (run.plan.finish.isDefined) rows(run.openAll()).toArray.takeRight(n)
-    else growing(run, n, (0 until run.partitions).reverse)((have, more) => (more ++ have).takeRight(n)).toArray
+    else growing(run, n, (0 until run.partitions).reverse)((have, more) =>
+      (more ++
+        have).takeRight(n)).toArray
 
   private def growing(run: Run, n: Int, order: Seq[Int])(
-      join: (Vector[InternalRow], Vector[InternalRow]) => Vector[InternalRow]): Vector[InternalRow] = {
+      join: (Vector[InternalRow], Vector[InternalRow]) => Vector[InternalRow])
+      : Vector[InternalRow] = {
     var have = Vector.empty[InternalRow]
     var left = order
     var batch = math.max(1, conf.limitInitialNumPartitions)
@@ -184,7 +206,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   /** The result as the bytes of one Arrow IPC stream. */
   def collectArrow(): Iterator[Array[Byte]] = {
     val run = new Run(None)
-    if (run.plan.tail.isDefined) ArrowRows.stream(tail(run, run.plan.tail.get).iterator, output, conf)
+    if (run.plan.tail.isDefined)
+      ArrowRows.stream(tail(run, run.plan.tail.get).iterator, output, conf)
     else {
       val opened = run.openAll()
       post()

@@ -15,17 +15,20 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 
 /**
- * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever thread runs, the query's session is
- * found. It hands rows to the driver only; every way that would make an RDD of rows is refused before a task starts.
+ * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever
+ * thread runs, the query's session is found. It hands rows to the driver only; every way that would
+ * make an RDD of rows is refused before a task starts.
  */
-case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode with SealedNode {
+case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode
+    with SealedNode {
   override def nodeName: String = "CofferRoot"
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override protected def stringArgs: Iterator[Any] = Iterator.empty
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferRootExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferRootExec =
+    copy(child = newChild)
 
   override def executeCollect(): Array[InternalRow] = run(_.executeCollect())
 
@@ -43,7 +46,10 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
     case plan => plan.executeToIterator()
   })
 
-  /** The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow` in Python. */
+  /**
+   * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
+   * in Python.
+   */
   def collectArrow(): Iterator[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
     case result: CofferClientExec => result.collectArrow()
@@ -76,7 +82,10 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
     override def next(): T = opened(rows.next())
   }
 
-  /** What failed inside an engine says only *failed* to the host; at the client its reason is opened. */
+  /**
+   * What failed inside an engine says only *failed* to the host; at the client its reason is
+   * opened.
+   */
   private def opened[T](body: => T): T =
     try body
     catch {
@@ -91,7 +100,8 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   private def explained(failure: CofferTaskException.Sealed, cause: Throwable): Throwable =
     if (failure.error.isEmpty) new CofferException(
       "COFFER_TASK",
-      s"a task failed in its engine (${failure.code}, stage ${failure.stage}, partition ${failure.partition})",
+      s"a task failed in its engine (${failure.code}, stage ${failure.stage}, partition " +
+        s"${failure.partition})",
       "the executor's log has the engine's messages",
       cause)
     else {
@@ -108,12 +118,17 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
 
 object CofferRootExec {
 
-  private def causes(e: Throwable): Iterator[Throwable] = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50)
+  private def causes(e: Throwable): Iterator[Throwable] =
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50)
 
   /** A refusal of ours that Spark wrapped in its own exceptions on the way. */
-  private def ours(e: Throwable): Option[CofferException] = causes(e).collectFirst { case c: CofferException => c }
+  private def ours(e: Throwable): Option[CofferException] =
+    causes(e).collectFirst { case c: CofferException => c }
 
-  /** What Spark itself says only in the text of a job's failure: a full disk, an object that was held back, lost shuffle data. */
+  /**
+   * What Spark itself says only in the text of a job's failure: a full disk, an object that was
+   * held back, lost shuffle data.
+   */
   private[exec] def coded(e: Throwable): Option[CofferException] = {
     val texts = causes(e).flatMap(c => Option(c.getMessage)).toSeq
     reason.collectFirst {
@@ -131,7 +146,8 @@ object CofferRootExec {
     (
       "filter status: REJECTED",
       "COFFER_DESERIALIZATION_FILTER",
-      "an executor sent an object of a class that is not on the deserialisation allow-list; it was not read",
+      "an executor sent an object of a class that is not on the deserialisation allow-list; it " +
+        "was not read",
       "the driver's log names the class; if it is yours, spark.coffer.driver.allowClasses adds it"),
     (
       "Exception while getting task result",
@@ -142,11 +158,19 @@ object CofferRootExec {
       "has failed the maximum allowable number of times",
       "COFFER_SHUFFLE_LOST",
       "shuffle data could not be fetched, however often Spark repeated the stage that wrote it",
-      "see the executors' logs; if no disk and no executor failed, one of them removes or damages shuffle files"))
+      "see the executors' logs; if no disk and no executor failed, one of them removes or " +
+        "damages shuffle files"))
 }
 
-/** An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla Spark would throw it. */
-final class CofferQueryException(condition: String, message: String, val location: String, cause: Throwable)
+/**
+ * An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla
+ * Spark would throw it.
+ */
+final class CofferQueryException(
+    condition: String,
+    message: String,
+    val location: String,
+    cause: Throwable)
     extends RuntimeException(CofferQueryException.text(condition, message), cause)
     with SparkThrowable {
   override def getCondition: String = condition
@@ -155,17 +179,21 @@ final class CofferQueryException(condition: String, message: String, val locatio
 object CofferQueryException {
   private def text(condition: String, message: String): String = {
     val named = if (message.startsWith(s"[$condition")) message else s"[$condition] $message"
-    // Spark's own conditions say themselves what to do; what is Coffer's is about the data's way here.
+    // Spark's own conditions say themselves what to do; what is Coffer's is about the data's way
+    // here.
     if (condition.startsWith("COFFER_")) s"$named\nhint: ${hint(condition)}" else named
   }
 
   private def hint(condition: String): String = condition match {
     case code if code == "COFFER_OPERATOR" || code.startsWith("COFFER_FILE_") =>
-      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at the client"
+      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at " +
+        "the client"
     case "COFFER_INPUT_CHANGED" =>
-      "run the query again once nothing writes to the plain files; `coffer adopt` or `coffer encrypt` pins them for good"
+      "run the query again once nothing writes to the plain files; `coffer adopt` or `coffer " +
+        "encrypt` pins them for good"
     case "COFFER_MEMORY" =>
-      "give each engine more memory (spark.coffer.engine.memory), or split the work finer (spark.sql.shuffle.partitions)"
+      "give each engine more memory (spark.coffer.engine.memory), or split the work finer " +
+        "(spark.sql.shuffle.partitions)"
     case "COFFER_STORAGE" | "COFFER_DISK_FULL" =>
       "check the tables' storage, and that the disks of executors (spark.local.dir) have room"
     case _ => "run the query again; if it persists, an executor or its storage changes sealed data"

@@ -12,16 +12,32 @@ import org.apache.spark.{MapOutputStatistics, MapOutputTrackerMaster, ShuffleDep
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.plans.logical.Statistics
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Partitioning,
+  RangePartitioning,
+  SinglePartition
+}
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted, PickBounds, TaskResult}
+import org.apache.spark.sql.coffer.proto.wire.{
+  AcceptCommits,
+  CommitsAccepted,
+  PickBounds,
+  TaskResult
+}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, TranslatedFragment}
 import org.apache.spark.sql.execution.{ShufflePartitionSpec, SparkPlan, SQLExecution}
-import org.apache.spark.sql.execution.exchange.{ShuffleExchangeExec, ShuffleExchangeLike, ShuffleOrigin}
+import org.apache.spark.sql.execution.exchange.{
+  ShuffleExchangeExec,
+  ShuffleExchangeLike,
+  ShuffleOrigin
+}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.ThreadUtils
 
-/** A sealed shuffle of a query: its dependency in Spark, and which of its map outputs the client engine has accepted. */
+/**
+ * A sealed shuffle of a query: its dependency in Spark, and which of its map outputs the client
+ * engine has accepted.
+ */
 final class SealedShuffle(
     val query: CofferQuery,
     val stage: Int,
@@ -32,15 +48,16 @@ final class SealedShuffle(
   private var last: Option[(Seq[Long], CommitsAccepted)] = None
 
   /**
-   * The client engine's word on the map outputs that Spark has registered now. Asked again when map tasks were repeated: that is a
-   * new epoch, and the consumers' repeated tasks get the new list.
+   * The client engine's word on the map outputs that Spark has registered now. Asked again when map
+   * tasks were repeated: that is a new epoch, and the consumers' repeated tasks get the new list.
    */
   def accepted(): CommitsAccepted = synchronized {
     val mapIds = registered()
     last.collect { case (ids, accepted) if ids == mapIds => accepted }.getOrElse {
       val known = commits.value
       val records = mapIds.zipWithIndex.map { case (id, partition) =>
-        known.get(id).filter(_.partition == partition).map(c => ByteString.copyFrom(c.commit)).getOrElse(
+        known.get(id).filter(_.partition == partition).map(c =>
+          ByteString.copyFrom(c.commit)).getOrElse(
           throw new CofferException(
             "COFFER_COMMIT_MISSING",
             s"map $partition of sealed stage $stage came without its commit record",
@@ -64,7 +81,10 @@ final class SealedShuffle(
     registered().flatMap(known.get).map(c => TaskReport(c.partition, c.counters, c.metrics))
   }
 
-  /** The same, or its last word: of sizes and counts, which a repeated map does not change, also while outputs are missing. */
+  /**
+   * The same, or its last word: of sizes and counts, which a repeated map does not change, also
+   * while outputs are missing.
+   */
   def known(): CommitsAccepted = synchronized(last.map(_._2)).getOrElse(accepted())
 
   /** Spark's ids of the map outputs that its readers will fetch, by map partition. */
@@ -82,8 +102,9 @@ final class SealedShuffle(
 }
 
 /**
- * An exchange whose rows are sealed streams. It takes the place of Spark's own exchange when a query stage is created, and keeps it
- * to be compared by: it has no ids of its own in its canonical form.
+ * An exchange whose rows are sealed streams. It takes the place of Spark's own exchange when a
+ * query stage is created, and keeps it to be compared by: it has no ids of its own in its canonical
+ * form.
  */
 case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: SparkPlan)
     extends ShuffleExchangeLike
@@ -93,10 +114,12 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
     "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
-    "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions")) ++ stageCounters
+    "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions")) ++
+    stageCounters
 
   override def nodeName: String = "CofferExchange"
-  override def stringArgs: Iterator[Any] = Iterator(original.outputPartitioning, original.shuffleOrigin)
+  override def stringArgs: Iterator[Any] =
+    Iterator(original.outputPartitioning, original.shuffleOrigin)
   override def outputPartitioning: Partitioning = original.outputPartitioning
   override def shuffleOrigin: ShuffleOrigin = original.shuffleOrigin
   override def advisoryPartitionSize: Option[Long] = original.advisoryPartitionSize
@@ -116,7 +139,8 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
       case _: RangePartitioning => (plain(query, SinglePartition), Nil)
       case other => (plain(query, other), Nil)
     }
-    val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, objects))
+    val rdd = sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment,
+        objects))
     val commits = new Commits
     sparkContext.register(commits)
     val dependency = NeutralJob.run(sparkContext) {
@@ -134,17 +158,25 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   private def plain(query: CofferQuery, partitioning: Partitioning): TranslatedFragment =
     sealing(supported(Fragments.shuffle(partitioning, fragment.template, fragment.context(query))))
 
-  /** Range partitioning needs bounds first: a job that samples keys, sealed, and the client engine's choice among them. */
-  private def ranged(query: CofferQuery, range: RangePartitioning): (TranslatedFragment, Seq[Int]) = {
+  /**
+   * Range partitioning needs bounds first: a job that samples keys, sealed, and the client engine's
+   * choice among them.
+   */
+  private def ranged(
+      query: CofferQuery,
+      range: RangePartitioning): (TranslatedFragment, Seq[Int]) = {
     val boundsId = query.nextObject()
-    val size = math.min(conf.rangeExchangeSampleSizePerPartition.toLong * range.numPartitions, 1000000L)
+    val size =
+      math.min(conf.rangeExchangeSampleSizePerPartition.toLong * range.numPartitions, 1000000L)
     val perTask = math.max(1, math.ceil(3.0 * size / math.max(1, fragment.layout.size)).toInt)
     // The seed only has to be the same for each repetition of a task.
-    val fragments = sealing(supported(Fragments.range(range, fragment.template, fragment.context(query), boundsId, perTask, 42L)))
+    val fragments = sealing(supported(Fragments.range(range, fragment.template,
+          fragment.context(query), boundsId, perTask, 42L)))
     val execution = query.nextExecution()
     val stage = query.nextStage()
     val sample = fragments.sample
-    val rdd = sealing(StageSealer.seal(query, stage, execution, sample, sample.fragment, fragment, Nil))
+    val rdd =
+      sealing(StageSealer.seal(query, stage, execution, sample, sample.fragment, fragment, Nil))
     val outcomes = ResultJob.run(sparkContext, rdd, 0 until rdd.getNumPartitions)
     val request = PickBounds.newBuilder
       .setSession(query.session)
@@ -178,7 +210,10 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     action.map(_ => statistics(shuffle, execution))(CofferShuffleExchangeExec.completions)
   }
 
-  /** Sizes from sealed commits, not from what executors report; and none of them empty, or AQE would skip a partition. */
+  /**
+   * Sizes from sealed commits, not from what executors report; and none of them empty, or AQE would
+   * skip a partition.
+   */
   private def statistics(shuffle: SealedShuffle, execution: String): MapOutputStatistics = {
     val accepted = shuffle.accepted()
     val hiding = Hiding.of(conf)
@@ -190,36 +225,43 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     metrics("numOutputRows").set(accepted.getRows)
     metrics("dataSize").set(sizes.sum)
     metrics("numPartitions").set(numPartitions)
-    report(shuffle.query, shuffle.stage, shuffle.reports(), shuffle.translated, fragment, fragment.template, execution)
+    report(shuffle.query, shuffle.stage, shuffle.reports(), shuffle.translated, fragment,
+      fragment.template, execution)
     new MapOutputStatistics(shuffle.dependency.shuffleId, sizes)
   }
 
-  def awaitWritten(): Unit = ThreadUtils.awaitResult(submitShuffleJob(), CofferShuffleExchangeExec.forever)
+  def awaitWritten(): Unit =
+    ThreadUtils.awaitResult(submitShuffleJob(), CofferShuffleExchangeExec.forever)
 
   override def numMappers: Int = sealedShuffle.dependency.rdd.getNumPartitions
   override def numPartitions: Int = original.outputPartitioning.numPartitions
   override def shuffleId: Int = sealedShuffle.dependency.shuffleId
 
-  override def getShuffleRDD(partitionSpecs: Array[ShufflePartitionSpec]): RDD[_] = throw CofferFragmentExec.noRows
+  override def getShuffleRDD(partitionSpecs: Array[ShufflePartitionSpec]): RDD[_] =
+    throw CofferFragmentExec.noRows
 
   override def runtimeStatistics: Statistics = {
     val accepted = sealedShuffle.known()
     val bytes = accepted.getBytesByReduceList.asScala.map(_.longValue).sum
     val hiding = Hiding.of(conf)
-    // What may come out otherwise when it is made again says nothing of what there is: by a count Spark drops joins and limits.
+    // What may come out otherwise when it is made again says nothing of what there is: by a count
+    // Spark drops joins and limits.
     val rows = if (accepted.getMayChange) None else hiding.rows(accepted.getRows)
     Statistics(BigInt(hiding.size(bytes)), rows)
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferShuffleExchangeExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferShuffleExchangeExec =
+    copy(child = newChild)
 }
 
 object CofferShuffleExchangeExec {
   private val forever = Duration(Long.MaxValue, TimeUnit.NANOSECONDS)
 
-  // Accepting commits waits for the client engine: not in the scheduler's thread that completes the job.
+  // Accepting commits waits for the client engine: not in the scheduler's thread that completes the
+  // job.
   private val completions: ExecutionContext =
-    ExecutionContext.fromExecutorService(ThreadUtils.newDaemonCachedThreadPool("coffer-commits", 16))
+    ExecutionContext.fromExecutorService(ThreadUtils.newDaemonCachedThreadPool("coffer-commits",
+        16))
 }

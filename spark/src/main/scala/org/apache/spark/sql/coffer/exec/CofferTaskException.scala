@@ -4,18 +4,31 @@ import java.util.Base64
 
 import scala.util.control.NonFatal
 
-/** A task that failed inside its engine. What failed is sealed for the client engine; only the driver's side can have it opened. */
-final class CofferTaskException(val code: String, val stage: Int, val partition: Int, val sealedError: String)
-    extends RuntimeException(s"[COFFER_TASK] stage $stage, partition $partition: $code {$sealedError}")
+/**
+ * A task that failed inside its engine. What failed is sealed for the client engine; only the
+ * driver's side can have it opened.
+ */
+final class CofferTaskException(
+    val code: String,
+    val stage: Int,
+    val partition: Int,
+    val sealedError: String)
+    extends RuntimeException(s"[COFFER_TASK] stage $stage, partition $partition: $code " +
+      s"{$sealedError}")
 
 object CofferTaskException {
-  private val shape = """\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) \{([A-Za-z0-9+/=]*)\}""".r.unanchored
+  private val shape =
+    """\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) \{([A-Za-z0-9+/=]*)\}""".r.unanchored
 
   final case class Sealed(code: String, stage: Int, partition: Int, error: Array[Byte])
 
-  /** Finds one in a chain of causes. By its text: what an executor sends as an object of this class need not have our fields. */
+  /**
+   * Finds one in a chain of causes. By its text: what an executor sends as an object of this class
+   * need not have our fields.
+   */
   def find(e: Throwable): Option[Sealed] =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).flatMap(t => Option(t.getMessage)).collectFirst {
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).flatMap(t =>
+      Option(t.getMessage)).collectFirst {
       case shape(stage, partition, code, base64) =>
         val error =
           try Base64.getDecoder.decode(base64)

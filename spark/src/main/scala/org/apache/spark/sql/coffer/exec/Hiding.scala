@@ -5,7 +5,8 @@ import org.apache.spark.sql.coffer.proto.plan.{Hiding => ProtoHiding}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * What is kept from the host at a cost, beyond values: lengths, and which pages are read. What each hides is in docs/security/sizes.md.
+ * What is kept from the host at a cost, beyond values: lengths, and which pages are read. What each
+ * hides is in docs/security/sizes.md.
  *
  * @param pad
  *   lengths of frames and streams are padded, so Spark must not plan by truer ones either
@@ -27,7 +28,10 @@ final case class Hiding(pad: ProtoHiding.Pad, padBytes: Int, readsAll: Boolean) 
   }
 
   /** Rows as Spark may know them: with them it drops what is empty. */
-  def rows(rows: Long): Option[BigInt] = if (readsAll || pad != ProtoHiding.Pad.PAD_NONE) None else Some(BigInt(rows))
+  def rows(rows: Long): Option[BigInt] =
+    if (readsAll ||
+      pad != ProtoHiding.Pad.PAD_NONE) None
+    else Some(BigInt(rows))
 }
 
 object Hiding {
@@ -54,7 +58,9 @@ object Hiding {
 
   private def bytes(conf: SQLConf): Int = {
     val text = conf.getConfString(CofferConf.PAD_BYTES, DEFAULT_BYTES.toString)
-    text.toIntOption.filter(n => n >= LEAST_BYTES && n <= MOST_BYTES && Integer.bitCount(n) == 1).getOrElse {
+    text.toIntOption.filter(n =>
+      n >= LEAST_BYTES && n <= MOST_BYTES &&
+        Integer.bitCount(n) == 1).getOrElse {
       throw unknown(CofferConf.PAD_BYTES, text, s"a power of two from $LEAST_BYTES to $MOST_BYTES")
     }
   }

@@ -9,12 +9,15 @@ import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, Node}
 import org.apache.spark.sql.coffer.translate.{Nodes, TranslatedFragment}
 
 /**
- * Hash joins cannot spill. Once the sizes of a stage's inputs are known, from sealed commits, those whose build side would not fit an engine's
- * memory become sort-merge joins, which can.
+ * Hash joins cannot spill. Once the sizes of a stage's inputs are known, from sealed commits, those
+ * whose build side would not fit an engine's memory become sort-merge joins, which can.
  */
 object JoinMemory {
 
-  /** A hash table, with its rows, takes about so many times the rows' own bytes; and a task holds more than one thing. */
+  /**
+   * A hash table, with its rows, takes about so many times the rows' own bytes; and a task holds
+   * more than one thing.
+   */
   private val FACTOR = 4
 
   /** Bytes of an engine's memory for each task that may run in it at once. */
@@ -33,9 +36,13 @@ object JoinMemory {
 
     /** The largest partition's unpacked bytes of all shuffles below a node. */
     def largest(node: Node): Long = {
-      val below = inputs(node).flatMap(id => sources.get(id).collect { case s: ShuffleSource => byInput(id) -> s })
+      val below = inputs(node).flatMap(id =>
+        sources.get(id).collect { case s: ShuffleSource => byInput(id) -> s })
       if (below.isEmpty) 0L
-      else parts.map(p => below.flatMap { case (ref, s) => p.inputs.get(ref).map(bytes(_, s)) }.sum).maxOption.getOrElse(0L)
+      else parts.map(p =>
+        below.flatMap { case (ref, s) =>
+          p.inputs.get(ref).map(bytes(_, s))
+        }.sum).maxOption.getOrElse(0L)
     }
 
     def visit(node: Node): Node = Nodes.children(node) match {
@@ -48,7 +55,8 @@ object JoinMemory {
           val build = if (join.getBuildLeft) join.getLeft else join.getRight
           val hashed = join.getStrategy == Join.Strategy.HASH && !join.getBroadcast
           if (hashed && largest(build) > share / FACTOR)
-            visited.toBuilder.setJoin(join.toBuilder.setStrategy(Join.Strategy.SORT_MERGE).clearBuildLeft()).build()
+            visited.toBuilder.setJoin(
+              join.toBuilder.setStrategy(Join.Strategy.SORT_MERGE).clearBuildLeft()).build()
           else visited
         }
     }
@@ -57,7 +65,8 @@ object JoinMemory {
 
   private def bytes(block: Block, source: ShuffleSource): Long = {
     val whole = source.bytes.slice(block.reduceBegin, block.reduceEnd).sum
-    if (source.maps == 0) 0L else (BigInt(whole) * (block.mapEnd - block.mapBegin) / source.maps).toLong
+    if (source.maps == 0) 0L
+    else (BigInt(whole) * (block.mapEnd - block.mapBegin) / source.maps).toLong
   }
 
   private def inputs(node: Node): Seq[Int] =
@@ -68,8 +77,10 @@ object JoinMemory {
     val cores =
       if (CofferConf.isLocal(conf)) sc.defaultParallelism
       else {
-        // A standalone worker gives an executor all its cores unless told otherwise; the executors say how many they have.
-        val known = sc.statusStore.executorList(activeOnly = true).filter(_.id != SparkContext.DRIVER_IDENTIFIER).map(_.totalCores)
+        // A standalone worker gives an executor all its cores unless told otherwise; the executors
+        // say how many they have.
+        val known = sc.statusStore.executorList(activeOnly = true).filter(
+          _.id != SparkContext.DRIVER_IDENTIFIER).map(_.totalCores)
         known.maxOption.getOrElse(conf.get(EXECUTOR_CORES))
       }
     cores / math.max(1, conf.getInt("spark.task.cpus", 1))
@@ -84,7 +95,8 @@ object JoinMemory {
 
   /** As the engine reads it: `512MiB`, `2g`, bytes. */
   private[exec] def parse(text: String): Long = text.trim.toLowerCase(Locale.ROOT) match {
-    case size(number, unit) if units.contains(unit) => Math.multiplyExact(number.toLong, units(unit))
+    case size(number, unit) if units.contains(unit) =>
+      Math.multiplyExact(number.toLong, units(unit))
     case _ =>
       throw new CofferException(
         "COFFER_CONF",

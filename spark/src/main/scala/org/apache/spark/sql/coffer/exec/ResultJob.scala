@@ -6,21 +6,33 @@ import java.nio.channels.Channels
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.coffer.common.CofferException
 
-/** What a task of a result or sample stage brings to the client: one sealed stream and its sealed records. */
-final case class TaskOutcome(partition: Int, stream: Array[Byte], commit: Array[Byte], counters: Array[Byte], metrics: Array[Byte]) {
+/**
+ * What a task of a result or sample stage brings to the client: one sealed stream and its sealed
+ * records.
+ */
+final case class TaskOutcome(
+    partition: Int,
+    stream: Array[Byte],
+    commit: Array[Byte],
+    counters: Array[Byte],
+    metrics: Array[Byte]) {
   def report: TaskReport = TaskReport(partition, counters, metrics)
 
-  /** Whether it is all there: an executor's object of this class need not have been made by our constructor. */
+  /**
+   * Whether it is all there: an executor's object of this class need not have been made by our
+   * constructor.
+   */
   def isWhole: Boolean = Seq(stream, commit, counters, metrics).forall(_ != null)
 }
 
 /** Runs a sealed stage whose streams come to the driver. */
 object ResultJob {
 
-  def run(sc: SparkContext, rdd: SealedRDD, partitions: Seq[Int]): Seq[TaskOutcome] = NeutralJob.run(sc) {
-    // As what they are said to be only after a look: Spark would take any object for one.
-    sc.runJob[SealedTask, Any](rdd, CollectStream, partitions).toSeq.map(checked)
-  }
+  def run(sc: SparkContext, rdd: SealedRDD, partitions: Seq[Int]): Seq[TaskOutcome] =
+    NeutralJob.run(sc) {
+      // As what they are said to be only after a look: Spark would take any object for one.
+      sc.runJob[SealedTask, Any](rdd, CollectStream, partitions).toSeq.map(checked)
+    }
 
   private[exec] def checked(result: Any): TaskOutcome = result match {
     case outcome: TaskOutcome if outcome.isWhole => outcome
@@ -31,7 +43,8 @@ object ResultJob {
   }
 
   /** An object, not a closure: it can capture nothing. */
-  private object CollectStream extends ((TaskContext, Iterator[SealedTask]) => TaskOutcome) with Serializable {
+  private object CollectStream extends ((TaskContext, Iterator[SealedTask]) => TaskOutcome)
+      with Serializable {
     override def apply(context: TaskContext, runs: Iterator[SealedTask]): TaskOutcome = {
       val run = runs.next()
       val stream = new ByteArrayOutputStream()

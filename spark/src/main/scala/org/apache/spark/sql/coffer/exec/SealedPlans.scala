@@ -6,15 +6,26 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation, V2CommandExec}
+import org.apache.spark.sql.execution.datasources.v2.{
+  BatchScanExec,
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation,
+  V2CommandExec
+}
 
 /** A node by which a physical plan is known to be a sealed one. */
 trait SealedNode extends SparkPlan
 
-/** Whether a plan has to do with sealed tables: then all of it, its subqueries included, runs sealed or not at all. */
+/**
+ * Whether a plan has to do with sealed tables: then all of it, its subqueries included, runs sealed
+ * or not at all.
+ */
 object SealedPlans {
 
-  /** Inside of a sealed query everything is: AQE may have replaced what was sealed by rows that it knows to be none. */
+  /**
+   * Inside of a sealed query everything is: AQE may have replaced what was sealed by rows that it
+   * knows to be none.
+   */
   def sealedNow(plan: SparkPlan): Boolean =
     CofferQuery.current(plan.session.sparkContext).isDefined || mentions(plan)
 

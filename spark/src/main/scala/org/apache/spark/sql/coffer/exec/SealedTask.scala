@@ -4,26 +4,40 @@ import java.nio.ByteBuffer
 
 import scala.reflect.ClassTag
 
-import org.apache.spark.{Dependency, MapOutputTrackerMaster, Partition, ShuffleDependency, SparkContext, SparkEnv, TaskContext}
+import org.apache.spark.{
+  Dependency,
+  MapOutputTrackerMaster,
+  Partition,
+  ShuffleDependency,
+  SparkContext,
+  SparkEnv,
+  TaskContext
+}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.Done
 
-/** What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use without a session key. */
+/**
+ * What the tasks of one stage share, as it travels: sealed bytes and ids. Nothing in here is of use
+ * without a session key.
+ */
 final case class SealedWork(
     session: Array[Byte],
     stage: Int,
     fragment: Array[Byte],
     objects: Seq[Array[Byte]],
-    /** Encoded releases by engine id: for the engines that were admitted when the stage was sealed. */
+    /**
+     * Encoded releases by engine id: for the engines that were admitted when the stage was sealed.
+     */
     releases: Map[String, Array[Byte]],
     /** Sealed streams by input: for those inputs of which every task reads all. */
     broadcasts: Map[Int, Broadcast[Array[Array[Byte]]]] = Map.empty)
 
 /**
- * The streams of producers [mapBegin, mapEnd) × targets [reduceBegin, reduceEnd) of one of the RDD's shuffles, which a task feeds to
- * its engine as `input`. In clear, because the host moves the blocks; what must be complete is in the sealed descriptor.
+ * The streams of producers [mapBegin, mapEnd) × targets [reduceBegin, reduceEnd) of one of the
+ * RDD's shuffles, which a task feeds to its engine as `input`. In clear, because the host moves the
+ * blocks; what must be complete is in the sealed descriptor.
  */
 final case class Rectangle(
     input: Int,
@@ -46,8 +60,8 @@ trait SealedTask {
   def partition: Int
 
   /**
-   * Runs to the end. `out` is given each piece of each target's sealed stream, targets ascending; the buffer is valid during the
-   * call only.
+   * Runs to the end. `out` is given each piece of each target's sealed stream, targets ascending;
+   * the buffer is valid during the call only.
    */
   def run(out: (Int, ByteBuffer) => Unit): Done
 }
@@ -70,8 +84,8 @@ object SealedTasks {
 }
 
 /**
- * The tasks of one sealed stage. Its only element per partition is the run itself, not yet started: who consumes it (a shuffle write
- * or a result) says where the engine's streams go.
+ * The tasks of one sealed stage. Its only element per partition is the run itself, not yet started:
+ * who consumes it (a shuffle write or a result) says where the engine's streams go.
  *
  * @param indeterminate whether a repeated task may bring other rows
  */
@@ -90,7 +104,10 @@ final class SealedRDD(
   override def compute(split: Partition, context: TaskContext): Iterator[SealedTask] =
     Iterator.single(SealedTasks.of(work, split.asInstanceOf[SealedPartition], context))
 
-  /** Where the client engine says so, a repeated task may bring other rows: Spark then runs all readers of a repeated map again. */
+  /**
+   * Where the client engine says so, a repeated task may bring other rows: Spark then runs all
+   * readers of a repeated map again.
+   */
   override protected def getOutputDeterministicLevel: DeterministicLevel.Value =
     if (indeterminate) DeterministicLevel.INDETERMINATE else super.getOutputDeterministicLevel
 
@@ -99,7 +116,8 @@ final class SealedRDD(
     split.asInstanceOf[SealedPartition].rectangles.flatMap { r =>
       shuffles.find(_.shuffleId == r.shuffle).toSeq.flatMap { dependency =>
         if (r.mapBegin == 0 && r.mapEnd == dependency.rdd.getNumPartitions) {
-          (r.reduceBegin until r.reduceEnd).flatMap(tracker.getPreferredLocationsForShuffle(dependency, _))
+          (r.reduceBegin until r.reduceEnd).flatMap(
+            tracker.getPreferredLocationsForShuffle(dependency, _))
         } else tracker.getMapLocation(dependency, r.mapBegin, r.mapEnd)
       }
     }.distinct

@@ -14,13 +14,17 @@ import org.apache.spark.shuffle.{ShuffleDataIOUtils, ShuffleWriteProcessor, Shuf
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
 import org.apache.spark.sql.coffer.common.CofferException
 
-/** Which reduce partition a row goes to is decided inside the engine; Spark needs only their number. */
+/**
+ * Which reduce partition a row goes to is decided inside the engine; Spark needs only their number.
+ */
 final class SealedPartitioner(override val numPartitions: Int) extends Partitioner {
   override def getPartition(key: Any): Int =
     throw new UnsupportedOperationException("sealed rows are partitioned by the engine")
 }
 
-/** Stores the engine's streams as the blocks of a map output, one stream for each reduce partition. */
+/**
+ * Stores the engine's streams as the blocks of a map output, one stream for each reduce partition.
+ */
 final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
 
   override def write(
@@ -31,17 +35,21 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
       context: TaskContext): MapStatus = {
     val run = inputs.next() match {
       case t: SealedTask => t
-      case _ => throw new CofferException("COFFER_SHUFFLE", "a sealed shuffle got something else than a sealed task", "")
+      case _ => throw new CofferException("COFFER_SHUFFLE",
+          "a sealed shuffle got something else " +
+            "than a sealed task", "")
     }
     registerForCleanup(dependency, mapId, context)
     val targets = dependency.partitioner.numPartitions
-    val output = SealedShuffleWrite.components.createMapOutputWriter(dependency.shuffleId, mapId, targets)
+    val output =
+      SealedShuffleWrite.components.createMapOutputWriter(dependency.shuffleId, mapId, targets)
     try {
       val streams = new Streams(output, targets)
       val started = System.nanoTime()
       val done = run.run(streams.take)
       streams.finish()
-      val lengths = output.commitAllPartitions(ShuffleChecksumHelper.EMPTY_CHECKSUM_VALUE).getPartitionLengths
+      val lengths =
+        output.commitAllPartitions(ShuffleChecksumHelper.EMPTY_CHECKSUM_VALUE).getPartitionLengths
       val metrics = createMetricsReporter(context)
       metrics.incBytesWritten(lengths.sum)
       metrics.incWriteTime(System.nanoTime() - started)
@@ -60,8 +68,10 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
     }
   }
 
-  /** Deletes what was written. On a full disk the first attempt ends in the buffer, which does not go on it either, before the
-    * file is deleted; the second finds the buffer closed. */
+  /**
+   * Deletes what was written. On a full disk the first attempt ends in the buffer, which does not
+   * go on it either, before the file is deleted; the second finds the buffer closed.
+   */
   private def abort(output: ShuffleMapOutputWriter, why: Throwable): Unit =
     try output.abort(why)
     catch {
@@ -71,8 +81,14 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
         catch { case NonFatal(second) => why.addSuppressed(second) }
     }
 
-  /** Spark deletes the files of those map outputs for which a writer was asked; the writer itself stays unused. */
-  private def registerForCleanup(dependency: ShuffleDependency[_, _, _], mapId: Long, context: TaskContext): Unit = {
+  /**
+   * Spark deletes the files of those map outputs for which a writer was asked; the writer itself
+   * stays unused.
+   */
+  private def registerForCleanup(
+      dependency: ShuffleDependency[_, _, _],
+      mapId: Long,
+      context: TaskContext): Unit = {
     val writer: ShuffleWriter[Any, Any] = SparkEnv.get.shuffleManager
       .getWriter[Any, Any](dependency.shuffleHandle, mapId, context, createMetricsReporter(context))
     writer.stop(success = false)
@@ -117,7 +133,10 @@ object SealedShuffleWrite {
 
   @volatile private var made: Option[(SparkEnv, ShuffleExecutorComponents)] = None
 
-  /** Spark's shuffle storage, as its own shuffle manager sets it up; one for each executor's environment. */
+  /**
+   * Spark's shuffle storage, as its own shuffle manager sets it up; one for each executor's
+   * environment.
+   */
   private def components: ShuffleExecutorComponents = {
     val env = SparkEnv.get
     made.collect { case (of, components) if of eq env => components }.getOrElse {

@@ -17,10 +17,16 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates
 import org.apache.spark.util.ThreadUtils
 
-/** What a finished task said of itself: encoded counters, of what its host saw anyway; and its operators' rows and times, sealed. */
+/**
+ * What a finished task said of itself: encoded counters, of what its host saw anyway; and its
+ * operators' rows and times, sealed.
+ */
 final case class TaskReport(partition: Int, counters: Array[Byte], metrics: Array[Byte])
 
-/** A node that runs a stage, and shows in Spark's SQL tab what crossed between executors and engines for it. */
+/**
+ * A node that runs a stage, and shows in Spark's SQL tab what crossed between executors and engines
+ * for it.
+ */
 trait CountedStage extends SparkPlan {
 
   /** To be part of the node's `metrics`. */
@@ -34,10 +40,12 @@ trait CountedStage extends SparkPlan {
   }
 
   /**
-   * Shows what a stage's tasks counted. Counters are the executors' word, good for looking at and nothing else. Rows and times
-   * are opened by the client engine, beside the query's own way: [[CofferQuery.settle]] waits for them before the query ends.
+   * Shows what a stage's tasks counted. Counters are the executors' word, good for looking at and
+   * nothing else. Rows and times are opened by the client engine, beside the query's own way:
+   * [[CofferQuery.settle]] waits for them before the query ends.
    *
-   * @param ran       what was translated: the fragment's template, or that in Spark's own words ([[RootSort.restore]])
+   * @param ran       what was translated: the fragment's template, or that in Spark's own words
+   *                 ([[RootSort.restore]])
    * @param execution of Spark's SQL tab: to be given where a thread of our own calls
    */
   protected def report(
@@ -57,7 +65,8 @@ trait CountedStage extends SparkPlan {
   }
 
   /** Tells the SQL tab of this node's metrics as they are now. */
-  protected def post(execution: String = sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)): Unit =
+  protected def post(execution: String =
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)): Unit =
     posting.post(sparkContext, execution, metrics.values.toSeq)
 
   @transient private lazy val posting = new StageMetrics.Posting
@@ -81,7 +90,8 @@ object StageMetrics extends Logging {
 
   private[exec] def count(tasks: Seq[TaskReport], into: Map[String, SQLMetric]): Unit = {
     val counted = tasks.flatMap(t => parsed(t.counters))
-    def add(name: String)(of: Counters => Long): Unit = into.get(name).foreach(_.add(counted.map(of).sum))
+    def add(name: String)(of: Counters => Long): Unit =
+      into.get(name).foreach(_.add(counted.map(of).sum))
     add("crossings")(_.getCrossings)
     add("framesSealed")(_.getFramesSealed)
     add("bytesIn")(_.getBytesIn)
@@ -109,7 +119,9 @@ object StageMetrics extends Logging {
     def post(sc: SparkContext, of: String, metrics: Seq[SQLMetric]): Unit = synchronized {
       if (!execution.contains(of)) reported.clear()
       execution = Option(of)
-      val news = metrics.filterNot(m => reported.get(m.id).contains(m.value)).map(m => m.id -> (m.value - reported.getOrElse(m.id, 0L)))
+      val news = metrics.filterNot(m => reported.get(m.id).contains(m.value)).map(m =>
+        m.id ->
+          (m.value - reported.getOrElse(m.id, 0L)))
       metrics.foreach(m => reported(m.id) = m.value)
       execution.flatMap(_.toLongOption).filter(_ => news.nonEmpty).foreach { id =>
         sc.listenerBus.post(SparkListenerDriverAccumUpdates(id, news))
@@ -118,11 +130,15 @@ object StageMetrics extends Logging {
   }
 
   /** By node of the fragment, summed over tasks. */
-  private[exec] def open(query: CofferQuery, stage: Int, tasks: Seq[TaskReport]): Seq[NodeMetrics] = {
+  private[exec] def open(
+      query: CofferQuery,
+      stage: Int,
+      tasks: Seq[TaskReport]): Seq[NodeMetrics] = {
     val request = OpenMetrics.newBuilder.setSession(query.session).setStage(stage)
     tasks.filter(_.metrics.nonEmpty).foreach { t =>
       request.addTasks(
-        OpenMetrics.TaskMetricsBlob.newBuilder.setPartition(t.partition).setSealed(ByteString.copyFrom(t.metrics)))
+        OpenMetrics.TaskMetricsBlob.newBuilder.setPartition(t.partition).setSealed(
+          ByteString.copyFrom(t.metrics)))
     }
     if (request.getTasksCount == 0) Nil
     else query.client.openMetrics(request.build()).getNodesList.asScala.toSeq

@@ -17,7 +17,8 @@ import org.apache.spark.sql.coffer.translate.{BoundInput, TranslatedFragment}
 object StageSealer {
 
   /**
-   * @param translated the fragment as translated; `fragment` may differ from it above its root (a limit)
+   * @param translated the fragment as translated; `fragment` may differ from it above its root (a
+   *                 limit)
    * @param execution 0 for a shuffle's stage, else the result's own
    * @param extra ids of objects that the fragment names beside its subqueries: range bounds
    * @param write of a fragment that writes a table: what BEGIN_WRITE gave
@@ -38,7 +39,8 @@ object StageSealer {
       "please report the query's EXPLAIN")
     translated.subqueries.foreach(s => query.sealValue(s.id, s.valueOf(node.subquery(s.subquery))))
     val sources = translated.inputs.map(i => i.id -> node.source(i.leaf.plan)).toMap
-    val fitting = JoinMemory.fit(fragment, translated, parts, sources, JoinMemory.share(node.session.sparkContext))
+    val fitting = JoinMemory.fit(fragment, translated, parts, sources,
+      JoinMemory.share(node.session.sparkContext))
     val request = SealStage.newBuilder
       .setSession(query.session)
       .setExecution(execution)
@@ -49,7 +51,8 @@ object StageSealer {
     sides.describe(request)
     parts.foreach(p => request.addTasks(task(translated, p, sources, sides)))
     translated.scans.foreach { s =>
-      val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(throw CofferException.refusal(Seq("a scan of no table")))
+      val scan = SealedScan.unapply(s.leaf.plan).map(_._2).getOrElse(
+        throw CofferException.refusal(Seq("a scan of no table")))
       request.addScans(
         TableScan.newBuilder
           .setScanId(s.id)
@@ -82,7 +85,8 @@ object StageSealer {
 
   /** Sides of all products of a fragment, numbered from 1; what lies below none is of side 0. */
   private final class Sides(products: Seq[Cartesian]) {
-    private val numbers: Map[Ref, Int] = products.flatMap(_.sides).map(_.root).zipWithIndex.map { case (r, i) => r -> (i + 1) }.toMap
+    private val numbers: Map[Ref, Int] =
+      products.flatMap(_.sides).map(_.root).zipWithIndex.map { case (r, i) => r -> (i + 1) }.toMap
     private val byLeaf: Map[Ref, Int] =
       products.flatMap(_.sides).flatMap(s => s.leaves.toSeq.map(_ -> numbers(s.root))).toMap
 
@@ -91,7 +95,8 @@ object StageSealer {
     def describe(request: SealStage.Builder): Unit = products.foreach { p =>
       val product = Product.newBuilder
       p.sides.foreach { s =>
-        product.addSides(Product.Side.newBuilder.setSide(numbers(s.root)).setPartitions(s.partitions))
+        product.addSides(
+          Product.Side.newBuilder.setSide(numbers(s.root)).setPartitions(s.partitions))
       }
       request.addProducts(product)
     }
@@ -99,10 +104,16 @@ object StageSealer {
     def describe(part: Part, task: TaskSpec.Builder): Unit = part.positions.toSeq
       .map { case (root, at) => numbers(root) -> at }
       .sorted
-      .foreach { case (side, at) => task.addPositions(TaskSpec.Position.newBuilder.setSide(side).setPartition(at)) }
+      .foreach { case (side, at) =>
+        task.addPositions(TaskSpec.Position.newBuilder.setSide(side).setPartition(at))
+      }
   }
 
-  private def task(translated: TranslatedFragment, part: Part, sources: Map[Int, Source], sides: Sides): TaskSpec = {
+  private def task(
+      translated: TranslatedFragment,
+      part: Part,
+      sources: Map[Int, Source],
+      sides: Sides): TaskSpec = {
     val spec = TaskSpec.newBuilder
     sides.describe(part, spec)
     for (s <- translated.scans; slice <- part.scans.getOrElse(new Ref(s.leaf.plan), Nil))
@@ -141,14 +152,16 @@ object StageSealer {
     val broadcasts = sources.collect { case (id, b: BroadcastSource) => id -> b.broadcast.streams }
     val shuffles: Seq[ShuffleDependency[_, _, _]] =
       exchanges.values.map(_.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
-    val partitions = parts.zip(answer.getSealedDescriptorsList.asScala).zipWithIndex.map { case ((part, d), index) =>
-      val rectangles = for {
-        i <- translated.inputs
-        exchange <- exchanges.get(i.id)
-        b <- part.inputs.get(new Ref(i.leaf.plan))
-      } yield Rectangle(
-        i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd, b.reduceBegin, b.reduceEnd)
-      new SealedPartition(index, d.toByteArray, rectangles.toVector)
+    val partitions = parts.zip(answer.getSealedDescriptorsList.asScala).zipWithIndex.map {
+      case ((part, d), index) =>
+        val rectangles = for {
+          i <- translated.inputs
+          exchange <- exchanges.get(i.id)
+          b <- part.inputs.get(new Ref(i.leaf.plan))
+        } yield Rectangle(
+          i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd,
+          b.reduceBegin, b.reduceEnd)
+        new SealedPartition(index, d.toByteArray, rectangles.toVector)
     }
     val work = SealedWork(
       query.session.toByteArray,
@@ -157,13 +170,14 @@ object StageSealer {
       answer.getSealedObjectsList.asScala.map(_.toByteArray).toVector,
       answer.getReleasesList.asScala.map(r => r.getEngineId -> r.getRelease.toByteArray).toMap,
       broadcasts)
-    NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles, answer.getIndeterminate))
+    NeutralJob.run(sc)(new SealedRDD(sc, work, partitions.toArray, shuffles,
+        answer.getIndeterminate))
   }
 }
 
 /**
- * Spark ships a job's local properties with every task: SQL text in the job's description, call sites, all of SQLConf. Sealed jobs take
- * along only what scheduling needs.
+ * Spark ships a job's local properties with every task: SQL text in the job's description, call
+ * sites, all of SQLConf. Sealed jobs take along only what scheduling needs.
  */
 object NeutralJob {
   private val kept = Seq(

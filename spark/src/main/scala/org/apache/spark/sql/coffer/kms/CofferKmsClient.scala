@@ -10,7 +10,8 @@ import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, RenamedK
 import org.apache.spark.sql.coffer.transport.EngineProcess
 
 /**
- * Coffer's masters for parquet-java's own encryption (`PropertiesDrivenCryptoFactory`), in Spark ''without'' the plugin:
+ * Coffer's masters for parquet-java's own encryption (`PropertiesDrivenCryptoFactory`), in Spark
+ * ''without'' the plugin:
  *
  * {{{
  * spark.hadoop.parquet.crypto.factory.class         org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory
@@ -19,15 +20,20 @@ import org.apache.spark.sql.coffer.transport.EngineProcess
  * spark.hadoop.coffer.kms.passphrase.file           /trusted/passphrase
  * }}}
  *
- * Names of keys are names of masters; what it writes, `coffer adopt` makes a table of. It also opens the files of sealed tables. Keys are
- * wrapped and opened by `coffer kms`, a process of its own, but parquet-java then encrypts and decrypts in this JVM, on executors too: so
- * only where all of them may see the rows. Beside the plugin it refuses to work.
+ * Names of keys are names of masters; what it writes, `coffer adopt` makes a table of. It also
+ * opens the files of sealed tables. Keys are wrapped and opened by `coffer kms`, a process of its
+ * own, but parquet-java then encrypts and decrypts in this JVM, on executors too: so only where all
+ * of them may see the rows. Beside the plugin it refuses to work.
  */
 class CofferKmsClient extends KmsClient {
 
   private var program: KmsProgram = _
 
-  override def initialize(conf: Configuration, instanceId: String, instanceUrl: String, token: String): Unit = {
+  override def initialize(
+      conf: Configuration,
+      instanceId: String,
+      instanceUrl: String,
+      token: String): Unit = {
     if (Option(SparkEnv.get).exists(_.conf.get("spark.plugins", "").contains(CofferConf.PLUGIN))) {
       throw new KeyAccessDeniedException(
         "beside Coffer's plugin no key of a file comes into a JVM\n" +

@@ -10,34 +10,44 @@ import scala.io.Source
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.parquet.crypto.KeyAccessDeniedException
 
-/** A `coffer kms` process: a line of JSON in, a line of JSON out. It ends with the JVM, by the end of its input. */
+/**
+ * A `coffer kms` process: a line of JSON in, a line of JSON out. It ends with the JVM, by the end
+ * of its input.
+ */
 private[kms] class KmsProgram(command: Seq[String]) {
 
   private var running: Option[KmsProgram.Pipes] = None
 
   /** The field `answer` of what the program answers to `{"master": …, operation: argument}`. */
-  def ask(operation: String, argument: String, master: String, answer: String): String = synchronized {
-    val request = KmsProgram.JSON.createObjectNode().put("master", master).put(operation, argument).toString
-    val pipes = running.getOrElse(start())
-    running = Some(pipes)
-    val line =
-      try pipes.exchange(request)
-      catch { case _: IOException => null }
-    if (line == null) {
-      running = None
-      throw new KeyAccessDeniedException(s"coffer kms ended before it answered:\n${pipes.end()}")
+  def ask(operation: String, argument: String, master: String, answer: String): String =
+    synchronized {
+      val request =
+        KmsProgram.JSON.createObjectNode().put("master", master).put(operation, argument).toString
+      val pipes = running.getOrElse(start())
+      running = Some(pipes)
+      val line =
+        try pipes.exchange(request)
+        catch { case _: IOException => null }
+      if (line == null) {
+        running = None
+        throw new KeyAccessDeniedException(s"coffer kms ended before it answered:\n${pipes.end()}")
+      }
+      val fields = KmsProgram.JSON.readTree(line)
+      val text = (name: String) => Option(fields.get(name)).filter(_.isTextual).map(_.asText)
+      text(answer).getOrElse {
+        val hint = text("hint").fold("")(hint => s"\nhint: $hint")
+        throw new KeyAccessDeniedException(
+          text("error").getOrElse("coffer kms answered what is no " +
+            "answer") + hint)
+      }
     }
-    val fields = KmsProgram.JSON.readTree(line)
-    val text = (name: String) => Option(fields.get(name)).filter(_.isTextual).map(_.asText)
-    text(answer).getOrElse {
-      val hint = text("hint").fold("")(hint => s"\nhint: $hint")
-      throw new KeyAccessDeniedException(text("error").getOrElse("coffer kms answered what is no answer") + hint)
-    }
-  }
 
   private def start(): KmsProgram.Pipes =
     try new KmsProgram.Pipes(new ProcessBuilder(command: _*).start())
-    catch { case e: IOException => throw new KeyAccessDeniedException(s"cannot start ${command.head}", e) }
+    catch {
+      case e: IOException => throw new KeyAccessDeniedException(s"cannot start " +
+            s"${command.head}", e)
+    }
 }
 
 private[kms] object KmsProgram {
@@ -47,7 +57,8 @@ private[kms] object KmsProgram {
   // parquet-java makes clients anew every few minutes, and never closes one.
   private val programs = mutable.Map.empty[Seq[String], KmsProgram]
 
-  def of(command: Seq[String]): KmsProgram = synchronized(programs.getOrElseUpdate(command, new KmsProgram(command)))
+  def of(command: Seq[String]): KmsProgram =
+    synchronized(programs.getOrElseUpdate(command, new KmsProgram(command)))
 
   private class Pipes(process: Process) {
     private val out = new BufferedWriter(new OutputStreamWriter(process.getOutputStream, UTF_8))

@@ -4,7 +4,11 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.ExtendedExplainGenerator
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, RangePartitioning, SinglePartition}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Partitioning,
+  RangePartitioning,
+  SinglePartition
+}
 import org.apache.spark.sql.coffer.common.{Client, CofferConf}
 import org.apache.spark.sql.coffer.exec.{
   ClientBytes,
@@ -28,13 +32,18 @@ import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.write.CofferWriteStageExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec, ResultQueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{
+  AdaptiveSparkPlanExec,
+  QueryStageExec,
+  ResultQueryStageExec
+}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
 
 /**
- * What EXPLAIN says of a sealed plan: its fragments as engines will run them, where each runs, and how far engines have proved
- * themselves. A plan that has not run yet is shown as it would run if AQE changed nothing.
+ * What EXPLAIN says of a sealed plan: its fragments as engines will run them, where each runs, and
+ * how far engines have proved themselves. A plan that has not run yet is shown as it would run if
+ * AQE changed nothing.
  */
 class CofferExplain extends ExtendedExplainGenerator {
   override def title: String = "Coffer"
@@ -45,26 +54,35 @@ class CofferExplain extends ExtendedExplainGenerator {
       val lines = Seq.newBuilder[String]
       if (CofferConf.hostEngines(plan.session.sparkContext.conf)) {
         if (Vouched.byEngines(plan)) {
-          lines += "no enclaves: fragments run in host engines, which hold no key; executors see what the protections of each column show"
-          lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and the answer is not verified"
+          lines += "no enclaves: fragments run in host engines, which hold no key; executors see " +
+            "what the protections of each column show"
+          lines += "UNVERIFIED: a host may have dropped, repeated or moved rows, and the answer " +
+            "is not verified"
         } else
-          lines += "no enclaves, and no engine on executors: the client engine reads what it needs from storage; the host sees which bytes it reads"
+          lines += "no enclaves, and no engine on executors: the client engine reads what it " +
+            "needs from storage; the host sees which bytes it reads"
       } else {
         lines += "every fragment runs inside an enclave; executors see sealed bytes and their sizes"
         if (Client.simulatedEvidence)
           lines += "evidence: SIMULATED, nothing proves what code the engines run"
       }
       if (UnverifiedScans.of(plan).nonEmpty)
-        lines += "unverified inputs: read as they are when the query first reads them; nothing that they reach is compressed, so that lengths tell of no guess"
+        lines += "unverified inputs: read as they are when the query first reads them; nothing " +
+          "that they reach is compressed, so that lengths tell of no guess"
       val query = plan.collectFirst { case r: CofferRootExec => r.query }
-      lines ++= new Description(if (CofferExplain.brief(plan)) None else Some(query.getOrElse(CofferQuery.create()))).of(plan)
+      lines ++= new Description(
+        if (CofferExplain.brief(plan)) None else Some(query.getOrElse(CofferQuery.create()))).of(
+        plan)
       lines.result().mkString("", "\n", "\n")
     }
 }
 
 private object CofferExplain {
 
-  /** Spark asks for this text each time that a query starts and each time that AQE changes its plan: then there is no time for details. */
+  /**
+   * Spark asks for this text each time that a query starts and each time that AQE changes its plan:
+   * then there is no time for details.
+   */
   def brief(plan: SparkPlan): Boolean = {
     val sc = plan.session.sparkContext
     !Client.isRunning || CofferQuery.current(sc).isDefined || starting(sc, plan)
@@ -77,7 +95,10 @@ private object CofferExplain {
       .exists(_.executedPlan eq plan)
 }
 
-/** The fragments of a plan, the last one first; with their operators as the engine has them if there is a query to name values in. */
+/**
+ * The fragments of a plan, the last one first; with their operators as the engine has them if there
+ * is a query to name values in.
+ */
 private final class Description(query: Option[CofferQuery]) {
 
   def of(plan: SparkPlan): Seq[String] = plan match {
@@ -96,18 +117,23 @@ private final class Description(query: Option[CofferQuery]) {
         case other => of(other)
       }
     case r: CofferRootExec => of(r.child)
-    case r: CofferResultExec => fragment("result, opened by the client engine", r.child)(result) ++ below(r.child)
-    case w: CofferWriteStageExec => fragment("files of a sealed table", w.child)(write) ++ below(w.child)
+    case r: CofferResultExec => fragment("result, opened by the client " +
+          "engine", r.child)(result) ++ below(r.child)
+    case w: CofferWriteStageExec => fragment("files of a sealed " +
+          "table", w.child)(write) ++ below(w.child)
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
       val name = partitioning.getClass.getSimpleName.stripSuffix("$")
-      fragment(s"shuffle $name", e.child, Some(partitioning))((f, q) => shuffle(partitioning, f, q)) ++ below(e.child)
+      fragment(s"shuffle $name", e.child, Some(partitioning))((f, q) =>
+        shuffle(partitioning, f, q)) ++ below(e.child)
     case b: CofferBroadcastExchangeExec =>
-      fragment("broadcast", b.child)((f, q) => Fragments.broadcast(f.template, f.context(q)).map(tasks)) ++ below(b.child)
+      fragment("broadcast", b.child)((f, q) =>
+        Fragments.broadcast(f.template, f.context(q)).map(tasks)) ++ below(b.child)
     case other => below(other)
   }
 
-  private def tables(plan: SparkPlan): Seq[ClientTable] = plan.collect { case ClientTableExec(table) => table }
+  private def tables(plan: SparkPlan): Seq[ClientTable] =
+    plan.collect { case ClientTableExec(table) => table }
 
   private def read(table: ClientTable): Seq[String] = {
     val bytes = Utils.bytesToString(table.scan.bytes)
@@ -117,11 +143,13 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   /** How much, as the choice of sites takes it to be. */
-  private def guessed(clientRows: ClientRowsExec): String = clientRows.logicalLink.collect { case h: ClientRows =>
-    s" (${Estimates.text(h)})"
+  private def guessed(clientRows: ClientRowsExec): String = clientRows.logicalLink.collect {
+    case h: ClientRows =>
+      s" (${Estimates.text(h)})"
   }.getOrElse("")
 
-  private def clientParts(plan: SparkPlan): Seq[ClientRowsExec] = plan.collect { case clientRows: ClientRowsExec => clientRows }
+  private def clientParts(plan: SparkPlan): Seq[ClientRowsExec] =
+    plan.collect { case clientRows: ClientRowsExec => clientRows }
 
   /** What runs at the client site. */
   private def part(fragment: CofferFragmentExec): Seq[String] = {
@@ -146,19 +174,20 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def fragment(what: String, plan: SparkPlan, exchange: Option[Partitioning] = None)(
-      translate: (CofferFragmentExec, CofferQuery) => Result[Seq[String]]): Seq[String] = plan match {
-    case f: CofferFragmentExec =>
-      val details =
-        try query.flatMap(translate(f, _).toOption)
-        catch { case NonFatal(_) => None }
-      details match {
-        case Some(lines) =>
-          val shown = new Shown(f, CofferConf.hostEngines(Client.conf)).lines(exchange)
-          s"fragment → $what" +: (lines ++ learned(shown)).map("  " + _)
-        case None => Seq(s"fragment → $what: ${f.operators}")
-      }
-    case _ => Nil
-  }
+      translate: (CofferFragmentExec, CofferQuery) => Result[Seq[String]]): Seq[String] =
+    plan match {
+      case f: CofferFragmentExec =>
+        val details =
+          try query.flatMap(translate(f, _).toOption)
+          catch { case NonFatal(_) => None }
+        details match {
+          case Some(lines) =>
+            val shown = new Shown(f, CofferConf.hostEngines(Client.conf)).lines(exchange)
+            s"fragment → $what" +: (lines ++ learned(shown)).map("  " + _)
+          case None => Seq(s"fragment → $what: ${f.operators}")
+        }
+      case _ => Nil
+    }
 
   private def learned(operators: Seq[String]): Seq[String] =
     if (operators.isEmpty) Nil
@@ -169,18 +198,25 @@ private final class Description(query: Option[CofferQuery]) {
       tasks(plan.task) ++ plan.finish.toSeq.flatMap(f => "by the client engine:" +: readable(f))
     }
 
-  private def write(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = fragment.template match {
-    case w: SealedWriteExec => Fragments.write(w.child, w.partitions, fragment.context(query)).map(tasks)
-    case _ => Right(Nil)
-  }
+  private def write(fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] =
+    fragment.template match {
+      case w: SealedWriteExec =>
+        Fragments.write(w.child, w.partitions, fragment.context(query)).map(tasks)
+      case _ => Right(Nil)
+    }
 
-  private def shuffle(partitioning: Partitioning, fragment: CofferFragmentExec, query: CofferQuery): Result[Seq[String]] = {
+  private def shuffle(
+      partitioning: Partitioning,
+      fragment: CofferFragmentExec,
+      query: CofferQuery): Result[Seq[String]] = {
     val context = fragment.context(query)
     partitioning match {
-      // Its bounds come from a sample of the same rows; their id and the sample's size are not known yet.
+      // Its bounds come from a sample of the same rows; their id and the sample's size are not
+      // known yet.
       case range: RangePartitioning if range.numPartitions > 1 =>
         Fragments.range(range, fragment.template, context, 0, 1, 0L).map(r => tasks(r.shuffle))
-      case _: RangePartitioning => Fragments.shuffle(SinglePartition, fragment.template, context).map(tasks)
+      case _: RangePartitioning =>
+        Fragments.shuffle(SinglePartition, fragment.template, context).map(tasks)
       case other => Fragments.shuffle(other, fragment.template, context).map(tasks)
     }
   }
@@ -193,13 +229,18 @@ private final class Description(query: Option[CofferQuery]) {
   private def site: String =
     if (CofferConf.hostEngines(Client.conf)) "host engines" else "enclaves"
 
-  /** Of a table with stored columns: what each one that is read shows to who holds the files; and what else is stored of the same columns. */
+  /**
+   * Of a table with stored columns: what each one that is read shows to who holds the files; and
+   * what else is stored of the same columns.
+   */
   private def shown(scan: SparkPlan): Seq[String] = scan match {
     case SealedScan(node, s) if s.table.viewed =>
       val names = node.output.map(_.name).toSet
       val columns = s.table.stored.filter(c => names(c.name) && c.isColumn).map(_.column).toSet
       // That is what a `tee` column shows only where it is read.
-      val reported = s.table.stored.filter(c => c.isColumn && columns(c.column) && (names(c.name) || !c.isForEnclaves))
+      val reported = s.table.stored.filter(c =>
+        c.isColumn && columns(c.column) &&
+          (names(c.name) || !c.isForEnclaves))
       reported.map { c =>
         val unread = if (names(c.name)) "" else ", not read here"
         s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"

@@ -8,10 +8,15 @@ import org.apache.spark.SparkConf
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.transport.EngineProcess
 
-/** What a configuration must not say, checked once before anything is started. Each refusal is one reason with its way out. */
+/**
+ * What a configuration must not say, checked once before anything is started. Each refusal is one
+ * reason with its way out.
+ */
 object Guards {
 
-  def check(conf: SparkConf, passphrase: Option[String] = sys.env.get(EngineProcess.PASSPHRASE_VARIABLE)): Unit = {
+  def check(
+      conf: SparkConf,
+      passphrase: Option[String] = sys.env.get(EngineProcess.PASSPHRASE_VARIABLE)): Unit = {
     noSecrets(conf, passphrase)
     javaSerializer(conf)
     eventLog(conf)
@@ -33,7 +38,8 @@ object Guards {
   private def inConf(key: String) = new CofferException(
     "COFFER_SECRET_IN_CONF",
     s"$key holds a secret, and Spark hands its configuration to every executor",
-    s"remove it; put the passphrase into the driver's environment (COFFER_PASSPHRASE) or into a file named by " +
+    s"remove it; put the passphrase into the driver's environment (COFFER_PASSPHRASE) or into a " +
+      s"file named by " +
       CofferConf.PASSPHRASE_FILE)
 
   /** Kryo makes objects of classes that a peer names, past the filter of JEP 290. */
@@ -41,22 +47,26 @@ object Guards {
     val serializer = conf.get("spark.serializer", JAVA_SERIALIZER)
     if (serializer != JAVA_SERIALIZER) throw new CofferException(
       "COFFER_SERIALIZER",
-      s"spark.serializer is $serializer: what executors send would not pass the driver's deserialisation allow-list",
+      s"spark.serializer is $serializer: what executors send would not pass the driver's " +
+        s"deserialisation allow-list",
       "leave spark.serializer at its default")
   }
   private val JAVA_SERIALIZER = "org.apache.spark.serializer.JavaSerializer"
 
   /** Event logs hold SQL text, plans and results' names. */
-  private def eventLog(conf: SparkConf): Unit = if (conf.getBoolean("spark.eventLog.enabled", defaultValue = false)) {
-    val dir = conf.get("spark.eventLog.dir", "/tmp/spark-events")
-    val trusted = conf.getOption(CofferConf.EVENT_LOG_TRUSTED).flatMap(localPath)
-    val inside = for (t <- trusted; d <- localPath(dir)) yield d.startsWith(t)
-    if (!inside.contains(true)) throw new CofferException(
-      "COFFER_EVENT_LOG",
-      s"spark.eventLog.enabled is true, and event logs hold queries in clear; $dir is not in a folder known as trusted",
-      s"set ${CofferConf.EVENT_LOG_TRUSTED} to a local folder of the client site that holds spark.eventLog.dir, " +
-        "or turn event logs off")
-  }
+  private def eventLog(conf: SparkConf): Unit =
+    if (conf.getBoolean("spark.eventLog.enabled", defaultValue = false)) {
+      val dir = conf.get("spark.eventLog.dir", "/tmp/spark-events")
+      val trusted = conf.getOption(CofferConf.EVENT_LOG_TRUSTED).flatMap(localPath)
+      val inside = for (t <- trusted; d <- localPath(dir)) yield d.startsWith(t)
+      if (!inside.contains(true)) throw new CofferException(
+        "COFFER_EVENT_LOG",
+        s"spark.eventLog.enabled is true, and event logs hold queries in clear; $dir is not in a " +
+          s"folder known as trusted",
+        s"set ${CofferConf.EVENT_LOG_TRUSTED} to a local folder of the client site that holds " +
+          s"spark.eventLog.dir, " +
+          "or turn event logs off")
+    }
 
   private def localPath(text: String): Option[Path] = {
     val uri = if (text.contains(":")) scala.util.Try(URI.create(text)).toOption else None

@@ -10,14 +10,22 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
-/** A column of a table and how an engine has it: as ciphertexts, or its values, opened in an enclave or in the clear. */
-private[plugin] final case class Origin(column: String, protection: String, prefix: Boolean, isCipher: Boolean) {
+/**
+ * A column of a table and how an engine has it: as ciphertexts, or its values, opened in an enclave
+ * or in the clear.
+ */
+private[plugin] final case class Origin(
+    column: String,
+    protection: String,
+    prefix: Boolean,
+    isCipher: Boolean) {
   def text: String = s"$column by $protection"
 }
 
 /** From which stored columns the attributes of a plan for engines come. */
 private[plugin] final class Origins private (known: Map[ExprId, Seq[Origin]]) {
-  def of(e: Expression): Seq[Origin] = e.references.toSeq.flatMap(a => known.getOrElse(a.exprId, Nil)).distinct.sortBy(_.text)
+  def of(e: Expression): Seq[Origin] =
+    e.references.toSeq.flatMap(a => known.getOrElse(a.exprId, Nil)).distinct.sortBy(_.text)
 }
 
 private[plugin] object Origins {
@@ -36,13 +44,16 @@ private[plugin] object Origins {
       walk(f.template, known)
     case r: ReusedExchangeExec =>
       walk(r.child, known)
-      r.output.zip(r.child.output).foreach { case (as, of) => known.get(of.exprId).foreach(known(as.exprId) = _) }
+      r.output.zip(r.child.output).foreach { case (as, of) =>
+        known.get(of.exprId).foreach(known(as.exprId) = _)
+      }
     case SealedScan(node, scan) =>
       val stored = scan.table.stored.map(c => c.name -> c).toMap
       node.output.foreach { a =>
         val origin = stored.get(a.name) match {
           case Some(c) if scan.table.viewed =>
-            Option.when(c.isColumn)(Origin(scan.table.info.getSchema.getFields(c.column).getName, c.protection, c.prefix, c.isCipher))
+            Option.when(c.isColumn)(Origin(scan.table.info.getSchema.getFields(c.column).getName,
+                c.protection, c.prefix, c.isCipher))
           case _ =>
             val protection = if (scan.table.unverified) StoredColumn.CLEAR else StoredColumn.WHOLE
             Some(Origin(a.name, protection, prefix = false, isCipher = false))
@@ -56,7 +67,8 @@ private[plugin] object Origins {
         case call: AggregateExpression =>
           val attributes = call.resultAttribute +: (call.aggregateFunction.aggBufferAttributes ++
             call.aggregateFunction.inputAggBufferAttributes)
-          call.aggregateFunction.children.foreach(c => attributes.foreach(a => add(a.exprId, c, known)))
+          call.aggregateFunction.children.foreach(c =>
+            attributes.foreach(a => add(a.exprId, c, known)))
         case _ =>
       })
   }

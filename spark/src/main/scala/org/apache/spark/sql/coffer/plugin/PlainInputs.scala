@@ -17,30 +17,39 @@ import org.apache.spark.sql.types.{CharType, DataType, StringType, VarcharType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * Plain Parquet tables beside sealed ones are read by the engines too, if the policy lists them among its unverified inputs: the client
- * engine says. Then their rows never are on an executor's heap beside sealed results, and the whole query stays one sealed plan. A query over
- * plain tables alone is none of ours.
+ * Plain Parquet tables beside sealed ones are read by the engines too, if the policy lists them
+ * among its unverified inputs: the client engine says. Then their rows never are on an executor's
+ * heap beside sealed results, and the whole query stays one sealed plan. A query over plain tables
+ * alone is none of ours.
  */
 object PlainInputs extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (SealedPlans.mentions(plan)) AnalysisHelper.allowInvokingTransformsInAnalyzer(convert(plan)) else plan
+    if (SealedPlans.mentions(plan)) AnalysisHelper.allowInvokingTransformsInAnalyzer(convert(plan))
+    else plan
 
   private def convert(plan: LogicalPlan): LogicalPlan =
     plan.transformUp { case node =>
-      relation(node).transformExpressions { case s: SubqueryExpression => s.withNewPlan(convert(s.plan)) }
+      relation(node).transformExpressions { case s: SubqueryExpression =>
+        s.withNewPlan(convert(s.plan))
+      }
     }
 
   private def relation(node: LogicalPlan): LogicalPlan = node match {
-    case l @ LogicalRelation(fs: HadoopFsRelation, _, _, false, _) if fs.fileFormat.isInstanceOf[ParquetFileFormat] =>
+    case l @ LogicalRelation(fs: HadoopFsRelation, _, _, false, _)
+        if fs.fileFormat.isInstanceOf[ParquetFileFormat] =>
       val table = CofferTable.plain(files(fs), l.output.headOption.fold("")(_ => name(l)))
       val found = table.schema.fields.map(f => f.name -> f.dataType).toMap
       val columns = l.output.map { a =>
         // Spark's own schema of a file without columns that it asks for would give NULLs.
         found.get(a.name) match {
           case Some(t) if t == stored(a.dataType) => a
-          case Some(t) => throw refused(l, s"column ${a.name} is ${t.sql} in the files and ${a.dataType.sql} in Spark's schema")
-          case None => throw refused(l, s"column ${a.name} is in Spark's schema and not in all files")
+          case Some(t) => throw refused(l,
+              s"column ${a.name} is ${t.sql} in the files and " +
+                s"${a.dataType.sql} in Spark's schema")
+          case None => throw refused(l,
+              s"column ${a.name} is in Spark's schema and not in all " +
+                s"files")
         }
       }
       DataSourceV2Relation(table, columns, None, None, CaseInsensitiveStringMap.empty())
@@ -50,13 +59,16 @@ object PlainInputs extends Rule[LogicalPlan] {
   private def files(fs: HadoopFsRelation): Seq[String] = {
     if (fs.partitionSchema.nonEmpty) throw new CofferException(
       "COFFER_UNVERIFIED_INPUT",
-      s"the plain table at ${fs.location.rootPaths.mkString(", ")} is partitioned by folder names, which engines do not read",
+      s"the plain table at ${fs.location.rootPaths.mkString(", ")} is partitioned by folder " +
+        s"names, which engines do not read",
       "read one partition's folder, or seal the table with `coffer encrypt`")
     val options = CaseInsensitiveMap(fs.options)
-    if (options.get("datetimeRebaseMode").orElse(options.get("int96RebaseMode")).exists(!_.equalsIgnoreCase("CORRECTED")))
+    if (options.get("datetimeRebaseMode").orElse(options.get("int96RebaseMode")).exists(
+        !_.equalsIgnoreCase("CORRECTED")))
       throw new CofferException(
         "COFFER_UNVERIFIED_INPUT",
-        "engines read dates and times of plain files as they are, and the table asks for another calendar",
+        "engines read dates and times of plain files as they are, and the table asks for another " +
+          "calendar",
         "rewrite the files with the option datetimeRebaseMode=CORRECTED")
     fs.location.inputFiles.toVector.map(file)
   }
@@ -72,11 +84,13 @@ object PlainInputs extends Rule[LogicalPlan] {
     case other => other
   }
 
-  private def name(l: LogicalRelation): String = l.catalogTable.map(_.identifier.unquotedString).getOrElse(l.relation match {
-    case fs: HadoopFsRelation => fs.location.rootPaths.mkString(", ")
-    case _ => l.nodeName
-  })
+  private def name(l: LogicalRelation): String =
+    l.catalogTable.map(_.identifier.unquotedString).getOrElse(l.relation match {
+      case fs: HadoopFsRelation => fs.location.rootPaths.mkString(", ")
+      case _ => l.nodeName
+    })
 
   private def refused(l: LogicalRelation, why: String) =
-    CofferException.refusal(Seq(s"plain input ${name(l)}: $why; rewrite the files with one schema, or seal them with `coffer encrypt`"))
+    CofferException.refusal(Seq(s"plain input ${name(l)}: $why; rewrite the files with one " +
+        s"schema, or seal them with `coffer encrypt`"))
 }

@@ -7,10 +7,17 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{SparkContext, TaskFailedReason}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext}
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.transport.{Answer, CofferDriver, CofferExecutor, DeserializationFilter}
+import org.apache.spark.sql.coffer.transport.{
+  Answer,
+  CofferDriver,
+  CofferExecutor,
+  DeserializationFilter
+}
 import org.apache.spark.sql.internal.SQLConf
 
-/** Starts and ends the client engine with the context, and sets what sealed queries need of Spark. */
+/**
+ * Starts and ends the client engine with the context, and sets what sealed queries need of Spark.
+ */
 private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   private var driver: Option[CofferDriver] = None
   private var context: Option[SparkContext] = None
@@ -54,18 +61,26 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
     if (!set.contains(ours)) sc.conf.set(key, (set :+ ours).mkString(","))
   }
 
-  /** These would carry values of one table to the scans of another in clear. A session that switches them on again has such plans refused. */
+  /**
+   * These would carry values of one table to the scans of another in clear. A session that switches
+   * them on again has such plans refused.
+   */
   private def withoutRuntimeFilters(sc: SparkContext): Unit =
     Seq(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED, SQLConf.RUNTIME_BLOOM_FILTER_ENABLED)
       .foreach(c => sc.conf.setIfMissing(c.key, "false"))
 
-  /** Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them itself, as it does few. */
+  /**
+   * Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them
+   * itself, as it does few.
+   */
   private def listingHere(sc: SparkContext): Unit = if (!CofferConf.isLocal(sc.conf))
     sc.conf.setIfMissing(SQLConf.PARALLEL_PARTITION_DISCOVERY_THRESHOLD.key, Int.MaxValue.toString)
 
   override def receive(message: AnyRef): AnyRef = driver match {
     case Some(d) => d.receive(message)
-    case None => Answer.Refused("COFFER_NOT_RUNNING", "the driver's plugin is not running", "").encode
+    case None => Answer.Refused("COFFER_NOT_RUNNING",
+        "the driver's plugin is not " +
+          "running", "").encode
   }
 
   override def shutdown(): Unit = {

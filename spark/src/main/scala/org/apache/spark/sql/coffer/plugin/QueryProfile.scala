@@ -6,8 +6,8 @@ import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStag
 import org.apache.spark.status.api.v1.TaskData
 
 /**
- * One finished query by numbers, as one flat JSON object. Milliseconds are sums over tasks where several run at once, so they add up to
- * more than the time that has passed:
+ * One finished query by numbers, as one flat JSON object. Milliseconds are sums over tasks where
+ * several run at once, so they add up to more than the time that has passed:
  *   - `planning_ms` Catalyst's phases; `sealing_ms` translating and sealing the stages
  *   - `launch_ms`   what tasks waited for: scheduling, deserialising, sending results
  *   - `engine_ms`   the operators themselves, by the engines' own clocks
@@ -29,7 +29,8 @@ object QueryProfile {
     val tasks = lastTasks(plan)
     val running = tasks.flatMap(_.taskMetrics).map(_.executorRunTime).sum
     val launch = tasks.map { t =>
-      t.schedulerDelay + t.taskMetrics.map(m => m.executorDeserializeTime + m.resultSerializationTime).getOrElse(0L)
+      t.schedulerDelay + t.taskMetrics.map(m =>
+        m.executorDeserializeTime + m.resultSerializationTime).getOrElse(0L)
     }.sum
     val numbers = Seq(
       "crossings" -> counted("crossings"),
@@ -52,10 +53,12 @@ object QueryProfile {
   private def lastTasks(plan: SparkPlan): Seq[TaskData] = {
     val executions = plan.session.sharedState.statusStore
     val store = plan.session.sparkContext.statusStore
-    val last = executions.executionsList(math.max(0, executions.executionsCount().toInt - 1), 1).lastOption
+    val last =
+      executions.executionsList(math.max(0, executions.executionsCount().toInt - 1), 1).lastOption
     last.toSeq.flatMap(_.stages).flatMap { stage =>
       // A stage that was skipped has no attempt.
-      store.asOption(store.lastStageAttempt(stage)).toSeq.flatMap(s => store.taskList(stage, s.attemptId, MAX_TASKS))
+      store.asOption(store.lastStageAttempt(stage)).toSeq.flatMap(s =>
+        store.taskList(stage, s.attemptId, MAX_TASKS))
     }
   }
 
@@ -64,7 +67,8 @@ object QueryProfile {
     val below = plan match {
       case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
       case q: QueryStageExec => Seq(q.plan)
-      case _: org.apache.spark.sql.execution.exchange.ReusedExchangeExec | _: ReusedSubqueryExec => Nil
+      case _: org.apache.spark.sql.execution.exchange.ReusedExchangeExec |
+          _: ReusedSubqueryExec => Nil
       case p => p.children ++ p.subqueries
     }
     plan +: below.flatMap(walk)

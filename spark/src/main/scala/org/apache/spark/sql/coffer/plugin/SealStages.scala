@@ -27,7 +27,10 @@ import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 
-/** Names everything that is unsupported before anything runs, on AQE's first plan and on each new one; and drops the last exchange. */
+/**
+ * Names everything that is unsupported before anything runs, on AQE's first plan and on each new
+ * one; and drops the last exchange.
+ */
 private[coffer] final case class CheckSupport(session: SparkSession) extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
     if (SealedPlans.sealedNow(plan)) {
@@ -44,7 +47,10 @@ private[coffer] object CheckSupport {
   }
 }
 
-/** AQE runs this on a stage's plan, or on what is above the last stages, just before [[SealStages]]: which of the two, that must know. */
+/**
+ * AQE runs this on a stage's plan, or on what is above the last stages, just before [[SealStages]]:
+ * which of the two, that must know.
+ */
 private[coffer] object MarkStage extends Rule[SparkPlan] {
   val TAG: TreeNodeTag[Unit] = TreeNodeTag[Unit]("coffer_aqe_stage")
   override def apply(plan: SparkPlan): SparkPlan = {
@@ -70,33 +76,41 @@ private[coffer] object SealStages extends ColumnarRule {
     case _ if !SealedPlans.sealedNow(plan) => plan
     // Rows that are at the driver already, and stay there.
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
-    case write: SealedWriteExec if marked(write) => linked(CofferWriteStageExec(fragment(write)), plan)
+    case write: SealedWriteExec if marked(write) =>
+      linked(CofferWriteStageExec(fragment(write)), plan)
     case _ if marked(plan) =>
-      linked(if (ClientRowsExec.in(plan)) CofferClientExec(fragment(plan)) else CofferResultExec(fragment(plan)), plan)
+      linked(if (ClientRowsExec.in(plan)) CofferClientExec(fragment(plan))
+        else CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
     case _ =>
       CheckSupport.check(plan)
-      if (ClientRowsExec.in(plan)) root(CofferClientExec(fragment(CofferClientExec.withoutExchanges(plan))))
-      else root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
+      if (ClientRowsExec.in(plan))
+        root(CofferClientExec(fragment(CofferClientExec.withoutExchanges(plan))))
+      else
+        root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
   }
 
   private def root(plan: SparkPlan): SparkPlan = {
-    if (forCache) throw CofferException.refusal(Seq("cached data would lie opened in executors' memory"))
+    if (forCache) throw CofferException.refusal(Seq("cached data would lie opened in executors' " +
+        "memory"))
     CofferRootExec(plan, CofferQuery.create())
   }
 
   /**
-   * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no command that a rule could see, and what they enter
-   * would have every later query of the table refused.
+   * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no
+   * command that a rule could see, and what they enter would have every later query of the table
+   * refused.
    */
   private def forCache: Boolean =
-    StackWalker.getInstance.walk[Boolean](_.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
+    StackWalker.getInstance.walk[Boolean](
+      _.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
 
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
   def preview(plan: SparkPlan): SparkPlan = plan match {
     case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
-    case clientRows if ClientRowsExec.in(clientRows) => CofferClientExec(fragment(CofferClientExec.withoutExchanges(clientRows)))
+    case clientRows if ClientRowsExec.in(clientRows) =>
+      CofferClientExec(fragment(CofferClientExec.withoutExchanges(clientRows)))
     case other => CofferResultExec(fragment(withExchanges(other)))
   }
 
@@ -106,7 +120,8 @@ private[coffer] object SealStages extends ColumnarRule {
     case aqe: AdaptiveSparkPlanExec => CofferRootExec(aqe, CofferQuery.create())
     case whole =>
       CheckSupport.check(whole)
-      CofferRootExec(CofferWriteStageExec(fragment(withExchanges(InnerTopK.rewrite(whole)))), CofferQuery.create())
+      CofferRootExec(CofferWriteStageExec(fragment(withExchanges(InnerTopK.rewrite(whole)))),
+        CofferQuery.create())
   }
 
   /** AQE wants to know what a stage stands for, each time that it runs. */
@@ -122,9 +137,11 @@ private[coffer] object SealStages extends ColumnarRule {
     case b: BroadcastExchangeExec => broadcast(b)
   }
 
-  private def exchange(e: ShuffleExchangeExec): SparkPlan = CofferShuffleExchangeExec(e, fragment(e.child))
+  private def exchange(e: ShuffleExchangeExec): SparkPlan =
+    CofferShuffleExchangeExec(e, fragment(e.child))
 
-  private def broadcast(b: BroadcastExchangeExec): SparkPlan = CofferBroadcastExchangeExec(b, fragment(b.child))
+  private def broadcast(b: BroadcastExchangeExec): SparkPlan =
+    CofferBroadcastExchangeExec(b, fragment(b.child))
 
   private def fragment(plan: SparkPlan): CofferFragmentExec = CofferFragmentExec.of(
     plan,

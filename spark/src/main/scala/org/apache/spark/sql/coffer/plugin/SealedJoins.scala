@@ -1,10 +1,24 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide, JoinSelectionHelper}
-import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, ExtractSingleColumnNullAwareAntiJoin}
+import org.apache.spark.sql.catalyst.optimizer.{
+  BuildLeft,
+  BuildRight,
+  BuildSide,
+  JoinSelectionHelper
+}
+import org.apache.spark.sql.catalyst.planning.{
+  ExtractEquiJoinKeys,
+  ExtractSingleColumnNullAwareAntiJoin
+}
 import org.apache.spark.sql.catalyst.plans._
-import org.apache.spark.sql.catalyst.plans.logical.{EmptyRelation, Join, LocalRelation, LogicalPlan, OneRowRelation}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  EmptyRelation,
+  Join,
+  LocalRelation,
+  LogicalPlan,
+  OneRowRelation
+}
 import org.apache.spark.sql.coffer.exec.{CofferQuery, SealedPlans}
 import org.apache.spark.sql.coffer.split.{ClientRows, ClientTable}
 import org.apache.spark.sql.coffer.translate.CofferNestedLoopJoinExec
@@ -13,11 +27,13 @@ import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, Shuffl
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Joins of sealed queries, where Spark would choose what suits engines badly. A sort-merge join becomes a shuffled hash join, whose sides need
- * no sort; where a side turns out too large, the engine sorts after all. An outer join that would emit unmatched rows of a broadcast runs in
- * one partition. Hints win; all else is Spark's.
+ * Joins of sealed queries, where Spark would choose what suits engines badly. A sort-merge join
+ * becomes a shuffled hash join, whose sides need no sort; where a side turns out too large, the
+ * engine sorts after all. An outer join that would emit unmatched rows of a broadcast runs in one
+ * partition. Hints win; all else is Spark's.
  */
-private[coffer] final case class SealedJoins(session: SparkSession) extends SparkStrategy with JoinSelectionHelper {
+private[coffer] final case class SealedJoins(session: SparkSession) extends SparkStrategy
+    with JoinSelectionHelper {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case j: Join if sealedHere(j) => select(j).toSeq
@@ -28,30 +44,40 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
     CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
 
   private def select(join: Join): Option[SparkPlan] = join match {
-    case j if j.exists(n => n.isInstanceOf[ClientRows] || n.isInstanceOf[ClientTable]) => Some(atClient(j))
+    case j
+        if j.exists(n =>
+          n.isInstanceOf[ClientRows] ||
+            n.isInstanceOf[ClientTable]) => Some(atClient(j))
     case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) =>
       if (!hashJoinSupported(leftKeys, rightKeys) || hintedOtherwise(j)) None
       else if (hintToShuffleReplicateNL(j.hint) && joinType.isInstanceOf[InnerLike]) product(j)
       else if (getBroadcastBuildSide(j, hintOnly = false, SQLConf.get).isDefined) None
       else
         hashSide(j).map { side =>
-          ShuffledHashJoinExec(leftKeys, rightKeys, joinType, side, condition, planLater(left), planLater(right))
+          ShuffledHashJoinExec(leftKeys, rightKeys, joinType, side, condition, planLater(left),
+            planLater(right))
         }
     case ExtractSingleColumnNullAwareAntiJoin(_, _) => None
     case j => unequal(j)
   }
 
-  /** In the client engine everything is one partition: there is nothing to exchange or to broadcast. */
+  /**
+   * In the client engine everything is one partition: there is nothing to exchange or to broadcast.
+   */
   private def atClient(join: Join): SparkPlan = join match {
-    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _) if hashSide(j).isDefined =>
-      ShuffledHashJoinExec(leftKeys, rightKeys, joinType, hashSide(j).get, condition, planLater(left), planLater(right))
+    case j @ ExtractEquiJoinKeys(joinType, leftKeys, rightKeys, condition, _, left, right, _)
+        if hashSide(j).isDefined =>
+      ShuffledHashJoinExec(leftKeys, rightKeys, joinType, hashSide(j).get, condition,
+        planLater(left), planLater(right))
     case j =>
       val build = if (j.joinType.isInstanceOf[InnerLike]) smaller(j) else BuildRight
-      CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType, j.condition)
+      CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType,
+        j.condition)
   }
 
   private def hintedOtherwise(j: Join): Boolean =
-    getBroadcastBuildSide(j, hintOnly = true, SQLConf.get).isDefined || hintToSortMergeJoin(j.hint) ||
+    getBroadcastBuildSide(j, hintOnly = true, SQLConf.get).isDefined ||
+      hintToSortMergeJoin(j.hint) ||
       getShuffleHashJoinBuildSide(j, hintOnly = true, SQLConf.get).isDefined
 
   private def hashSide(j: Join): Option[BuildSide] =
@@ -62,7 +88,10 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
       case (false, false) => None
     }
 
-  /** Rows that come with the fragment are in one task of it, so they cannot be paired with other tasks' partitions: they are broadcast. */
+  /**
+   * Rows that come with the fragment are in one task of it, so they cannot be paired with other
+   * tasks' partitions: they are broadcast.
+   */
   private def product(j: Join): Option[SparkPlan] =
     if (local(j.left)) Some(nestedLoop(j, BuildLeft))
     else if (local(j.right)) Some(nestedLoop(j, BuildRight))
@@ -79,15 +108,21 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
         canBroadcastBySize(j.left, SQLConf.get) || canBroadcastBySize(j.right, SQLConf.get)
       if (broadcast && !hintToShuffleReplicateNL(j.hint)) None else product(j)
     case LeftSemi | LeftAnti | _: ExistenceJoin => Some(nestedLoop(j, BuildRight))
-    case LeftOuter if hintToBroadcastRight(j.hint) || canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
-    case RightOuter if hintToBroadcastLeft(j.hint) || canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))
+    case LeftOuter
+        if hintToBroadcastRight(j.hint) ||
+          canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
+    case RightOuter
+        if hintToBroadcastLeft(j.hint) ||
+          canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))
     case LeftOuter | RightOuter | FullOuter =>
-      Some(CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), smaller(j), j.joinType, j.condition))
+      Some(CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), smaller(j), j.joinType,
+          j.condition))
     case _ => None
   }
 
   private def nestedLoop(j: Join, build: BuildSide): SparkPlan =
-    BroadcastNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType, j.condition)
+    BroadcastNestedLoopJoinExec(planLater(j.left), planLater(j.right), build, j.joinType,
+      j.condition)
 
   private def smaller(j: Join): BuildSide = getSmallerSide(j.left, j.right)
 }

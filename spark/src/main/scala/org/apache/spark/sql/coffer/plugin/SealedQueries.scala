@@ -9,11 +9,21 @@ import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
-import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand, ExplainCommand}
+import org.apache.spark.sql.execution.command.{
+  AlterViewAsCommand,
+  CreateViewCommand,
+  ExplainCommand
+}
 import org.apache.spark.sql.execution.datasources.SaveIntoDataSourceCommand
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation
+}
 
-/** Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside them unseen. */
+/**
+ * Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside
+ * them unseen.
+ */
 object SealedQueries extends (LogicalPlan => Unit) {
 
   override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
@@ -25,7 +35,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
       case _: UncacheTable => ()
       // It runs one of the two above.
       case SaveIntoDataSourceCommand(_, _: SealedProvider, _, _) => ()
-      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) => throw SealedWrites.refused(w.nodeName)
+      case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) =>
+        throw SealedWrites.refused(w.nodeName)
       case c: Command if reads(c) => throw sink(c)
       case _ => query(plan)
     }
@@ -61,14 +72,19 @@ object SealedQueries extends (LogicalPlan => Unit) {
   private def sink(c: Command) = new CofferException(
     "COFFER_PLAINTEXT_SINK",
     s"${c.nodeName} would write rows of a sealed table in clear, from executors",
-    "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there")
+    "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it " +
+      "there")
 
   private def query(plan: LogicalPlan): Unit = {
     plan.foreach {
-      case _: DeserializeToObject | _: ObjectConsumer | _: ObjectProducer => throw CofferFragmentExec.noRows
+      case _: DeserializeToObject | _: ObjectConsumer |
+          _: ObjectProducer => throw CofferFragmentExec.noRows
       case _ =>
     }
-    val reasons = plan.collectWithSubqueries { case node => leaf(node).toSeq ++ node.expressions.flatMap(foreign) }
+    val reasons = plan.collectWithSubqueries { case node =>
+      leaf(node).toSeq ++
+        node.expressions.flatMap(foreign)
+    }
     reasons.flatten.distinct match {
       case Nil => ()
       case some => throw CofferException.refusal(some)
@@ -76,14 +92,19 @@ object SealedQueries extends (LogicalPlan => Unit) {
   }
 
   private def leaf(node: LogicalPlan): Option[String] = node match {
-    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing => throw t.failure.getOrElse(CofferTable.noTable(t.name()))
+    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing =>
+      throw t.failure.getOrElse(CofferTable.noTable(t.name()))
     case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
-    case r: DataSourceV2ScanRelation => plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
+    case r: DataSourceV2ScanRelation =>
+      plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
     case _: LogicalRDD | _: ExternalRDD[_] =>
       Some(
-        "rows of createDataFrame over a list, or of an RDD, are plain and would be shipped inside tasks; use VALUES, or createDataFrame over an " +
-          "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with `coffer encrypt`")
-    case _: Range => Some("spark.range beside sealed tables is not supported: give its numbers as VALUES or as an Arrow table")
+        "rows of createDataFrame over a list, or of an RDD, are plain and would be shipped " +
+          "inside tasks; use VALUES, or createDataFrame over an " +
+          "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with " +
+          "`coffer encrypt`")
+    case _: Range => Some("spark.range beside sealed tables is not supported: give its numbers " +
+        "as VALUES or as an Arrow table")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
     case _: LocalRelation | _: OneRowRelation | _: CTERelationRef => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
@@ -93,11 +114,13 @@ object SealedQueries extends (LogicalPlan => Unit) {
   private def plaintext(name: String, sealedTable: Boolean): Option[String] =
     if (sealedTable) None
     else Some(
-      s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`, or keep it as Parquet files in a folder that " +
+      s"$name is a plaintext table beside a sealed one; encrypt it with `coffer encrypt`, or " +
+        s"keep it as Parquet files in a folder that " +
         "the policy lists under unverified_inputs")
 
   private def foreign(e: Expression): Seq[String] = e.collect {
     case u: PythonUDF => s"the Python function ${u.name} would see opened data outside the enclave"
-    case u: UserDefinedExpression => s"the function ${u.name} is user-defined: it would see opened data outside the enclave"
+    case u: UserDefinedExpression => s"the function ${u.name} is user-defined: it would see " +
+        s"opened data outside the enclave"
   }
 }

@@ -14,8 +14,9 @@ import org.apache.spark.sql.connector.catalog.{Identifier, V1Table}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
 
 /**
- * Statements about sealed tables of a catalog are refused before anything is touched, unless [[Statements]] says that they work. This is
- * asked as soon as the tables are resolved, so that Spark's own checks do not speak first.
+ * Statements about sealed tables of a catalog are refused before anything is touched, unless
+ * [[Statements]] says that they work. This is asked as soon as the tables are resolved, so that
+ * Spark's own checks do not speak first.
  */
 private[coffer] final case class SealedStatements(session: SparkSession) extends Rule[LogicalPlan] {
 
@@ -31,7 +32,9 @@ private[coffer] final case class SealedStatements(session: SparkSession) extends
       case _ =>
     }
     if (plan.exists(bare))
-      AnalysisHelper.allowInvokingTransformsInAnalyzer(plan.transformUp { case r: ResolvedTable if bare(r) => entered(r) })
+      AnalysisHelper.allowInvokingTransformsInAnalyzer(plan.transformUp {
+        case r: ResolvedTable if bare(r) => entered(r)
+      })
     else plan
   }
 
@@ -49,24 +52,33 @@ private[coffer] final case class SealedStatements(session: SparkSession) extends
   /** With what the catalog says of it: Spark's data source for it does not see that. */
   private def entered(resolved: ResolvedTable): LogicalPlan = resolved match {
     case ResolvedTable(_, ident, t: CofferTable, _) =>
-      SealedStatements.entry(SealedStatements.named(ident), session).fold(resolved)(e => resolved.copy(table = t.entered(e)))
+      SealedStatements.entry(SealedStatements.named(ident), session).fold(resolved)(e =>
+        resolved.copy(table = t.entered(e)))
     case other => other
   }
 }
 
-/** The same once more when analysis is done: of all commands, also those that name a table only then, or that nobody has heard of. */
-private[coffer] final case class ListedStatements(session: SparkSession) extends (LogicalPlan => Unit) {
+/**
+ * The same once more when analysis is done: of all commands, also those that name a table only
+ * then, or that nobody has heard of.
+ */
+private[coffer] final case class ListedStatements(session: SparkSession)
+    extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = plan match {
     case c: Command => SealedStatements.check(c, session, known = true)
     case _ =>
   }
 }
 
-/** `spark.catalog.listColumns` analyses no command; of a table that does not open it would list nothing. */
+/**
+ * `spark.catalog.listColumns` analyses no command; of a table that does not open it would list
+ * nothing.
+ */
 private[coffer] final case class ListedColumns(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case UnresolvedTableOrView(name, "Catalog.listColumns", temporary) =>
-      session.sessionState.executePlan(UnresolvedTableOrView(name, "Coffer.listColumns", temporary)).analyzed match {
+      session.sessionState.executePlan(UnresolvedTableOrView(name, "Coffer.listColumns",
+          temporary)).analyzed match {
         case ResolvedTable(_, _, t: CofferTable, _) => t.failure.foreach(throw _)
         case _ =>
       }
@@ -86,33 +98,41 @@ private[coffer] object SealedStatements {
     Statements.all.find(_.is(command)) match {
       case Some(Statement(title, Refused(why, instead), _, _)) =>
         targets.headOption.foreach(t => throw refused(title, t.name, why, instead))
-      case Some(statement) => if (!statement.unopened) targets.flatMap(_.table).flatMap(_.failure).foreach(throw _)
+      case Some(statement) =>
+        if (!statement.unopened) targets.flatMap(_.table).flatMap(_.failure).foreach(throw _)
       case None if known =>
         targets.headOption.foreach { t =>
-          throw refused(command.nodeName, t.name, Statements.unknown.why, Statements.unknown.instead)
+          throw refused(command.nodeName, t.name, Statements.unknown.why,
+            Statements.unknown.instead)
         }
       case None =>
     }
   }
 
   def refused(title: String, table: String, why: String, instead: String): CofferException =
-    new CofferException("COFFER_DDL", s"$title is not possible on the sealed table $table: $why", instead)
+    new CofferException("COFFER_DDL",
+      s"$title is not possible on the sealed table $table: " +
+        s"$why", instead)
 
-  def named(ident: Identifier): TableIdentifier = TableIdentifier(ident.name, ident.namespace.headOption)
+  def named(ident: Identifier): TableIdentifier =
+    TableIdentifier(ident.name, ident.namespace.headOption)
 
   /** What the session's catalog has under a name; none of a temporary view. */
   def entry(name: TableIdentifier, session: SparkSession): Option[CatalogTable] = {
     val catalog = session.sessionState.catalog
-    if (Try(catalog.isTempView(name)).getOrElse(false)) None else Try(catalog.getTableMetadata(name)).toOption
+    if (Try(catalog.isTempView(name)).getOrElse(false)) None
+    else Try(catalog.getTableMetadata(name)).toOption
   }
 
   /** The sealed tables that a command names; a query that only reads one is none of them. */
   private def about(command: LogicalPlan, session: SparkSession): Seq[Target] = {
     def byName(name: TableIdentifier): Seq[Target] =
-      entry(name, session).filter(SealedFormat.is(_)).map(e => Target(e.identifier.unquotedString, None)).toSeq
+      entry(name, session).filter(SealedFormat.is(_)).map(e =>
+        Target(e.identifier.unquotedString, None)).toSeq
     def of(item: Any): Seq[Target] = item match {
       case ResolvedTable(_, _, t: CofferTable, _) => Seq(Target(t.name(), Some(t)))
-      case ResolvedTable(_, _, V1Table(table), _) if SealedFormat.is(table) => Seq(Target(table.identifier.unquotedString, None))
+      case ResolvedTable(_, _, V1Table(table), _) if SealedFormat.is(table) =>
+        Seq(Target(table.identifier.unquotedString, None))
       case ResolvedIdentifier(_: V2SessionCatalog, ident) => byName(named(ident))
       case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) => Seq(Target(t.name(), Some(t)))
       case s: SubqueryAlias => of(s.child)
@@ -122,7 +142,8 @@ private[coffer] object SealedStatements {
       case _ => Nil
     }
     command match {
-      case a: AddCheckConstraint => a.child.collect { case r: DataSourceV2Relation => r }.flatMap(of)
+      case a: AddCheckConstraint =>
+        a.child.collect { case r: DataSourceV2Relation => r }.flatMap(of)
       case c => (c.children ++ c.productIterator).flatMap(of)
     }
   }

@@ -8,10 +8,12 @@ import org.apache.spark.sql.coffer.common.Client
 import org.apache.spark.sql.execution.command.SetCommand
 
 /**
- * A session's settings and the thread's local properties travel with every job, sealed or not, and what SET says is shown and logged. So
- * those that are new are looked at whenever a plan is analysed, and before SET sets anything.
+ * A session's settings and the thread's local properties travel with every job, sealed or not, and
+ * what SET says is shown and logged. So those that are new are looked at whenever a plan is
+ * analysed, and before SET sets anything.
  */
-private[coffer] final case class SecretSettings(session: SparkSession) extends (LogicalPlan => Unit) {
+private[coffer] final case class SecretSettings(session: SparkSession)
+    extends (LogicalPlan => Unit) {
 
   override def apply(plan: LogicalPlan): Unit = if (Client.isRunning) {
     val set = plan.collect { case SetCommand(Some((key, Some(value)))) => key -> value }

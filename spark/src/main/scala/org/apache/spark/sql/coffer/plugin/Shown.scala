@@ -1,8 +1,16 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.catalyst.expressions.{Expression, SortOrder}
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Final, PartialMerge}
-import org.apache.spark.sql.catalyst.plans.physical.{HashPartitioning, Partitioning, RangePartitioning}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{
+  AggregateExpression,
+  Final,
+  PartialMerge
+}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  HashPartitioning,
+  Partitioning,
+  RangePartitioning
+}
 import org.apache.spark.sql.coffer.exec.CofferFragmentExec
 import org.apache.spark.sql.coffer.translate.Operators
 import org.apache.spark.sql.execution._
@@ -10,16 +18,21 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 
 /**
- * What a host learns by each operator of a fragment, beside what the stored columns show to whoever holds them. In an enclave that is by
- * sizes alone (docs/security/sizes.md); a host engine works before the host's eyes, on ciphertexts (docs/reference/schemes.md).
+ * What a host learns by each operator of a fragment, beside what the stored columns show to whoever
+ * holds them. In an enclave that is by sizes alone (docs/security/sizes.md); a host engine works
+ * before the host's eyes, on ciphertexts (docs/reference/schemes.md).
  */
 private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) {
   private val origins = Origins.of(fragment)
   private val leaves: Set[SparkPlan] = fragment.leaves.toSet
 
-  /** The fragment's operators from the top down, each with the columns it works on; `exchange` is what its rows leave by. */
+  /**
+   * The fragment's operators from the top down, each with the columns it works on; `exchange` is
+   * what its rows leave by.
+   */
   def lines(exchange: Option[Partitioning]): Seq[String] =
-    exchange.toSeq.map(p => line("Exchange", exchanged(p))) ++ operators(fragment.template).map(p => line(name(p), learned(p)))
+    exchange.toSeq.map(p => line("Exchange", exchanged(p))) ++
+      operators(fragment.template).map(p => line(name(p), learned(p)))
 
   private def operators(plan: SparkPlan): Seq[SparkPlan] =
     if (leaves.exists(_ eq plan)) Nil
@@ -36,7 +49,8 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
   private def name(plan: SparkPlan): String = plan match {
     case _: FilterExec => "Filter"
     case a: BaseAggregateExec =>
-      val merged = a.aggregateExpressions.nonEmpty && a.aggregateExpressions.forall(c => c.mode == Final || c.mode == PartialMerge)
+      val merged = a.aggregateExpressions.nonEmpty &&
+        a.aggregateExpressions.forall(c => c.mode == Final || c.mode == PartialMerge)
       if (merged) "Aggregate (of partial results)" else "Aggregate"
     case j: BaseJoinExec => s"Join ${j.joinType.sql.toLowerCase(java.util.Locale.ROOT)}"
     case _: SortExec => "Sort"
@@ -48,7 +62,9 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
   }
 
   private def learned(plan: SparkPlan): Seq[String] = plan match {
-    case f: FilterExec => tells(Seq(f.condition), "which rows pass, by each condition", "about how many rows pass, by lengths")
+    case f: FilterExec => tells(Seq(f.condition),
+        "which rows pass, by each " +
+          "condition", "about how many rows pass, by lengths")
     case a: BaseAggregateExec =>
       val groups =
         if (a.groupingExpressions.isEmpty) Nil
@@ -57,7 +73,9 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
             a.groupingExpressions,
             "which rows are of one group, and how many",
             "about how many groups there are, by lengths")
-      groups ++ a.aggregateExpressions.filter(call => hosts && origins.of(call).exists(_.isCipher)).map(called) match {
+      groups ++ a.aggregateExpressions.filter(call =>
+        hosts &&
+          origins.of(call).exists(_.isCipher)).map(called) match {
         case Nil => Seq(if (hosts) "how many rows there are" else "nothing: one row leaves")
         case some => some.distinct
       }
@@ -85,14 +103,22 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
   }
 
   private def sorted(order: Seq[SortOrder]): Seq[String] =
-    tells(order.map(_.child), "the order of the rows", "lengths, which follow from how many rows there are")
+    tells(order.map(_.child), "the order of the rows",
+      "lengths, which follow from how many rows " +
+        "there are")
 
   private def exchanged(partitioning: Partitioning): Seq[String] = partitioning match {
     case h: HashPartitioning =>
-      tells(h.expressions, "which rows have equal values, and so go together", "the length of each stream from task to task")
+      tells(h.expressions, "which rows have equal values, and so go together",
+        "the length of " +
+          "each stream from task to task")
     case r: RangePartitioning =>
-      tells(r.ordering.map(_.child), "in which range of the order each row lies", "the length of each stream from task to task")
-    case _ => Seq(if (hosts) "which rows go where, which no value decides" else "the length of each stream from task to task")
+      tells(r.ordering.map(_.child), "in which range of the order each row lies",
+        "the length of " +
+          "each stream from task to task")
+    case _ => Seq(if (hosts) "which rows go where, which no value decides"
+        else "the length of " +
+          "each stream from task to task")
   }
 
   private def tells(on: Seq[Expression], toHosts: String, bySizes: String): Seq[String] =

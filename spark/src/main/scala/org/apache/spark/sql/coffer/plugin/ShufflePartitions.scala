@@ -4,12 +4,17 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedScan}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.QueryStageExec
-import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, ShuffleExchangeExec, ValidateRequirements}
+import org.apache.spark.sql.execution.exchange.{
+  ENSURE_REQUIREMENTS,
+  ShuffleExchangeExec,
+  ValidateRequirements
+}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * How many partitions AQE starts from. Each map task seals a stream for each of them, so Spark's 200 cost more than AQE can save by joining them
- * again; as many as the query's tables have shares of the advisory size are enough. Not where the user has said a number.
+ * How many partitions AQE starts from. Each map task seals a stream for each of them, so Spark's
+ * 200 cost more than AQE can save by joining them again; as many as the query's tables have shares
+ * of the advisory size are enough. Not where the user has said a number.
  */
 private[coffer] object ShufflePartitions {
 
@@ -32,10 +37,14 @@ private[coffer] object ShufflePartitions {
   private[plugin] def number(bytes: Long, advisory: Long, cores: Int, most: Int): Int =
     math.min(most.toLong, math.max(cores.toLong, (bytes + advisory - 1) / advisory)).toInt
 
-  /** Only if every join's sides still fit together: a side may keep a number that the user gave to a repartition. */
+  /**
+   * Only if every join's sides still fit together: a side may keep a number that the user gave to a
+   * repartition.
+   */
   private def renumber(plan: SparkPlan, from: Int, to: Int): SparkPlan = {
     val changed = plan.transformUp {
-      case e @ ShuffleExchangeExec(h: HashPartitioning, _, ENSURE_REQUIREMENTS, _) if h.numPartitions == from =>
+      case e @ ShuffleExchangeExec(h: HashPartitioning, _, ENSURE_REQUIREMENTS, _)
+          if h.numPartitions == from =>
         e.copy(outputPartitioning = h.copy(numPartitions = to))
     }
     if ((changed eq plan) || ValidateRequirements.validate(changed)) changed else plan

@@ -8,19 +8,23 @@ import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, 
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 
 /**
- * Places a query whose tables have stored columns, once Spark has optimised it, and plans each part that runs in engines as a query of its
- * own, with Spark's optimizer and AQE over the stored columns.
+ * Places a query whose tables have stored columns, once Spark has optimised it, and plans each part
+ * that runs in engines as a query of its own, with Spark's optimizer and AQE over the stored
+ * columns.
  */
 private[coffer] final case class SiteStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ReturnAnswer(_: SealedInsert) if CofferConf.hostEngines(session.sparkContext.conf) =>
       throw Refused.writeByHosts()
     case ReturnAnswer(insert: SealedInsert) if Sites.needed(insert) =>
-      Seq(planLater(ReturnAnswer(insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
-    case ReturnAnswer(query) if Sites.needed(query) => Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
+      Seq(planLater(ReturnAnswer(
+            insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
+    case ReturnAnswer(query) if Sites.needed(query) =>
+      Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
     case table: ClientTable => Seq(ClientTableExec(table))
     case clientRows: ClientRows =>
-      Seq(ClientRowsExec(clientRows.openings, session.sessionState.executePlan(clientRows.inEngines).executedPlan))
+      Seq(ClientRowsExec(clientRows.openings,
+          session.sessionState.executePlan(clientRows.inEngines).executedPlan))
     case _ => Nil
   }
 }

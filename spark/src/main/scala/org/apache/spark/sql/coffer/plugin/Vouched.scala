@@ -6,10 +6,15 @@ import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 
-/** Whether there is a proof of a query's answer: that its rows are those of the tables, and are computed as the query says. */
+/**
+ * Whether there is a proof of a query's answer: that its rows are those of the tables, and are
+ * computed as the query says.
+ */
 object Vouched {
 
-  /** Nobody does where engines that proved nothing read a part of it, or where it reads plain files. */
+  /**
+   * Nobody does where engines that proved nothing read a part of it, or where it reads plain files.
+   */
   def verified(plan: SparkPlan): Boolean = {
     val hosts = CofferConf.hostEngines(plan.session.sparkContext.conf)
     !scans(plan).exists(s => hosts || s.table.unverified)

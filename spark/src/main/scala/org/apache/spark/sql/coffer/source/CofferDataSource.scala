@@ -14,17 +14,20 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * `spark.read.format("coffer").load(path)`, `df.write.format("coffer").save(path)` and `CREATE TABLE … USING coffer`. What a table is, the client
- * engine says. `save` comes as [[CreatableRelationProvider]], the one way that has all four modes and partition columns for folders in
- * which there may be nothing yet; it runs nothing itself but the same commands as SQL.
+ * `spark.read.format("coffer").load(path)`, `df.write.format("coffer").save(path)` and
+ * `CREATE TABLE … USING coffer`. What a table is, the client engine says. `save` comes as
+ * [[CreatableRelationProvider]], the one way that has all four modes and partition columns for
+ * folders in which there may be nothing yet; it runs nothing itself but the same commands as SQL.
  */
-class CofferDataSource extends TableProvider with CreatableRelationProvider with DataSourceRegister with SealedProvider {
+class CofferDataSource extends TableProvider with CreatableRelationProvider with DataSourceRegister
+    with SealedProvider {
   override def shortName(): String = "coffer"
 
   /** Schemas come from manifests; one that a catalog keeps would be the host's word. */
   override def supportsExternalMetadata(): Boolean = false
 
-  override def inferSchema(options: CaseInsensitiveStringMap): StructType = CofferTable.listed(options).schema
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType =
+    CofferTable.listed(options).schema
 
   override def getTable(
       schema: StructType,

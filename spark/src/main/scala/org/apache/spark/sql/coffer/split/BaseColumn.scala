@@ -3,7 +3,10 @@ package org.apache.spark.sql.coffer.split
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Max, Min}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation
+}
 
 /** The column of a sealed table whose values a column of a query has. */
 private[coffer] final case class BaseColumn(table: CofferTable, column: Int) {
@@ -13,7 +16,10 @@ private[coffer] final case class BaseColumn(table: CofferTable, column: Int) {
 
 private[coffer] object BaseColumn {
 
-  /** Of the columns anywhere in a plan, but for subqueries. A minimum or maximum has its column's values too. */
+  /**
+   * Of the columns anywhere in a plan, but for subqueries. A minimum or maximum has its column's
+   * values too.
+   */
   def of(plan: LogicalPlan): Map[ExprId, BaseColumn] = {
     val found = scala.collection.mutable.Map.empty[ExprId, BaseColumn]
     def named(list: Seq[NamedExpression]): Unit = list.foreach {
@@ -22,13 +28,18 @@ private[coffer] object BaseColumn {
     }
     plan.foreachUp {
       case Table(table, output) =>
-        output.foreach(a => column(table, a.name).foreach(c => found.put(a.exprId, BaseColumn(table, c))))
+        output.foreach(a =>
+          column(table, a.name).foreach(c => found.put(a.exprId, BaseColumn(table, c))))
       case clientRows: ClientTable =>
-        clientRows.output.foreach(a => column(clientRows.table, a.name).foreach(c => found.put(a.exprId, BaseColumn(clientRows.table, c))))
+        clientRows.output.foreach(a =>
+          column(clientRows.table, a.name).foreach(c =>
+            found.put(a.exprId, BaseColumn(clientRows.table, c))))
       case p: Project => named(p.projectList)
       case a: Aggregate => named(a.aggregateExpressions)
       case u: Union =>
-        u.output.zip(u.children.head.output).foreach { case (a, first) => found.get(first.exprId).foreach(found.put(a.exprId, _)) }
+        u.output.zip(u.children.head.output).foreach { case (a, first) =>
+          found.get(first.exprId).foreach(found.put(a.exprId, _))
+        }
       case _ =>
     }
     found.toMap
@@ -37,7 +48,8 @@ private[coffer] object BaseColumn {
   /** A sealed table in a plan, and its columns there. */
   object Table {
     def unapply(plan: LogicalPlan): Option[(CofferTable, Seq[Attribute])] = plan match {
-      case r @ DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) => Some((scan.table, r.output))
+      case r @ DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) =>
+        Some((scan.table, r.output))
       case r: DataSourceV2Relation =>
         r.table match {
           case t: CofferTable => Some((t, r.output))

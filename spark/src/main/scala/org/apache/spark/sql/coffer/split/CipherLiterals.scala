@@ -22,11 +22,15 @@ private[split] object CipherLiteral {
   case object Above extends CipherLiteral
 }
 
-/** Literals are encrypted by the client engine, for the column that they meet: no key comes into this JVM. */
+/**
+ * Literals are encrypted by the client engine, for the column that they meet: no key comes into
+ * this JVM.
+ */
 private[split] object CipherLiterals {
 
   def of(encoding: StoredEncoding, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] =
-    if (encoding.table.imagined) literals.map(_ => standIn(encoding)) else encrypted(encoding, literals)
+    if (encoding.table.imagined) literals.map(_ => standIn(encoding))
+    else encrypted(encoding, literals)
 
   /** Of a table that is not there no literal meets a value. */
   private def standIn(encoding: StoredEncoding): CipherLiteral = encoding.stored.dataType match {
@@ -34,8 +38,11 @@ private[split] object CipherLiterals {
     case _ => CipherLiteral.Within(CatalystLiteral(Array.emptyByteArray, BinaryType), cut = true)
   }
 
-  private def encrypted(encoding: StoredEncoding, literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
-    val request = EncryptLiterals.newBuilder.setHandle(encoding.table.info.getHandle).setStored(encoding.stored.name)
+  private def encrypted(
+      encoding: StoredEncoding,
+      literals: Seq[CatalystLiteral]): Seq[CipherLiteral] = {
+    val request = EncryptLiterals.newBuilder.setHandle(encoding.table.info.getHandle).setStored(
+      encoding.stored.name)
     literals.foreach { l =>
       Literals.of(l.value, l.dataType) match {
         case Right(literal) => request.addLiterals(literal)
@@ -48,7 +55,8 @@ private[split] object CipherLiterals {
   }
 
   private def ciphertext(c: LiteralsEncrypted.Ciphertext): CipherLiteral = c.getKindCase match {
-    case LiteralsEncrypted.Ciphertext.KindCase.LITERAL => CipherLiteral.Within(literal(c.getLiteral), c.getCut)
+    case LiteralsEncrypted.Ciphertext.KindCase.LITERAL =>
+      CipherLiteral.Within(literal(c.getLiteral), c.getCut)
     case LiteralsEncrypted.Ciphertext.KindCase.BELOW => CipherLiteral.Below
     case LiteralsEncrypted.Ciphertext.KindCase.ABOVE => CipherLiteral.Above
     case LiteralsEncrypted.Ciphertext.KindCase.KIND_NOT_SET => throw strange

@@ -7,7 +7,11 @@ import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.coffer.translate.Opened
 
 /** How a column comes to the client: as it is, or opened from a stored column. */
-final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind, encoding: Option[StoredEncoding]) {
+final case class Opening(
+    output: Attribute,
+    from: Attribute,
+    kind: Decrypt.Kind,
+    encoding: Option[StoredEncoding]) {
   def text: String = encoding match {
     case Some(f) => s"${output.name} from ${f.stored.protection}"
     case None => output.name
@@ -22,7 +26,10 @@ final case class Opening(output: Attribute, from: Attribute, kind: Decrypt.Kind,
     if (kind == Decrypt.Kind.VALUE) encoding.flatMap(_.position) else None)
 }
 
-/** The rows of a part of the query that runs in engines, brought to the client and opened. Above it the client engine works. */
+/**
+ * The rows of a part of the query that runs in engines, brought to the client and opened. Above it
+ * the client engine works.
+ */
 case class ClientRows(inEngines: LogicalPlan, openings: Seq[Opening]) extends LeafNode {
   override def output: Seq[Attribute] = openings.map(_.output)
   override def innerChildren: Seq[QueryPlan[_]] = Seq(inEngines)

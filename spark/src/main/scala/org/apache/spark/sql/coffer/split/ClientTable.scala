@@ -6,11 +6,12 @@ import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.types.{StructField, StructType}
 
 /**
- * A sealed table that the client engine reads itself, from storage, because engines may not open what the query needs of it. What is
- * above it runs at the client too.
+ * A sealed table that the client engine reads itself, from storage, because engines may not open
+ * what the query needs of it. What is above it runs at the client too.
  *
  * @param table    as the query has it
- * @param columns  what is read: names in the table's files, and what they are to the query or to `openings`
+ * @param columns  what is read: names in the table's files, and what they are to the query or to
+ *                 `openings`
  * @param openings the table's columns, from what is read
  * @param closed   the columns of which engines have nothing to work on
  */
@@ -36,10 +37,14 @@ object ClientTable {
 
   def of(table: CofferTable, output: Seq[AttributeReference]): ClientTable =
     if (table.stored.isEmpty)
-      ClientTable(table, output.map(a => a.name -> a), output.map(a => Opening(a, a, Decrypt.Kind.AS_IS, None)), output)
+      ClientTable(table,
+        output.map(a =>
+          a.name ->
+            a), output.map(a => Opening(a, a, Decrypt.Kind.AS_IS, None)), output)
     else {
       val chosen = output.map(a => a -> cheapest(table, stored(table, a)))
-      val position = if (chosen.exists(_._2.needsPosition)) StoredColumn.position(table.stored) else None
+      val position =
+        if (chosen.exists(_._2.needsPosition)) StoredColumn.position(table.stored) else None
       val positions = position.map { case (file, row) => (file.attribute, row.attribute) }
       val read = chosen.map {
         case (a, c) if c.isOpen => (c.name, a: Attribute, Opening(a, a, Decrypt.Kind.AS_IS, None))
@@ -49,17 +54,24 @@ object ClientTable {
           (c.name, from: Attribute, Opening(a, from, Decrypt.Kind.VALUE, Some(encoding)))
       }
       val located =
-        for ((file, row) <- position.toSeq; (f, r) <- positions.toSeq; column <- Seq(file.name -> f, row.name -> r)) yield column
-      ClientTable(table, read.map(r => r._1 -> r._2) ++ located, read.map(_._3), output.filter(a => closed(stored(table, a))))
+        for ((file, row) <- position.toSeq; (f, r) <- positions.toSeq;
+          column <- Seq(file.name ->
+              f, row.name -> r)) yield column
+      ClientTable(table,
+        read.map(r => r._1 -> r._2) ++
+          located, read.map(_._3), output.filter(a => closed(stored(table, a))))
     }
 
   /** For EXPLAIN: what is read of a column, and why not by engines. */
   def text(table: ClientTable, opening: Opening): String = {
     val protection = opening.encoding.map(_.stored.protection).getOrElse {
-      val read = table.columns.collectFirst { case (name, a) if a.exprId == opening.from.exprId => name }
+      val read =
+        table.columns.collectFirst { case (name, a) if a.exprId == opening.from.exprId => name }
       table.table.stored.find(c => read.contains(c.name)).fold(StoredColumn.WHOLE)(_.protection)
     }
-    val why = if (table.closed.exists(_.exprId == opening.output.exprId)) ", which no engine may open" else ""
+    val why = if (table.closed.exists(_.exprId == opening.output.exprId)) ", which no engine may " +
+      "open"
+    else ""
     s"${opening.output.name} from $protection$why"
   }
 

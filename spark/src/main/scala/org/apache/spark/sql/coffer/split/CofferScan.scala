@@ -10,9 +10,11 @@ import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.types.StructType
 
-final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with SupportsPushDownRequiredColumns {
+final class CofferScanBuilder(table: CofferTable) extends ScanBuilder
+    with SupportsPushDownRequiredColumns {
   private var required = table.schema
-  // Spark builds a scan of all columns too, for statistics alone; one that is run was told its columns.
+  // Spark builds a scan of all columns too, for statistics alone; one that is run was told its
+  // columns.
   private var asked = false
 
   override def pruneColumns(schema: StructType): Unit = {
@@ -26,23 +28,31 @@ final class CofferScanBuilder(table: CofferTable) extends ScanBuilder with Suppo
   }
 }
 
-/** The columns of a table that a query reads. It reads nothing itself: the fragment that it becomes part of does, in an engine. */
-final class CofferScan(val table: CofferTable, schema: StructType) extends Scan with Batch with SupportsReportStatistics {
+/**
+ * The columns of a table that a query reads. It reads nothing itself: the fragment that it becomes
+ * part of does, in an engine.
+ */
+final class CofferScan(val table: CofferTable, schema: StructType) extends Scan with Batch
+    with SupportsReportStatistics {
   override def readSchema(): StructType = schema
 
   override def description(): String = {
-    val version = if (table.unverified) "plain files that are not verified" else s"version ${table.info.getVersion}"
+    val version = if (table.unverified) "plain files that are not " +
+      "verified"
+    else s"version ${table.info.getVersion}"
     s"${table.name()} $version, ${schema.size} columns"
   }
 
-  override def columnarSupportMode(): Scan.ColumnarSupportMode = Scan.ColumnarSupportMode.UNSUPPORTED
+  override def columnarSupportMode(): Scan.ColumnarSupportMode =
+    Scan.ColumnarSupportMode.UNSUPPORTED
 
   override def toBatch: Batch = this
 
   private def unsealed: Nothing = throw new CofferException(
     "COFFER_UNSEALED_PLAN",
     s"a plan over ${table.name()} was to be run by Spark itself, which cannot open sealed data",
-    s"set spark.sql.extensions=${CofferConf.EXTENSIONS}; if it is set, please report the query's EXPLAIN")
+    s"set spark.sql.extensions=${CofferConf.EXTENSIONS}; if it is set, please report the query's " +
+      s"EXPLAIN")
 
   override def planInputPartitions(): Array[InputPartition] = unsealed
   override def createReaderFactory(): PartitionReaderFactory = unsealed
@@ -55,14 +65,15 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
   }
 
   override def estimateStatistics(): Statistics = new Statistics {
-    // Spark compares sizes of rows as it holds them; the same proportion to stored bytes as for its own Parquet source.
+    // Spark compares sizes of rows as it holds them; the same proportion to stored bytes as for its
+    // own Parquet source.
     override def sizeInBytes(): OptionalLong = OptionalLong.of(math.max(bytes, 1L))
     override def numRows(): OptionalLong = OptionalLong.of(table.info.getRows)
   }
 
   /**
-   * Which row groups each task reads: neighbours together, about equally many bytes, at least as many tasks as there are cores if
-   * there are as many row groups.
+   * Which row groups each task reads: neighbours together, about equally many bytes, at least as
+   * many tasks as there are cores if there are as many row groups.
    */
   lazy val tasks: Seq[Seq[CofferScan.Slice]] = {
     val session = SparkSession.active
@@ -84,7 +95,11 @@ object CofferScan {
   /** Row groups [first, end) of a file, by its position in the table. */
   final case class Slice(file: Int, first: Int, end: Int)
 
-  private[coffer] def plan(info: TableInfo, bytesRead: Long, parallelism: Int, target: Long): Seq[Seq[Slice]] = {
+  private[coffer] def plan(
+      info: TableInfo,
+      bytesRead: Long,
+      parallelism: Int,
+      target: Long): Seq[Seq[Slice]] = {
     val groups = for {
       (file, f) <- info.getFilesList.asScala.toVector.zipWithIndex
       g <- 0 until file.getRowGroupsCount
@@ -98,12 +113,16 @@ object CofferScan {
       val middle = before + b / 2
       ((BigInt(middle) * wanted / total).toInt, f, g)
     }
-    shares.groupBy(_._1).toSeq.sortBy(_._1).map { case (_, members) => merge(members.map(m => (m._2, m._3))) }
+    shares.groupBy(_._1).toSeq.sortBy(_._1).map { case (_, members) =>
+      merge(members.map(m => (m._2, m._3)))
+    }
   }
 
   private def merge(groups: Seq[(Int, Int)]): Seq[Slice] =
     groups.foldLeft(Vector.empty[Slice]) {
-      case (done :+ last, (f, g)) if last.file == f && last.end == g => done :+ last.copy(end = g + 1)
+      case (done :+ last, (f, g))
+          if last.file == f &&
+            last.end == g => done :+ last.copy(end = g + 1)
       case (done, (f, g)) => done :+ Slice(f, g, g + 1)
     }
 }

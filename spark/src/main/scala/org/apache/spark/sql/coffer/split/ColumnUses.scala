@@ -7,12 +7,18 @@ import org.apache.spark.sql.catalyst.plans.logical._
 /**
  * What a query computes on a column of a table.
  *
- * @param kind  `equality`, `in`, `join`, `range`, `compare`, `null`, `like`, `group`, `distinct`, `order`, `min`, `max`, `sum`, `avg`,
- *              `count`, `expression`, `output`
- * @param other      of a join or comparison the other column; of an expression its name; of an order `limit` if only the first rows are wanted
+ * @param kind  `equality`, `in`, `join`, `range`, `compare`, `null`, `like`, `group`, `distinct`,
+ *              `order`, `min`, `max`, `sum`, `avg`, `count`, `expression`, `output`
+ * @param other      of a join or comparison the other column; of an expression its name; of an
+ *                 order `limit` if only the first rows are wanted
  * @param otherTable of a join or comparison the table of the other column, if it is a table's
  */
-private[coffer] final case class Use(table: String, column: String, kind: String, other: String = "", otherTable: String = "")
+private[coffer] final case class Use(
+    table: String,
+    column: String,
+    kind: String,
+    other: String = "",
+    otherTable: String = "")
 
 /** The uses of columns in an optimised query, its subqueries included. */
 private[coffer] object ColumnUses {
@@ -31,11 +37,15 @@ private final class ColumnUses(query: LogicalPlan) {
   private val origins = BaseColumn.of(query)
 
   /** Sorts of which only the first rows are wanted, or the last. */
-  private val cut: Seq[Sort] = query.collect { case limit @ (_: GlobalLimit | _: LocalLimit | _: Tail) => sorted(limit) }.flatten
+  private val cut: Seq[Sort] = query.collect {
+    case limit @ (_: GlobalLimit | _: LocalLimit |
+        _: Tail) => sorted(limit)
+  }.flatten
 
   private def sorted(plan: LogicalPlan): Option[Sort] = plan match {
     case s: Sort => Some(s)
-    case _: GlobalLimit | _: LocalLimit | _: Tail | _: Offset | _: Project => sorted(plan.children.head)
+    case _: GlobalLimit | _: LocalLimit | _: Tail | _: Offset |
+        _: Project => sorted(plan.children.head)
     case _ => None
   }
 
@@ -44,8 +54,10 @@ private final class ColumnUses(query: LogicalPlan) {
   def inside: Seq[Use] = query.collect { case node => node }.flatMap {
     case f: Filter => condition(f.condition)
     case j: Join => j.condition.toSeq.flatMap(condition)
-    case a: Aggregate => a.groupingExpressions.flatMap(value(_, "group")) ++ a.aggregateExpressions.flatMap(calls)
-    case s: Sort => s.order.flatMap(o => value(o.child, "order", if (cut.exists(_ eq s)) "limit" else ""))
+    case a: Aggregate => a.groupingExpressions.flatMap(value(_, "group")) ++
+        a.aggregateExpressions.flatMap(calls)
+    case s: Sort =>
+      s.order.flatMap(o => value(o.child, "order", if (cut.exists(_ eq s)) "limit" else ""))
     case p: Project => p.projectList.flatMap {
         case _: Attribute | Alias(_: Attribute, _) => Nil
         case e => computed(e)
@@ -55,7 +67,8 @@ private final class ColumnUses(query: LogicalPlan) {
   }
 
   private def use(e: Expression, kind: String, other: String = ""): Option[Use] = e match {
-    case a: Attribute => origins.get(a.exprId).map(o => Use(o.table.info.getName, o.name, kind, other))
+    case a: Attribute =>
+      origins.get(a.exprId).map(o => Use(o.table.info.getName, o.name, kind, other))
     case _ => None
   }
 
@@ -81,13 +94,16 @@ private final class ColumnUses(query: LogicalPlan) {
     case other => computed(other)
   }
 
-  private def compared(kind: Comparison): String = if (kind == Comparison.Equal) "equality" else "range"
+  private def compared(kind: Comparison): String =
+    if (kind == Comparison.Equal) "equality" else "range"
 
-  private def both(a: Attribute, b: Attribute, kind: String): Seq[Use] = against(a, b, kind).toSeq ++ against(b, a, kind)
+  private def both(a: Attribute, b: Attribute, kind: String): Seq[Use] =
+    against(a, b, kind).toSeq ++ against(b, a, kind)
 
   private def against(a: Attribute, b: Attribute, kind: String): Option[Use] = {
     val other = origins.get(b.exprId)
-    use(a, kind).map(_.copy(other = other.fold("")(_.name), otherTable = other.fold("")(_.table.info.getName)))
+    use(a, kind).map(_.copy(other = other.fold("")(_.name),
+        otherTable = other.fold("")(_.table.info.getName)))
   }
 
   private def value(e: Expression, kind: String, other: String = ""): Seq[Use] = e match {
@@ -95,7 +111,9 @@ private final class ColumnUses(query: LogicalPlan) {
     case more => computed(more)
   }
 
-  private def calls(e: NamedExpression): Seq[Use] = e.collect { case call: AggregateExpression => call }.flatMap { call =>
+  private def calls(e: NamedExpression): Seq[Use] = e.collect { case call: AggregateExpression =>
+    call
+  }.flatMap { call =>
     call.filter.toSeq.flatMap(condition) ++ call.aggregateFunction.children.flatMap { argument =>
       value(argument,
         (call.aggregateFunction, call.isDistinct) match {

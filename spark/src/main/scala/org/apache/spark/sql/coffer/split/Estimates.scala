@@ -9,13 +9,20 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.proto.plan.Decrypt
 import org.apache.spark.sql.types._
 
-/** What is known of a column's values, if anything: numbers in the type's units (days, microseconds), `width` in bytes. */
-final case class ColumnFigures(distinct: Option[Double], low: Option[Double], high: Option[Double], width: Option[Double])
+/**
+ * What is known of a column's values, if anything: numbers in the type's units (days,
+ * microseconds), `width` in bytes.
+ */
+final case class ColumnFigures(
+    distinct: Option[Double],
+    low: Option[Double],
+    high: Option[Double],
+    width: Option[Double])
 
 /**
- * How many rows a part of a query gives: a guess from the rows of its tables (their manifests say them) and, where the advisor has looked
- * at the data, from the columns' figures. Spark's own estimates need column statistics to say anything of a filter, and of ciphertexts
- * there are none.
+ * How many rows a part of a query gives: a guess from the rows of its tables (their manifests say
+ * them) and, where the advisor has looked at the data, from the columns' figures. Spark's own
+ * estimates need column statistics to say anything of a filter, and of ciphertexts there are none.
  */
 private[coffer] final class Estimates(root: LogicalPlan) {
   private val origins = BaseColumn.of(root)
@@ -52,17 +59,23 @@ private[coffer] final class Estimates(root: LogicalPlan) {
     if (a.groupingExpressions.isEmpty) 1
     else {
       val in = rows(a.child)
-      val values = a.groupingExpressions.map(distinct(_).getOrElse(math.max(1, in * Estimates.GROUPS)))
+      val values =
+        a.groupingExpressions.map(distinct(_).getOrElse(math.max(1, in * Estimates.GROUPS)))
       math.min(in, values.product)
     }
 
-  /** Equal keys: as many pairs as if each row of the larger side met its one row of the smaller table, unless more is known. */
+  /**
+   * Equal keys: as many pairs as if each row of the larger side met its one row of the smaller
+   * table, unless more is known.
+   */
   private def joined(j: Join): Double = {
     val (left, right) = (rows(j.left), rows(j.right))
     val conjuncts = j.condition.toSeq.flatMap(PredicateSplit.conjuncts)
     val keys = conjuncts.collect { case EqualTo(l: Attribute, r: Attribute) => (l, r) }
-    val rest = conjuncts.filterNot { case EqualTo(_: Attribute, _: Attribute) => true; case _ => false }
-    val inner = left * right / math.max(1, values(keys, math.min(left, right))) * rest.map(selected).product
+    val rest =
+      conjuncts.filterNot { case EqualTo(_: Attribute, _: Attribute) => true; case _ => false }
+    val inner =
+      left * right / math.max(1, values(keys, math.min(left, right))) * rest.map(selected).product
     j.joinType match {
       case LeftSemi => math.min(left, inner)
       case LeftAnti => left * Estimates.OTHER
@@ -77,7 +90,9 @@ private[coffer] final class Estimates(root: LogicalPlan) {
   private def values(keys: Seq[(Attribute, Attribute)], smaller: Double): Double =
     if (keys.isEmpty) 1
     else {
-      val tables = keys.flatMap { case (l, r) => Seq(l, r).flatMap(a => origins.get(a.exprId)).map(_.table.info.getRows.toDouble) }
+      val tables = keys.flatMap { case (l, r) =>
+        Seq(l, r).flatMap(a => origins.get(a.exprId)).map(_.table.info.getRows.toDouble)
+      }
       val most = tables.minOption.getOrElse(smaller)
       val known = keys.map { case (l, r) => (distinct(l) ++ distinct(r)).maxOption }
       if (known.forall(_.isDefined)) math.min(most, known.flatten.product) else most
@@ -93,14 +108,17 @@ private[coffer] final class Estimates(root: LogicalPlan) {
     case InSet(a, list) => math.min(1, list.size * equal(a))
     case EqualTo(a: Attribute, _) => equal(a)
     case EqualTo(_, a: Attribute) => equal(a)
-    case Comparison(kind, a: Attribute, l: Literal) if kind != Comparison.Equal => ranged(a, l, kind.holdsAbove)
-    case Comparison(kind, l: Literal, a: Attribute) if kind != Comparison.Equal => ranged(a, l, kind.holdsBelow)
+    case Comparison(kind, a: Attribute, l: Literal) if kind != Comparison.Equal =>
+      ranged(a, l, kind.holdsAbove)
+    case Comparison(kind, l: Literal, a: Attribute) if kind != Comparison.Equal =>
+      ranged(a, l, kind.holdsBelow)
     case Comparison(_, _, _) => Estimates.RANGE
     case Literal(true, BooleanType) => 1
     case _ => Estimates.OTHER
   }
 
-  private def equal(e: Expression): Double = distinct(e).fold(Estimates.EQUAL)(d => 1 / math.max(1, d))
+  private def equal(e: Expression): Double =
+    distinct(e).fold(Estimates.EQUAL)(d => 1 / math.max(1, d))
 
   /** Values between the column's bounds, evenly; `above` the literal or below it. */
   private def ranged(a: Attribute, literal: Literal, above: Boolean): Double =
@@ -123,10 +141,14 @@ private[coffer] final class Estimates(root: LogicalPlan) {
 
 private[coffer] object Estimates {
 
-  /** On what engines do: the part of the query that it stands for, whose columns and literals are not ciphertexts. */
+  /**
+   * On what engines do: the part of the query that it stands for, whose columns and literals are
+   * not ciphertexts.
+   */
   val SOURCE: TreeNodeTag[LogicalPlan] = TreeNodeTag[LogicalPlan]("coffer_site_source")
 
-  def mark(inEngines: LogicalPlan, source: LogicalPlan): Unit = if (inEngines ne source) inEngines.setTagValue(SOURCE, source)
+  def mark(inEngines: LogicalPlan, source: LogicalPlan): Unit =
+    if (inEngines ne source) inEngines.setTagValue(SOURCE, source)
 
   // Shares of rows where nothing is known, as textbooks have them (Selinger et al., SIGMOD 1979).
   private val EQUAL = 0.1
@@ -143,19 +165,27 @@ private[coffer] object Estimates {
     case other => other.defaultSize.toDouble
   }
 
-  /** What a part of a query brings to the client, as it comes: ciphertexts where columns are, and with a sum which rows it took. */
+  /**
+   * What a part of a query brings to the client, as it comes: ciphertexts where columns are, and
+   * with a sum which rows it took.
+   */
   def bytes(clientRows: ClientRows): Double = {
     val states = clientRows.openings.filter(_.kind == Decrypt.Kind.SUM).distinctBy(_.from.exprId)
-    rows(clientRows.inEngines) * clientRows.openings.map(o => stored(o)).sum + states.map(taken(clientRows.inEngines, _)).sum
+    rows(clientRows.inEngines) * clientRows.openings.map(o => stored(o)).sum + states.map(
+      taken(clientRows.inEngines, _)).sum
   }
 
   /**
-   * The sets of rows that the sums of all groups took (engine/crates/core/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
-   * for each stretch of 65,536 rows of which a group has any; or a bit for each row of the table, for each group.
+   * The sets of rows that the sums of all groups took
+   * (engine/crates/core/schemes/src/ashe/rows.rs): about two bytes for each scattered row, and five
+   * for each stretch of 65,536 rows of which a group has any; or a bit for each row of the table,
+   * for each group.
    */
   private def taken(inEngines: LogicalPlan, sum: Opening): Double = {
     val table = sum.encoding.fold(0.0)(_.table.info.getRows.toDouble)
-    val summed = inEngines.collectFirst { case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child) }
+    val summed = inEngines.collectFirst {
+      case a: Aggregate if a.output.exists(_.exprId == sum.from.exprId) => rows(a.child)
+    }
     val (taken, groups) = (summed.getOrElse(table), rows(inEngines))
     math.min(2 * taken + 5 * math.min(taken, groups * math.ceil(table / 65536)), groups * table / 8)
   }
@@ -163,15 +193,18 @@ private[coffer] object Estimates {
   private def stored(o: Opening): Double = o.encoding match {
     // It is counted in the rows that its sum took.
     case _ if o.kind == Decrypt.Kind.COUNT => 0
-    case Some(f) => SiteCosts.width(f.table.cost(f.stored), value(f), f.attribute.dataType.defaultSize == 8)
+    case Some(f) =>
+      SiteCosts.width(f.table.cost(f.stored), value(f), f.attribute.dataType.defaultSize == 8)
     case None => width(o.output.dataType)
   }
 
   /** Bytes of a form's values, by what is known of the column. */
-  def value(f: StoredEncoding): Double = f.table.figures(f.stored.column).flatMap(_.width).getOrElse(width(f.value))
+  def value(f: StoredEncoding): Double =
+    f.table.figures(f.stored.column).flatMap(_.width).getOrElse(width(f.value))
 
   /** In words: "about 1,200 rows, 34 KiB". */
-  def text(clientRows: ClientRows): String = formatted("about %,.0f rows, %s", rows(clientRows.inEngines), size(bytes(clientRows)))
+  def text(clientRows: ClientRows): String = formatted("about %,.0f rows, " +
+      "%s", rows(clientRows.inEngines), size(bytes(clientRows)))
 
   private def size(bytes: Double): String =
     if (bytes < 1024) formatted("%.0f bytes", bytes)
@@ -179,7 +212,8 @@ private[coffer] object Estimates {
     else if (bytes < (1L << 30)) formatted("%.1f MiB", bytes / (1 << 20))
     else formatted("%.1f GiB", bytes / (1L << 30))
 
-  private def formatted(format: String, values: Any*): String = format.formatLocal(Locale.ROOT, values: _*)
+  private def formatted(format: String, values: Any*): String =
+    format.formatLocal(Locale.ROOT, values: _*)
 
   private def number(literal: Literal): Option[Double] = literal.value match {
     case null => None

@@ -7,11 +7,21 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.proto.wire.{Capability, Opener, Protection}
 import org.apache.spark.sql.coffer.proto.wire.Capability._
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.types.{BinaryType, ByteType, DataType, DecimalType, IntegerType, LongType, ShortType, StringType}
+import org.apache.spark.sql.types.{
+  BinaryType,
+  ByteType,
+  DataType,
+  DecimalType,
+  IntegerType,
+  LongType,
+  ShortType,
+  StringType
+}
 
 /**
- * The protections under which engines without keys could do what a plan does with the columns of a table that is read at the client: those that
- * `coffer policy advise` would try first, by the uses that it goes by ([[ColumnUses]]).
+ * The protections under which engines without keys could do what a plan does with the columns of a
+ * table that is read at the client: those that `coffer policy advise` would try first, by the uses
+ * that it goes by ([[ColumnUses]]).
  */
 private[coffer] object Helps {
 
@@ -23,7 +33,8 @@ private[coffer] object Helps {
   /** For each closed column one sentence. */
   def of(table: ClientTable, plan: SparkPlan): Seq[String] = {
     val query = plan.collectFirst { case p if p.logicalLink.isDefined => p.logicalLink.get }
-    table.closed.map(a => new Helps(table.table.protections, a).sentence(query.toSeq.flatMap(uses(_, table, a))))
+    table.closed.map(a =>
+      new Helps(table.table.protections, a).sentence(query.toSeq.flatMap(uses(_, table, a))))
   }
 
   private def uses(query: LogicalPlan, table: ClientTable, a: Attribute): Seq[Use] =
@@ -51,19 +62,27 @@ private final class Helps(all: Seq[Protection], a: Attribute) {
   private def help(use: Use): Option[Help] = use.kind match {
     case "equality" | "in" | "join" | "group" | "distinct" =>
       Some(Help("compared for equality, joined or grouped by", allowing(CAPABILITY_EQUALITY)))
-    case "range" => Some(Help("compared by size", allowing(CAPABILITY_COMPARISON, CAPABILITY_ORDER, CAPABILITY_PREFIX_ORDER)))
+    case "range" => Some(Help("compared by size",
+          allowing(CAPABILITY_COMPARISON, CAPABILITY_ORDER, CAPABILITY_PREFIX_ORDER)))
     case "compare" | "min" | "max" =>
-      Some(Help("compared by size with its own values or another column's", allowing(CAPABILITY_ORDER)))
-    case "order" if use.other == "limit" => Some(Help("sorted by for its first rows", allowing(CAPABILITY_ORDER)))
+      Some(Help("compared by size with its own values or another " +
+            "column's", allowing(CAPABILITY_ORDER)))
+    case "order" if use.other == "limit" =>
+      Some(Help("sorted by for its first " +
+            "rows", allowing(CAPABILITY_ORDER)))
     // As many rows come to the client, whatever engines can do.
     case "order" => Some(Help("only brought to the client and sorted by there", carried))
-    case "sum" | "avg" => Some(if (isSummed(a.dataType)) Help("summed", allowing(CAPABILITY_SUM)) else Help(COMPUTED, Nil))
+    case "sum" | "avg" => Some(
+        if (isSummed(a.dataType)) Help("summed", allowing(CAPABILITY_SUM)) else Help(COMPUTED, Nil))
     case "like" | "expression" => Some(Help(COMPUTED, Nil))
     // NULL is seen, and rows are counted, under any of them.
     case _ => None
   }
 
-  /** The one that shows least of those that allow any of this; if the column does not open from it, behind one that it opens from. */
+  /**
+   * The one that shows least of those that allow any of this; if the column does not open from it,
+   * behind one that it opens from.
+   */
   private def allowing(any: Capability*): Seq[Protection] =
     all.find(p => treatment(p).exists(_.getAllowsList.asScala.exists(any.contains))).toSeq
       .flatMap(p => if (opens(p)) Seq(p) else carried :+ p)
@@ -71,7 +90,8 @@ private final class Helps(all: Seq[Protection], a: Attribute) {
   /** What shows least of those under which engines can carry the column along. */
   private lazy val carried: Seq[Protection] = allowing(CAPABILITY_CARRY)
 
-  private def opens(p: Protection): Boolean = treatment(p).exists(_.getOpenedBy != Opener.OPENER_NOBODY)
+  private def opens(p: Protection): Boolean =
+    treatment(p).exists(_.getOpenedBy != Opener.OPENER_NOBODY)
 
   private def treatment(p: Protection): Option[Protection.Treatment] =
     if (text) Option.when(p.hasTexts)(p.getTexts) else Some(p.getNumbers)

@@ -4,28 +4,42 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.proto.wire.Protection
 
 /**
- * What work on stored columns costs, for choices between forms and sites that serve alike. None of it decides what is right, only what is
- * faster. Each scheme's own costs come with the table of the protections.
+ * What work on stored columns costs, for choices between forms and sites that serve alike. None of
+ * it decides what is right, only what is faster. Each scheme's own costs come with the table of the
+ * protections.
  */
 private[coffer] object SiteCosts {
 
   /** Nanoseconds to bring a byte to the client: a link of 1 Gbit/s. */
   val CLIENT_BYTE = 8.0
 
-  /** Bytes of the two columns that say of which file and row a `std` or `ashe` value is; the file's id packs to nothing. */
+  /**
+   * Bytes of the two columns that say of which file and row a `std` or `ashe` value is; the file's
+   * id packs to nothing.
+   */
   val POSITION_BYTES = 8.0
 
-  /** A query over so few rows in all is quicker at the client: a stage more costs tens of milliseconds to launch, its rows none. */
+  /**
+   * A query over so few rows in all is quicker at the client: a stage more costs tens of
+   * milliseconds to launch, its rows none.
+   */
   val SMALL_ROWS = 1000L
 
-  /** Bytes of a value as it is stored under a protection, before Parquet packs it. `value`: of the value itself. */
+  /**
+   * Bytes of a value as it is stored under a protection, before Parquet packs it. `value`: of the
+   * value itself.
+   */
   def width(cost: Protection.Cost, value: Double, narrow: Boolean): Double =
     if (narrow && cost.hasNarrow) cost.getNarrow.toDouble else cost.getTimes * value + cost.getPlus
 
   /** Whether values are stored as whole numbers of 8 bytes. */
-  def isNarrow(cost: Protection.Cost, narrow: Boolean): Boolean = cost.getTimes == 0 || (narrow && cost.hasNarrow)
+  def isNarrow(cost: Protection.Cost, narrow: Boolean): Boolean = cost.getTimes == 0 || (narrow &&
+    cost.hasNarrow)
 
-  /** To bring one value to the client as it is stored, with its place if it needs one, and open it there. */
+  /**
+   * To bring one value to the client as it is stored, with its place if it needs one, and open it
+   * there.
+   */
   def toClient(table: CofferTable, stored: StoredColumn): Double = {
     val position = if (stored.needsPosition) POSITION_BYTES else 0
     table.cost(stored).getOpen + (bytes(table, stored) + position) * CLIENT_BYTE
@@ -41,5 +55,6 @@ private[coffer] object SiteCosts {
   def work(encoding: StoredEncoding): Double = bytes(encoding.table, encoding.stored)
 
   private def bytes(table: CofferTable, stored: StoredColumn): Double =
-    width(table.cost(stored), Estimates.width(table.columnType(stored.column)), narrow = stored.dataType.defaultSize == 8)
+    width(table.cost(stored), Estimates.width(table.columnType(stored.column)),
+      narrow = stored.dataType.defaultSize == 8)
 }

@@ -11,14 +11,18 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.Decrypt
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation
+}
 
 /**
- * Splits an optimised query between engines and the client engine: from the leaves up, as long as engines can go on with what the policy
- * lets them have of each column; the rest at the client.
+ * Splits an optimised query between engines and the client engine: from the leaves up, as long as
+ * engines can go on with what the policy lets them have of each column; the rest at the client.
  *
- * What engines do is rewritten to the stored columns: an equality of ciphertexts in the place of one of values, an encrypted literal for a
- * literal, [[AsheSum]] for SUM. A column keeps its id where engines may open it, so an operator whose columns are all open stays as it is.
+ * What engines do is rewritten to the stored columns: an equality of ciphertexts in the place of
+ * one of values, an encrypted literal for a literal, [[AsheSum]] for SUM. A column keeps its id
+ * where engines may open it, so an operator whose columns are all open stays as it is.
  */
 private[coffer] final class Sites(session: SparkSession) {
   private val hosts = CofferConf.hostEngines(session.sparkContext.conf)
@@ -46,12 +50,18 @@ private[coffer] final class Sites(session: SparkSession) {
   /** The query of a write, by enclaves whole: what they write they must have open. */
   def toWrite(query: LogicalPlan): LogicalPlan = assign(query) match {
     case inEngines: InEngines =>
-      query.output.filterNot(a => inEngines.access.get(a).exists(_.open)).flatMap(inEngines.access.get) match {
-        case Nil => session.sessionState.executePlan(Project(query.output, inEngines.plan)).optimizedPlan
-        case closed => throw Refused.unwritable(closed.map(h => s"column `${h.named}` (${h.protections})"))
+      query.output.filterNot(a => inEngines.access.get(a).exists(_.open)).flatMap(
+        inEngines.access.get) match {
+        case Nil =>
+          session.sessionState.executePlan(Project(query.output, inEngines.plan)).optimizedPlan
+        case closed => throw Refused.unwritable(closed.map(h =>
+              s"column `${h.named}` " +
+                s"(${h.protections})"))
       }
     case AtClient(plan) =>
-      val brought = plan.collect { case h: ClientRows => h.openings.filter(_.encoding.isDefined).map(_.text) }.flatten.distinct
+      val brought = plan.collect { case h: ClientRows =>
+        h.openings.filter(_.encoding.isDefined).map(_.text)
+      }.flatten.distinct
       throw Refused.unwritable(brought.map(text => s"column $text"))
   }
 
@@ -67,7 +77,8 @@ private[coffer] final class Sites(session: SparkSession) {
     if (made.output.map(_.exprId) == output.map(_.exprId)) made else Project(output, made)
 
   private def sited(plan: LogicalPlan): SitedPlan = plan match {
-    case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) => table(r, relation, scan.table)
+    case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) =>
+      table(r, relation, scan.table)
     case l: LeafNode => leaf(l)
     case _: Aggregate | _: Join | _: Sort if small => above(plan, plan.children.map(assign))
     case p: Project => assign(p.child) match {
@@ -94,10 +105,12 @@ private[coffer] final class Sites(session: SparkSession) {
         case inEngines: InEngines => sort(s, inEngines)
         case other => above(s, Seq(other))
       }
-    // Which rows are the last is known at the client only: engines' partitions come there one after the other.
+    // Which rows are the last is known at the client only: engines' partitions come there one after
+    // the other.
     case t: Tail => above(t, Seq(assign(t.child)))
     case limit @ (_: GlobalLimit | _: LocalLimit | _: Offset) => assign(limit.children.head) match {
-        case inEngines: InEngines => InEngines(limit.withNewChildren(Seq(inEngines.plan)), inEngines.access)
+        case inEngines: InEngines =>
+          InEngines(limit.withNewChildren(Seq(inEngines.plan)), inEngines.access)
         case other => above(limit, Seq(other))
       }
     case u: Union => union(u, u.children.map(assign))
@@ -113,34 +126,48 @@ private[coffer] final class Sites(session: SparkSession) {
 
   // ---- leaves
 
-  private def table(found: DataSourceV2ScanRelation, relation: DataSourceV2Relation, table: CofferTable): SitedPlan = {
+  private def table(
+      found: DataSourceV2ScanRelation,
+      relation: DataSourceV2Relation,
+      table: CofferTable): SitedPlan = {
     // What becomes of this is analysed once more: CHAR columns have been padded by then.
     val scan = found.copy(output = found.output.map(CharVarcharUtils.cleanAttrMetadata))
-    if (hosts && !table.unverified && hidden(scan, table)) AtClient(ClientTable.of(table, scan.output))
+    if (hosts && !table.unverified &&
+      hidden(scan, table)) AtClient(ClientTable.of(table, scan.output))
     else if (table.stored.isEmpty)
-      if (hosts) allOpen(DataSourceV2Relation(table.asStored, scan.output, None, None, relation.options))
+      if (hosts)
+        allOpen(DataSourceV2Relation(table.asStored, scan.output, None, None, relation.options))
       else allOpen(scan)
     else {
       val needed = scan.output.map(a => a -> ClientTable.stored(table, a))
-      val files = if (needed.exists { case (_, stored) => stored.exists(_.needsPosition) }) positions(table) else None
+      val files = if (needed.exists { case (_, stored) => stored.exists(_.needsPosition) })
+        positions(table)
+      else None
       val access = needed.map { case (a, stored) =>
         val (kept, encodings) = stored.partition(opened)
-        val open = kept.headOption.map(c => AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
+        val open = kept.headOption.map(c =>
+          AttributeReference(c.name, a.dataType, a.nullable, a.metadata)(a.exprId, a.qualifier))
         ColumnAccess(a, open.isDefined,
           encodings.filter(_.isCipher).map { c =>
-            StoredEncoding(table, c, AttributeReference(c.name, c.dataType, a.nullable)(), files.filter(_ => c.needsPosition))
+            StoredEncoding(table, c, AttributeReference(c.name, c.dataType, a.nullable)(),
+              files.filter(_ => c.needsPosition))
           }) -> open
       }
-      val output = access.flatMap { case (h, open) => open.toSeq ++ h.encodings.map(_.attribute) } ++
+      val output = access.flatMap { case (h, open) =>
+        open.toSeq ++
+          h.encodings.map(_.attribute)
+      } ++
         files.toSeq.flatMap { case (f, r) => Seq(f, r) }
-      val stored = DataSourceV2Relation(table.asStored, output.map(_.asInstanceOf[AttributeReference]), None, None, relation.options)
+      val stored = DataSourceV2Relation(table.asStored,
+        output.map(_.asInstanceOf[AttributeReference]), None, None, relation.options)
       InEngines(stored, AttributeMap(access.map { case (h, _) => h.attribute -> h }))
     }
   }
 
   /** Whether engines without keys have nothing of a column that the query needs of a table. */
   private def hidden(scan: DataSourceV2ScanRelation, table: CofferTable): Boolean =
-    table.stored.isEmpty || readAtClient(table) || scan.output.exists(a => ClientTable.closed(ClientTable.stored(table, a)))
+    table.stored.isEmpty || readAtClient(table) ||
+      scan.output.exists(a => ClientTable.closed(ClientTable.stored(table, a)))
 
   /** Whether engines may open what is stored so. */
   private def opened(c: StoredColumn): Boolean = c.isInClear || (c.isForEnclaves && !hosts)
@@ -159,37 +186,50 @@ private[coffer] final class Sites(session: SparkSession) {
 
   // ---- operators
 
-  private def project(node: LogicalPlan, list: Seq[NamedExpression], inEngines: InEngines): SitedPlan = {
+  private def project(
+      node: LogicalPlan,
+      list: Seq[NamedExpression],
+      inEngines: InEngines): SitedPlan = {
     val items = list.map {
       case a: Attribute => inEngines.access.get(a).map(h => h -> (if (h.open) Seq(a) else Nil))
       case alias @ Alias(a: Attribute, _) =>
-        inEngines.access.get(a).map(h => renamed(h, alias.toAttribute) -> (if (h.open) Seq(alias) else Nil))
-      case e if inEngines.opens(e) && allowed(e) => Some(ColumnAccess(e.toAttribute, open = true, Nil) -> Seq(e))
+        inEngines.access.get(a).map(h =>
+          renamed(h, alias.toAttribute) ->
+            (if (h.open) Seq(alias) else Nil))
+      case e
+          if inEngines.opens(e) &&
+            allowed(e) => Some(ColumnAccess(e.toAttribute, open = true, Nil) -> Seq(e))
       case _ => None
     }
     if (items.forall(_.isDefined)) {
       val access = items.flatten.map(_._1)
       val open = items.flatten.flatMap(_._2)
       val encodings = access.flatMap(h => h.encodings.flatMap(_.attributes) ++ h.sums.map(_.state))
-      InEngines(Project(distinct(open ++ encodings), inEngines.plan), AttributeMap(access.map(h => h.attribute -> h)))
+      InEngines(Project(distinct(open ++
+            encodings), inEngines.plan), AttributeMap(access.map(h => h.attribute -> h)))
     } else AtClient(Project(list, toClient(inEngines, AttributeSet(list.flatMap(_.references)))))
   }
 
-  private def renamed(access: ColumnAccess, as: Attribute): ColumnAccess = access.copy(attribute = as)
+  private def renamed(access: ColumnAccess, as: Attribute): ColumnAccess =
+    access.copy(attribute = as)
 
   private def distinct(list: Seq[NamedExpression]): Seq[NamedExpression] =
-    list.foldLeft(Vector.empty[NamedExpression])((seen, e) => if (seen.exists(_.exprId == e.exprId)) seen else seen :+ e)
+    list.foldLeft(Vector.empty[NamedExpression])((seen, e) =>
+      if (seen.exists(_.exprId == e.exprId)) seen else seen :+ e)
 
   /** A host engine must not see the value of a subquery, which is opened data. */
-  private def allowed(e: Expression): Boolean = !(hosts && e.exists(_.isInstanceOf[SubqueryExpression]))
+  private def allowed(e: Expression): Boolean = !(hosts &&
+    e.exists(_.isInstanceOf[SubqueryExpression]))
 
   private def filter(f: Filter, inEngines: InEngines): SitedPlan = {
     val conditions = new CipherConditions(inEngines, hosts)
     val split = PredicateSplit.conjuncts(f.condition).map(c => c -> conditions.of(c))
     val below = split.flatMap(_._2.map(_.condition)).reduceOption(And(_, _))
-    val rest = split.collect { case (c, shown) if !shown.exists(_.exact) => c }.reduceOption(And(_, _))
+    val rest =
+      split.collect { case (c, shown) if !shown.exists(_.exact) => c }.reduceOption(And(_, _))
     val kept = below.fold(inEngines)(c => inEngines.copy(plan = Filter(c, inEngines.plan)))
-    split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _)).foreach(c => Estimates.mark(kept.plan, Filter(c, f.child)))
+    split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _)).foreach(c =>
+      Estimates.mark(kept.plan, Filter(c, f.child)))
     rest match {
       case None => kept
       case Some(c) => AtClient(Filter(c, toClient(kept, f.outputSet ++ c.references)))
@@ -202,39 +242,50 @@ private[coffer] final class Sites(session: SparkSession) {
     val split = j.condition.toSeq.flatMap(PredicateSplit.conjuncts).map(c => c -> conditions.of(c))
     val shown = split.flatMap(_._2).map(_.condition).reduceOption(And(_, _))
     val rest = split.collect { case (c, t) if !t.exists(_.exact) => c }.reduceOption(And(_, _))
-    val inEngines = InEngines(Join(left.plan, right.plan, j.joinType, shown, j.hint), joined(j, left, right))
-    Estimates.mark(inEngines.plan, j.copy(condition = split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _))))
+    val inEngines =
+      InEngines(Join(left.plan, right.plan, j.joinType, shown, j.hint), joined(j, left, right))
+    Estimates.mark(inEngines.plan,
+      j.copy(condition = split.collect { case (c, Some(_)) => c }.reduceOption(And(_, _))))
     (rest, j.joinType) match {
       case (None, _) => inEngines
-      // What engines cannot tell of an inner join's condition is a filter on what they let through, if they can tell equal keys at all.
-      case (Some(c), _: InnerLike) if shown.exists(equal) => AtClient(Filter(c, toClient(inEngines, j.outputSet ++ c.references)))
+      // What engines cannot tell of an inner join's condition is a filter on what they let through,
+      // if they can tell equal keys at all.
+      case (Some(c), _: InnerLike) if shown.exists(equal) =>
+        AtClient(Filter(c, toClient(inEngines, j.outputSet ++ c.references)))
       case _ => above(j, Seq(left, right))
     }
   }
 
-  private def equal(condition: Expression): Boolean = PredicateSplit.conjuncts(condition).exists(_.isInstanceOf[EqualTo])
+  private def equal(condition: Expression): Boolean =
+    PredicateSplit.conjuncts(condition).exists(_.isInstanceOf[EqualTo])
 
-  private def joined(j: Join, left: InEngines, right: InEngines): AttributeMap[ColumnAccess] = j.joinType match {
-    case LeftExistence(_) =>
-      val exists = j.output.filterNot(a => left.access.contains(a)).map(a => a -> ColumnAccess(a, open = true, Nil))
-      left.access ++ AttributeMap(exists)
-    case _ => left.access ++ right.access
-  }
+  private def joined(j: Join, left: InEngines, right: InEngines): AttributeMap[ColumnAccess] =
+    j.joinType match {
+      case LeftExistence(_) =>
+        val exists = j.output.filterNot(a => left.access.contains(a)).map(a =>
+          a ->
+            ColumnAccess(a, open = true, Nil))
+        left.access ++ AttributeMap(exists)
+      case _ => left.access ++ right.access
+    }
 
   private def sort(s: Sort, inEngines: InEngines): SitedPlan = {
     val orders = s.order.map {
       case o if inEngines.opens(o) && allowed(o) => Some(o)
       case o @ SortOrder(a: Attribute, _, _, _) =>
-        inEngines.access.get(a).flatMap(_.order).map(f => o.copy(child = f.attribute, sameOrderExpressions = Nil))
+        inEngines.access.get(a).flatMap(_.order).map(f =>
+          o.copy(child = f.attribute, sameOrderExpressions = Nil))
       case _ => None
     }
-    if (orders.forall(_.isDefined)) inEngines.copy(plan = s.copy(order = orders.flatten, child = inEngines.plan))
+    if (orders.forall(_.isDefined))
+      inEngines.copy(plan = s.copy(order = orders.flatten, child = inEngines.plan))
     else above(s, Seq(inEngines))
   }
 
   private def union(u: Union, children: Seq[SitedPlan]): SitedPlan = {
     val open = children.zip(u.children).map {
-      case (inEngines: InEngines, child) if child.output.forall(a => inEngines.access.get(a).exists(_.open)) =>
+      case (inEngines: InEngines, child)
+          if child.output.forall(a => inEngines.access.get(a).exists(_.open)) =>
         Some(Project(child.output, inEngines.plan))
       case _ => None
     }
@@ -247,11 +298,14 @@ private[coffer] final class Sites(session: SparkSession) {
     val inEngines = children.collect { case a: InEngines => a }
     val able = inEngines.size == children.size && plan.deterministic && {
       val all = InEngines(plan, AttributeMap(inEngines.flatMap(_.access.toSeq)))
-      plan.expressions.forall(e => all.opens(e) && allowed(e)) && plan.children.zip(inEngines).forall { case (c, a) =>
+      plan.expressions.forall(e => all.opens(e) && allowed(e)) &&
+      plan.children.zip(inEngines).forall { case (c, a) =>
         c.output.forall(o => a.access.get(o).exists(_.open))
       }
     }
-    if (able) allOpen(plan.withNewChildren(inEngines.zip(plan.children).map { case (a, c) => Project(c.output, a.plan) }))
+    if (able) allOpen(plan.withNewChildren(inEngines.zip(plan.children).map { case (a, c) =>
+      Project(c.output, a.plan)
+    }))
     else above(plan, children)
   }
 
@@ -271,15 +325,20 @@ private[coffer] final class Sites(session: SparkSession) {
   private def toClient(inEngines: InEngines, needed: AttributeSet): LogicalPlan =
     toClient(inEngines, needed, inEngines.access.values.map(_.attribute).toSeq)
 
-  private def toClient(placed: SitedPlan, needed: AttributeSet, order: Seq[Attribute]): LogicalPlan = placed match {
+  private def toClient(
+      placed: SitedPlan,
+      needed: AttributeSet,
+      order: Seq[Attribute]): LogicalPlan = placed match {
     case AtClient(plan) => plan
-    case inEngines: InEngines if local(inEngines.plan) => Project(order.filter(needed.contains), inEngines.plan)
+    case inEngines: InEngines if local(inEngines.plan) =>
+      Project(order.filter(needed.contains), inEngines.plan)
     case inEngines: InEngines =>
       val columns = order.filter(needed.contains).flatMap(inEngines.access.get)
       val plain = columns.filter(_.sums.isEmpty).map(opening)
       val sums = columns.flatMap(h => h.sums.map(h -> _))
       val pieces = sums.flatMap { case (_, s) =>
-        Seq(Opening(s.sum, s.state, Decrypt.Kind.SUM, Some(s.encoding)), Opening(s.count, s.state, Decrypt.Kind.COUNT, Some(s.encoding)))
+        Seq(Opening(s.sum, s.state, Decrypt.Kind.SUM, Some(s.encoding)),
+          Opening(s.count, s.state, Decrypt.Kind.COUNT, Some(s.encoding)))
       }
       val openings = plain ++ pieces.distinctBy(_.output.exprId)
       val from = openings.flatMap(o => o.from +: positionOf(o))
@@ -305,14 +364,20 @@ private[coffer] final class Sites(session: SparkSession) {
   }
 
   private def positionOf(o: Opening): Seq[Attribute] =
-    if (o.kind == Decrypt.Kind.VALUE) o.encoding.toSeq.flatMap(_.position).flatMap { case (f, r) => Seq(f, r) } else Nil
+    if (o.kind == Decrypt.Kind.VALUE) o.encoding.toSeq.flatMap(_.position).flatMap { case (f, r) =>
+      Seq(f, r)
+    }
+    else Nil
 
   private def opening(access: ColumnAccess): Opening =
     if (access.open) Opening(access.attribute, access.attribute, Decrypt.Kind.AS_IS, None)
     else access.openable match {
-      case Some(encoding) => Opening(access.attribute, encoding.attribute, Decrypt.Kind.VALUE, Some(encoding))
+      case Some(encoding) =>
+        Opening(access.attribute, encoding.attribute, Decrypt.Kind.VALUE, Some(encoding))
       case None => access.encodings.headOption match {
-          case Some(encoding) if hosts && !readAtClient(encoding.table) => throw NeededAtClient(encoding.table)
+          case Some(encoding)
+              if hosts &&
+                !readAtClient(encoding.table) => throw NeededAtClient(encoding.table)
           case _ => throw Refused.unopenable(access)
         }
     }
@@ -329,28 +394,39 @@ private[coffer] object Sites {
   }
 }
 
-/** Engines would carry a column to the client from which it does not open: the placing begins anew, with the table read at the client. */
+/**
+ * Engines would carry a column to the client from which it does not open: the placing begins anew,
+ * with the table read at the client.
+ */
 private final case class NeededAtClient(table: CofferTable) extends ControlThrowable
 
 private object PredicateSplit extends PredicateHelper {
   def conjuncts(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 }
 
-/** What neither engines nor the client engine can do: the column, what it has, and what would help. */
+/**
+ * What neither engines nor the client engine can do: the column, what it has, and what would help.
+ */
 private[coffer] object Refused {
   def unwritable(columns: Seq[String]) = new CofferException(
     "COFFER_UNSUPPORTED",
-    "rows that come from columns which enclaves cannot open cannot be written to a sealed table: they would be opened at the client, and only enclaves " +
-      s"write; ${if (columns.isEmpty) "a condition is decided at the client" else columns.mkString(", ")}",
-    "write columns that the policy lets enclaves open (tee or plain among their protections), or bring the rows to the client (coffer.to_arrow), write them " +
+    "rows that come from columns which enclaves cannot open cannot be written to a sealed table: " +
+      "they would be opened at the client, and only enclaves " +
+      s"write; ${if (columns.isEmpty) "a condition is decided at the " +
+          "client"
+        else columns.mkString(", ")}",
+    "write columns that the policy lets enclaves open (tee or plain among their protections), or " +
+      "bring the rows to the client (coffer.to_arrow), write them " +
       "as Parquet there and seal them with coffer encrypt")
 
   def writeByHosts() = new CofferException(
     "COFFER_UNSUPPORTED",
     "spark.coffer.enclave is none: engines hold no keys, so they cannot write a sealed table",
-    "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at the client with coffer encrypt")
+    "run with enclaves (spark.coffer.enclave=required), or seal plain Parquet files at the " +
+      "client with coffer encrypt")
 
   def unopenable(access: ColumnAccess) = CofferException.refusal(Seq(
-      s"column `${access.attribute.name}` is needed in clear, and what is stored of it (${access.protections}) cannot be opened: " +
+      s"column `${access.attribute.name}` is needed in clear, and what is stored of it " +
+        s"(${access.protections}) cannot be opened: " +
         "give it tee, std, det or ashe beside that in the policy, and encrypt the table anew"))
 }

@@ -3,18 +3,27 @@ package org.apache.spark.sql.coffer.split
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
-import org.apache.spark.sql.coffer.proto.wire.{Capability, Encoding, Opener, Shown, StoredColumn => Proto, TableInfo}
+import org.apache.spark.sql.coffer.proto.wire.{
+  Capability,
+  Encoding,
+  Opener,
+  Shown,
+  StoredColumn => Proto,
+  TableInfo
+}
 import org.apache.spark.sql.types.{DataType, StructField}
 
 /**
- * One protection of a column, as a column of the table's files. What it shows and allows is what the client engine says of it: nothing here
- * knows a protection by name.
+ * One protection of a column, as a column of the table's files. What it shows and allows is what
+ * the client engine says of it: nothing here knows a protection by name.
  *
  * @param name     in the files: `c7`
- * @param column   position in the table's schema; of the two that say of which file and row a value is, meaningless
+ * @param column   position in the table's schema; of the two that say of which file and row a value
+ *                 is, meaningless
  * @param protection its name, for people
  * @param dataType of what is stored: a ciphertext's, or the column's own
- * @param link     columns of equal links, in whatever tables, have comparable ciphertexts; empty: with none but itself
+ * @param link     columns of equal links, in whatever tables, have comparable ciphertexts; empty:
+ *                 with none but itself
  * @param prefix   ciphertexts of a text's prefix only, which may be equal where texts differ
  * @param leaks    to whoever holds the table's files
  * @param allows   what can be done with it unopened
@@ -58,13 +67,21 @@ final case class StoredColumn(
   /** Whether the column's values can be had from it. */
   def opens: Boolean = isColumn && openedBy != Opener.OPENER_NOBODY
 
-  /** To whoever holds the table's files, in the words of `coffer policy check`: EXPLAIN says no less. */
+  /**
+   * To whoever holds the table's files, in the words of `coffer policy check`: EXPLAIN says no
+   * less.
+   */
   def shows(table: CofferTable): Seq[String] =
     leaks.map(_.getWords) ++
-      Option.when(linked(table))(s"by link $link what its columns show together (coffer policy check names them)")
+      Option.when(linked(table))(s"by link $link what its columns show together (coffer policy " +
+        s"check names them)")
 
-  /** Whether other columns may have comparable ciphertexts. A column that is not linked is a link of its own, named after it. */
-  private def linked(table: CofferTable): Boolean = link.nonEmpty && !link.startsWith(s"${table.info.getTableId}.")
+  /**
+   * Whether other columns may have comparable ciphertexts. A column that is not linked is a link of
+   * its own, named after it.
+   */
+  private def linked(table: CofferTable): Boolean = link.nonEmpty &&
+    !link.startsWith(s"${table.info.getTableId}.")
 }
 
 object StoredColumn {

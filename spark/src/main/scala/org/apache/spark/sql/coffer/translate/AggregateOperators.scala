@@ -7,9 +7,10 @@ import org.apache.spark.sql.execution.aggregate.{BaseAggregateExec, HashAggregat
 import org.apache.spark.sql.execution.aggregate.{ObjectHashAggregateExec, SortAggregateExec}
 
 /**
- * The three aggregate operators of Spark are one in the engine. How a function's columns lie is `AggregationIterator`'s rule: what
- * merges reads its buffers from the end of the child's output, in the order of the functions; the result expressions see the
- * grouping columns and the functions' results, or, of partial aggregates, their buffers.
+ * The three aggregate operators of Spark are one in the engine. How a function's columns lie is
+ * `AggregationIterator`'s rule: what merges reads its buffers from the end of the child's output,
+ * in the order of the functions; the result expressions see the grouping columns and the functions'
+ * results, or, of partial aggregates, their buffers.
  */
 private[translate] object AggregateOperators extends OperatorFamily {
 
@@ -64,7 +65,10 @@ private[translate] object AggregateOperators extends OperatorFamily {
     }
   }
 
-  /** For each function the position of its first buffer column in the child's output; meaningless unless it merges. */
+  /**
+   * For each function the position of its first buffer column in the child's output; meaningless
+   * unless it merges.
+   */
   private def bufferOffsets(plan: BaseAggregateExec, child: Relation): Result[Seq[Int]] = {
     val widths = plan.aggregateExpressions.map { a =>
       if (merges(a)) a.aggregateFunction.aggBufferAttributes.length else 0
@@ -92,7 +96,8 @@ private[translate] object AggregateOperators extends OperatorFamily {
       buffer <- Types.schema(Buffers.of(function))
       args <-
         if (merges(call)) {
-          Right(function.aggBufferAttributes.indices.map(i => ReferenceExpressions.column(offset + i)))
+          Right(
+            function.aggBufferAttributes.indices.map(i => ReferenceExpressions.column(offset + i)))
         } else {
           traverse(function.children)(scope.convert)
         }

@@ -2,7 +2,9 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 
-/** Numbers in, a number out. Decimal results have the precision and scale that Catalyst resolved. */
+/**
+ * Numbers in, a number out. Decimal results have the precision and scale that Catalyst resolved.
+ */
 private[translate] object ArithmeticExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(

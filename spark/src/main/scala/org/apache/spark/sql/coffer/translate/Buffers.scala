@@ -9,9 +9,10 @@ import org.apache.spark.sql.execution.exchange.{Exchange, ReusedExchangeExec}
 import org.apache.spark.sql.types._
 
 /**
- * The columns of partial aggregates: Spark's `aggBufferAttributes`, but BINARY where a number of Spark's type would depend on the order in
- * which the rows came, which the host can change. There engines send exact sums. To Spark's plan the columns keep their types: nothing of
- * Spark's reads them.
+ * The columns of partial aggregates: Spark's `aggBufferAttributes`, but BINARY where a number of
+ * Spark's type would depend on the order in which the rows came, which the host can change. There
+ * engines send exact sums. To Spark's plan the columns keep their types: nothing of Spark's reads
+ * them.
  */
 private[translate] object Buffers {
 
@@ -22,10 +23,13 @@ private[translate] object Buffers {
   def of(function: AggregateFunction): Seq[Attribute] = {
     val own = function.aggBufferAttributes
     function match {
-      case s: Sum if exact(s.child.dataType) || tried(s) => own.head.withDataType(BinaryType) +: own.tail
+      case s: Sum if exact(s.child.dataType) || tried(s) =>
+        own.head.withDataType(BinaryType) +:
+          own.tail
       case a: Average if exact(a.child.dataType) || !a.child.dataType.isInstanceOf[DecimalType] =>
         own.head.withDataType(BinaryType) +: own.tail
-      case _: VariancePop | _: VarianceSamp | _: StddevPop | _: StddevSamp => own.head +: own.tail.map(_.withDataType(BinaryType))
+      case _: VariancePop | _: VarianceSamp | _: StddevPop | _: StddevSamp => own.head +:
+          own.tail.map(_.withDataType(BinaryType))
       case _ => own
     }
   }
@@ -37,7 +41,8 @@ private[translate] object Buffers {
   }
 
   private def tried(s: Sum): Boolean =
-    s.child.dataType.isInstanceOf[IntegralType] && s.evalContext.evalMode == org.apache.spark.sql.catalyst.expressions.EvalMode.TRY
+    s.child.dataType.isInstanceOf[IntegralType] &&
+      s.evalContext.evalMode == org.apache.spark.sql.catalyst.expressions.EvalMode.TRY
 
   /** The output of an aggregate, as engines have it. */
   def output(plan: BaseAggregateExec): Seq[Attribute] = {
@@ -46,7 +51,8 @@ private[translate] object Buffers {
         plan.aggregateExpressions.flatMap(a => of(a.aggregateFunction))
       else Nil
     val first = plan.output.length - buffers.length
-    plan.output.take(first) ++ plan.output.drop(first).zip(buffers).map { case (a, b) => typed(a, b.dataType) }
+    plan.output.take(first) ++
+      plan.output.drop(first).zip(buffers).map { case (a, b) => typed(a, b.dataType) }
   }
 
   /** The columns of an exchange that is read, as its writer has them. */
@@ -56,7 +62,8 @@ private[translate] object Buffers {
     case _ => output
   }
 
-  private def typed(a: Attribute, dataType: DataType): Attribute = if (a.dataType == dataType) a else a.withDataType(dataType)
+  private def typed(a: Attribute, dataType: DataType): Attribute =
+    if (a.dataType == dataType) a else a.withDataType(dataType)
 
   @annotation.tailrec
   private def writer(plan: SparkPlan): Option[BaseAggregateExec] = plan match {

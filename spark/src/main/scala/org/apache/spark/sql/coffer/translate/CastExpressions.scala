@@ -13,15 +13,18 @@ private[translate] object CastExpressions extends ExpressionFamily {
       for {
         child <- scope.convert(e.child)
         to <- Types.of(e.dataType)
-        // Spark resolves a zone for each cast; only those that need it have a meaning that depends on it.
+        // Spark resolves a zone for each cast; only those that need it have a meaning that depends
+        // on it.
         zone <- if (e.needsTimeZone) TimeZones.of(e) else Right("")
-        cast = Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
-          .setFloatText(FloatTexts.of(e))
+        cast =
+          Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
+            .setFloatText(FloatTexts.of(e))
         checked <- CharVarcharExpressions.checked(Expr.newBuilder.setCast(cast).build(), e, scope)
       } yield checked
     },
     entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
-      if (e.child.dataType == BinaryType && SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
+      if (e.child.dataType == BinaryType &&
+        SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
         refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
       } else {
         Calls.of("to_pretty_string", e, e.children, scope)

@@ -7,7 +7,10 @@ import org.apache.spark.sql.coffer.proto.plan.Expr
 import org.apache.spark.sql.types.{CharType, DataType, StringType, VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written: calls of three static methods. */
+/**
+ * What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written: calls
+ * of three static methods.
+ */
 private[translate] object CharVarcharExpressions extends ExpressionFamily {
 
   /** By Spark's name of the method. */
@@ -17,21 +20,30 @@ private[translate] object CharVarcharExpressions extends ExpressionFamily {
     "varcharTypeWriteSideCheck" -> "varchar_type_write_side_check")
 
   override def entries: Seq[ExpressionEntry] = Seq(
-    entry[StaticInvoke]("`read_side_padding`, `char_type_write_side_check`, `varchar_type_write_side_check`; else refused") { (e, scope) =>
+    entry[StaticInvoke]("`read_side_padding`, `char_type_write_side_check`, " +
+      "`varchar_type_write_side_check`; else refused") { (e, scope) =>
       functions.get(e.functionName).filter(_ => CharVarchar.isOne(e)) match {
         case Some(name) => Calls.of(name, e, e.arguments, scope)
         case None => refuse(Refusals.reason(e, None))
       }
     })
 
-  /** A text as a value of the type that something is cast to: with `spark.sql.preserveCharVarcharTypeInfo` casts check lengths too. */
+  /**
+   * A text as a value of the type that something is cast to: with
+   * `spark.sql.preserveCharVarcharTypeInfo` casts check lengths too.
+   */
   def checked(text: Expr, to: Expression, scope: Scope): Result[Expr] = to.dataType match {
     case CharType(length) => checked("char_type_write_side_check", text, length, to, scope)
     case VarcharType(length) => checked("varchar_type_write_side_check", text, length, to, scope)
     case _ => Right(text)
   }
 
-  private def checked(name: String, text: Expr, length: Int, to: Expression, scope: Scope): Result[Expr] =
+  private def checked(
+      name: String,
+      text: Expr,
+      length: Int,
+      to: Expression,
+      scope: Scope): Result[Expr] =
     scope.convert(Literal(length)).flatMap(limit => Calls.ofConverted(name, to, Seq(text, limit)))
 }
 
@@ -42,8 +54,9 @@ object CharVarchar {
   def isOne(e: StaticInvoke): Boolean = e.staticObject == classOf[CharVarcharCodegenUtils]
 
   /**
-   * Bounds of a CHAR column, from what it is compared with once it is padded: a scan can skip row groups and pages by them, which it cannot
-   * by the padded values. Where the padded value is the text, the stored one is that without some of the spaces at its end.
+   * Bounds of a CHAR column, from what it is compared with once it is padded: a scan can skip row
+   * groups and pages by them, which it cannot by the padded values. Where the padded value is the
+   * text, the stored one is that without some of the spaces at its end.
    */
   def bounds(conjunct: Expression): Seq[Expression] = conjunct match {
     case EqualTo(Read(a), Text(text)) => between(a, Seq(text))
@@ -57,7 +70,8 @@ object CharVarchar {
 
   private def between(a: Attribute, texts: Seq[UTF8String]): Seq[Expression] =
     if (texts.isEmpty) Nil
-    else Seq(GreaterThanOrEqual(a, Literal(texts.map(_.trimRight).min, StringType)), LessThanOrEqual(a, Literal(texts.max, StringType)))
+    else Seq(GreaterThanOrEqual(a, Literal(texts.map(_.trimRight).min, StringType)),
+      LessThanOrEqual(a, Literal(texts.max, StringType)))
 
   /** A column as it is read, and to how many characters. */
   object Padded {
@@ -83,5 +97,6 @@ object CharVarchar {
   }
 
   /** Whether a column of the type is more than a string. */
-  def is(dataType: DataType): Boolean = dataType.isInstanceOf[CharType] || dataType.isInstanceOf[VarcharType]
+  def is(dataType: DataType): Boolean = dataType.isInstanceOf[CharType] ||
+    dataType.isInstanceOf[VarcharType]
 }

@@ -8,10 +8,15 @@ private[translate] object CipherExpressions extends ExpressionFamily {
   override def entries: Seq[ExpressionEntry] = Seq(function[OreCompare]("ore_compare"))
 }
 
-/** −1, 0 or 1: how the values of two order-revealing ciphertexts compare. Only engines evaluate it. */
-case class OreCompare(left: Expression, right: Expression) extends BinaryExpression with Unevaluable {
+/**
+ * −1, 0 or 1: how the values of two order-revealing ciphertexts compare. Only engines evaluate it.
+ */
+case class OreCompare(left: Expression, right: Expression) extends BinaryExpression
+    with Unevaluable {
   override def dataType: DataType = IntegerType
   override def prettyName: String = "ore_compare"
-  override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): OreCompare =
+  override protected def withNewChildrenInternal(
+      newLeft: Expression,
+      newRight: Expression): OreCompare =
     copy(left = newLeft, right = newRight)
 }

@@ -16,14 +16,22 @@ private[translate] object ClientOperators {
       Relation(decrypt(leaf, rows, columns, translation), leaf.output, leaf.partitions)
     }
 
-  /** Over the scan of a table that is read at the client. Where it reads the columns as they are, there is nothing to open. */
+  /**
+   * Over the scan of a table that is read at the client. Where it reads the columns as they are,
+   * there is nothing to open.
+   */
   def opened(leaf: ClientTableLeaf, read: Relation, translation: Translation): Result[Relation] =
     if (leaf.openings.map(_.output.exprId) == read.output.map(_.exprId)) Right(read)
     else traverse(leaf.openings)(opened(_, read.output)).map { columns =>
-      Relation(decrypt(leaf, read.node, columns, translation), leaf.output, leaf.partitions, Some(read))
+      Relation(decrypt(leaf, read.node, columns, translation), leaf.output, leaf.partitions,
+        Some(read))
     }
 
-  private def decrypt(leaf: Leaf, rows: Node, columns: Seq[Decrypt.Opened], translation: Translation): Node = {
+  private def decrypt(
+      leaf: Leaf,
+      rows: Node,
+      columns: Seq[Decrypt.Opened],
+      translation: Translation): Node = {
     val decrypt = Decrypt.newBuilder.setChild(rows)
     columns.foreach(decrypt.addColumns)
     translation.node(leaf.plan).setDecrypt(decrypt).build()
@@ -33,7 +41,8 @@ private[translate] object ClientOperators {
     for {
       dataType <- Types.of(opening.output.dataType)
       from <- position(opening.from, stored)
-      position <- traverse(opening.position.toSeq.flatMap { case (file, row) => Seq(file, row) })(position(_, stored))
+      position <- traverse(opening.position.toSeq.flatMap { case (file, row) => Seq(file, row) })(
+        position(_, stored))
     } yield {
       val column = Decrypt.Opened.newBuilder
         .setName(opening.output.name)

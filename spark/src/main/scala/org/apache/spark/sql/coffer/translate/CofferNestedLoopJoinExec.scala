@@ -5,13 +5,19 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.optimizer.BuildSide
 import org.apache.spark.sql.catalyst.plans._
-import org.apache.spark.sql.catalyst.plans.physical.{AllTuples, Distribution, Partitioning, SinglePartition}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  AllTuples,
+  Distribution,
+  Partitioning,
+  SinglePartition
+}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.joins.BaseJoinExec
 
 /**
- * An outer join without equal keys, in one partition. Spark broadcasts one side and finds its unmatched rows by a second job; a broadcast of
- * ours is read by tasks that do not know of each other. Right for every join type, and slow: such joins compare all pairs anyway.
+ * An outer join without equal keys, in one partition. Spark broadcasts one side and finds its
+ * unmatched rows by a second job; a broadcast of ours is read by tasks that do not know of each
+ * other. Right for every join type, and slow: such joins compare all pairs anyway.
  */
 case class CofferNestedLoopJoinExec(
     left: SparkPlan,
@@ -41,6 +47,8 @@ case class CofferNestedLoopJoinExec(
   override protected def doExecute(): RDD[InternalRow] =
     throw new UnsupportedOperationException("a sealed join is run by engines")
 
-  override protected def withNewChildrenInternal(newLeft: SparkPlan, newRight: SparkPlan): CofferNestedLoopJoinExec =
+  override protected def withNewChildrenInternal(
+      newLeft: SparkPlan,
+      newRight: SparkPlan): CofferNestedLoopJoinExec =
     copy(left = newLeft, right = newRight)
 }

@@ -3,10 +3,15 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
 
-/** Dates and timestamps. Hours and truncations of instants are those of the session's time zone, which the call carries. */
+/**
+ * Dates and timestamps. Hours and truncations of instants are those of the session's time zone,
+ * which the call carries.
+ */
 private[translate] object DateExpressions extends ExpressionFamily {
 
-  /** The patterns that the engine writes: numbers with fixed places, and what stands between them. */
+  /**
+   * The patterns that the engine writes: numbers with fixed places, and what stands between them.
+   */
   private val plain =
     "(?:y{4}(?!y)|M{1,2}(?!M)|d{1,2}(?!d)|H{1,2}(?!H)|m{1,2}(?!m)|s{1,2}(?!s)|S{1,6}(?!S)|[ -~&&[^a-zA-Z'\\[\\]{}#]])*".r
 
@@ -30,7 +35,8 @@ private[translate] object DateExpressions extends ExpressionFamily {
     function[WeekOfYear]("week_of_year"),
     functionOfLiteral[TruncDate]("trunc_date", "unit", 1)(),
     functionOfLiteral[TruncTimestamp]("trunc_timestamp", "unit", 0)(),
-    functionOfLiteral[DateFormatClass]("date_format", "pattern", 1)(p => plain.matches(p.toString) && !legacyFormatter),
+    functionOfLiteral[DateFormatClass]("date_format", "pattern", 1)(p =>
+      plain.matches(p.toString) && !legacyFormatter),
     functionOfLiteral[MonthsBetween]("months_between", "rounding", 2)(),
     function[Hour]("hour"),
     function[Minute]("minute"),

@@ -2,15 +2,26 @@ package org.apache.spark.sql.coffer.translate
 
 import scala.reflect.ClassTag
 
-import org.apache.spark.sql.catalyst.expressions.{EvalMode => CatalystMode, Left => _, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.{
+  EvalMode => CatalystMode,
+  Left => _,
+  Right => _,
+  _
+}
 import org.apache.spark.sql.coffer.proto.plan.{Call, EvalMode, Expr}
 
-/** The translation of one class of expressions. An answer without an expression named gets this one's. */
+/**
+ * The translation of one class of expressions. An answer without an expression named gets this
+ * one's.
+ */
 private[translate] trait ExpressionSerde[E <: Expression] {
   def convert(expr: E, scope: Scope): Result[Expr]
 }
 
-/** A class, what it becomes in the engine (for the reference), and its serde; families are lists of these. */
+/**
+ * A class, what it becomes in the engine (for the reference), and its serde; families are lists of
+ * these.
+ */
 private[translate] final class ExpressionEntry(
     val expression: Class[_],
     val becomes: String,
@@ -21,7 +32,8 @@ private[translate] final class ExpressionEntry(
 private[translate] trait ExpressionFamily {
   def entries: Seq[ExpressionEntry]
 
-  protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit tag: ClassTag[E]): ExpressionEntry =
+  protected def entry[E <: Expression](becomes: String)(serde: ExpressionSerde[E])(implicit
+      tag: ClassTag[E]): ExpressionEntry =
     new ExpressionEntry(
       tag.runtimeClass,
       becomes,
@@ -31,8 +43,13 @@ private[translate] trait ExpressionFamily {
   protected def function[E <: Expression: ClassTag](name: String): ExpressionEntry =
     entry[E](s"`$name`")((expr, scope) => Calls.of(name, expr, expr.children, scope))
 
-  /** The same, where the engine wants one argument to be a literal that `fits`; `what` says which. */
-  protected def functionOfLiteral[E <: Expression: ClassTag](name: String, what: String, index: Int)(
+  /**
+   * The same, where the engine wants one argument to be a literal that `fits`; `what` says which.
+   */
+  protected def functionOfLiteral[E <: Expression: ClassTag](
+      name: String,
+      what: String,
+      index: Int)(
       fits: Any => Boolean = _ => true): ExpressionEntry =
     entry[E](s"`$name`; $what must be a literal") { (expr, scope) =>
       expr.children(index) match {
@@ -80,7 +97,9 @@ object Expressions {
     converted.left.map(_.at(expr))
   }
 
-  /** Families with their classes and what those become: what `docs/reference/operators.md` lists. */
+  /**
+   * Families with their classes and what those become: what `docs/reference/operators.md` lists.
+   */
   private[translate] def reference: Seq[(String, Seq[(String, String)])] = families.map { f =>
     val name = f.getClass.getSimpleName.stripSuffix("$").stripSuffix("Expressions")
     name -> f.entries.map(e => e.expression.getSimpleName -> e.becomes)
@@ -106,7 +125,8 @@ private[translate] object Calls {
       resultType <- Types.of(expr.dataType)
       zone <- TimeZones.of(expr)
     } yield {
-      val call = Call.newBuilder.setName(name).setType(resultType).setMode(mode).setTimeZone(zone).setFloatText(FloatTexts.of(expr))
+      val call = Call.newBuilder.setName(name).setType(resultType).setMode(mode).setTimeZone(
+        zone).setFloatText(FloatTexts.of(expr))
       args.foreach(call.addArgs)
       Expr.newBuilder.setCall(call).build()
     }

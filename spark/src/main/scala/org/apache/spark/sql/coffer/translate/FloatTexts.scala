@@ -5,8 +5,9 @@ import org.apache.spark.sql.coffer.proto.plan.FloatText
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 
 /**
- * The digits that FLOAT and DOUBLE have as text. JDK 19 changed them (JDK-4511638), and with them what casts, `show()`, decimals of doubles and
- * rounding give: engines follow the driver's Java, whose constant folding is part of the same answers.
+ * The digits that FLOAT and DOUBLE have as text. JDK 19 changed them (JDK-4511638), and with them
+ * what casts, `show()`, decimals of doubles and rounding give: engines follow the driver's Java,
+ * whose constant folding is part of the same answers.
  */
 private[translate] object FloatTexts {
 

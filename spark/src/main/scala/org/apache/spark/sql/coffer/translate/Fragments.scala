@@ -2,13 +2,20 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical._
-import org.apache.spark.sql.coffer.proto.plan.{Fragment, Partitioning => ProtoPartitioning, Schema, Sink, SortKey}
+import org.apache.spark.sql.coffer.proto.plan.{
+  Fragment,
+  Partitioning => ProtoPartitioning,
+  Schema,
+  Sink,
+  SortKey
+}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.types.DoubleType
 
 /**
- * One query stage, translated. `partitions` is how many tasks it has; `output` are the fragment's columns in Catalyst's words;
- * `nodes` tells which operator a node of the IR stands for (for EXPLAIN and metrics).
+ * One query stage, translated. `partitions` is how many tasks it has; `output` are the fragment's
+ * columns in Catalyst's words; `nodes` tells which operator a node of the IR stands for (for
+ * EXPLAIN and metrics).
  */
 final class TranslatedFragment private[translate] (
     val fragment: Fragment,
@@ -21,14 +28,23 @@ final class TranslatedFragment private[translate] (
   def partitions: Int = partitionCount()
 }
 
-/** The two fragments of a range exchange: the first samples keys, the second uses the bounds that were picked from them. */
+/**
+ * The two fragments of a range exchange: the first samples keys, the second uses the bounds that
+ * were picked from them.
+ */
 final case class RangeFragments(
     sample: TranslatedFragment,
     sampleKeys: Seq[SortKey], // over the sample's own columns, for picking bounds
     shuffle: TranslatedFragment)
 
-/** What the client engine runs, by `input_id` the rows and by `scan_id` the tables that it runs over. */
-final case class ClientFragment(fragment: Fragment, clientParts: Seq[ClientRowsLeaf], scans: Seq[BoundScan])
+/**
+ * What the client engine runs, by `input_id` the rows and by `scan_id` the tables that it runs
+ * over.
+ */
+final case class ClientFragment(
+    fragment: Fragment,
+    clientParts: Seq[ClientRowsLeaf],
+    scans: Seq[BoundScan])
 
 /** Translates the subtree between two exchanges, with the sink that its rows go to. */
 object Fragments {
@@ -39,17 +55,27 @@ object Fragments {
     build(plan, context)((relation, translation) =>
       Right((relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build())))
 
-  /** The part of a plan that the client engine runs; with each `input_id` the rows that it stands for, and the tables it reads. */
+  /**
+   * The part of a plan that the client engine runs; with each `input_id` the rows that it stands
+   * for, and the tables it reads.
+   */
   def atClient(plan: SparkPlan, context: Context): Result[ClientFragment] = {
     val translation = new Translation(context)
     for {
       relation <- Operators.convert(plan, translation)
-      fragment <- assemble(relation, Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build(), translation)
+      fragment <- assemble(relation,
+        Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build(), translation)
     } yield ClientFragment(fragment.fragment, translation.boundClientRows, translation.boundScans)
   }
 
-  /** Files of a sealed table whose columns are the plan's; rows come sorted by the partition columns. */
-  def write(plan: SparkPlan, partitionColumns: Seq[Int], context: Context): Result[TranslatedFragment] =
+  /**
+   * Files of a sealed table whose columns are the plan's; rows come sorted by the partition
+   * columns.
+   */
+  def write(
+      plan: SparkPlan,
+      partitionColumns: Seq[Int],
+      context: Context): Result[TranslatedFragment] =
     build(plan, context) { (relation, _) =>
       val write = Sink.Write.newBuilder
       partitionColumns.foreach(write.addPartitionColumns)
@@ -73,8 +99,8 @@ object Fragments {
       Right((relation, Sink.newBuilder.setBroadcast(Sink.Broadcast.getDefaultInstance).build())))
 
   /**
-   * A range exchange. `boundsId` names the bounds: unique in the session. `sampleSize` is in rows of each task; `seed` makes a
-   * repeated task sample the same rows.
+   * A range exchange. `boundsId` names the bounds: unique in the session. `sampleSize` is in rows
+   * of each task; `seed` makes a repeated task sample the same rows.
    */
   def range(
       partitioning: RangePartitioning,
@@ -98,7 +124,10 @@ object Fragments {
       RangeFragments(sample, overSample, shuffle)
     }
 
-  /** The sample's frames have the keys' schema and a weight; `Fragment.output` stays that of the root. */
+  /**
+   * The sample's frames have the keys' schema and a weight; `Fragment.output` stays that of the
+   * root.
+   */
   def sampleSchema(ordering: Seq[SortOrder]): Result[Schema] =
     traverse(ordering.zipWithIndex) { case (o, i) =>
       Types.field(s"key$i", o.child.dataType, nullable = true)
@@ -161,15 +190,20 @@ private[translate] object Partitionings {
         ProtoPartitioning.newBuilder.setHash(hash).build()
       }
     case SinglePartition =>
-      Right(ProtoPartitioning.newBuilder.setSingle(ProtoPartitioning.Single.getDefaultInstance).build())
+      Right(
+        ProtoPartitioning.newBuilder.setSingle(ProtoPartitioning.Single.getDefaultInstance).build())
     case RoundRobinPartitioning(partitions) =>
       val roundRobin = ProtoPartitioning.RoundRobin.newBuilder.setPartitions(partitions)
       Right(ProtoPartitioning.newBuilder.setRoundRobin(roundRobin).build())
     case _: RangePartitioning => refuse("range partitioning needs bounds from a sample first")
-    case other => refuse(s"partitioning by ${other.getClass.getSimpleName.stripSuffix("$")} is not supported")
+    case other => refuse(s"partitioning by ${other.getClass.getSimpleName.stripSuffix("$")} is " +
+        s"not supported")
   }
 
-  def range(partitioning: RangePartitioning, boundsId: Int, scope: Scope): Result[ProtoPartitioning] =
+  def range(
+      partitioning: RangePartitioning,
+      boundsId: Int,
+      scope: Scope): Result[ProtoPartitioning] =
     Operators.sortKeys(partitioning.ordering, scope).map { keys =>
       val range = ProtoPartitioning.Range.newBuilder
         .setPartitions(partitioning.numPartitions)

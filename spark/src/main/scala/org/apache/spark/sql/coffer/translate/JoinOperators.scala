@@ -8,13 +8,15 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.joins._
 
 /**
- * Joins. Keys are those of the plan, not the packed longs that Spark's hash tables take. Which rows are held in memory follows Spark's
- * build side; when a partition of it is too large for that, the stage's sealing turns a hash join into a sort-merge join.
+ * Joins. Keys are those of the plan, not the packed longs that Spark's hash tables take. Which rows
+ * are held in memory follows Spark's build side; when a partition of it is too large for that, the
+ * stage's sealing turns a hash join into a sort-merge join.
  */
 private[translate] object JoinOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[BroadcastHashJoinExec]("hash join; the broadcast side is built once per engine; NOT IN of one column too") {
+    operator[BroadcastHashJoinExec]("hash join; the broadcast side is built once per engine; NOT " +
+      "IN of one column too") {
       (plan, children, translation) =>
         if (losesUnmatched(plan.joinType, plan.buildSide)) refuse(unmatched)
         else equi(plan, plan.leftKeys, plan.rightKeys, children, translation) {
@@ -24,30 +26,37 @@ private[translate] object JoinOperators extends OperatorFamily {
             .setNullAware(plan.isNullAwareAntiJoin)
         }
     },
-    operator[ShuffledHashJoinExec]("hash join, or sort-merge join where the build side does not fit") { (plan, children, translation) =>
+    operator[ShuffledHashJoinExec]("hash join, or sort-merge join where the build side does not " +
+      "fit") { (plan, children, translation) =>
       equi(plan, plan.leftKeys, plan.rightKeys, children, translation) {
         _.setStrategy(Join.Strategy.HASH).setBuildLeft(plan.buildSide == BuildLeft)
       }
     },
-    // Not as a hash join: Spark may have dropped a sort above because this node gives its keys' order.
-    operator[SortMergeJoinExec]("sort-merge join; it sorts its sides itself") { (plan, children, translation) =>
+    // Not as a hash join: Spark may have dropped a sort above because this node gives its keys'
+    // order.
+    operator[SortMergeJoinExec]("sort-merge join; it sorts its sides " +
+      "itself") { (plan, children, translation) =>
       equi(plan, plan.leftKeys, plan.rightKeys, children.map(unsorted), translation) {
         _.setStrategy(Join.Strategy.SORT_MERGE)
       }
     },
-    operator[BroadcastNestedLoopJoinExec]("nested loop join over a broadcast") { (plan, children, translation) =>
+    operator[BroadcastNestedLoopJoinExec]("nested loop join over a " +
+      "broadcast") { (plan, children, translation) =>
       if (losesUnmatched(plan.joinType, plan.buildSide)) refuse(unmatched)
       else join(plan, children, translation) {
-        _.setStrategy(Join.Strategy.NESTED_LOOP).setBuildLeft(plan.buildSide == BuildLeft).setBroadcast(true)
+        _.setStrategy(Join.Strategy.NESTED_LOOP).setBuildLeft(
+          plan.buildSide == BuildLeft).setBroadcast(true)
       }
     },
-    operator[CofferNestedLoopJoinExec]("nested loop join in one partition, for outer joins without equal keys") {
+    operator[CofferNestedLoopJoinExec]("nested loop join in one partition, for outer joins " +
+      "without equal keys") {
       (plan, children, translation) =>
         join(plan, children, translation) {
           _.setStrategy(Join.Strategy.NESTED_LOOP).setBuildLeft(plan.buildSide == BuildLeft)
         }
     },
-    operator[CartesianProductExec]("nested loop join of each partition with each") { (plan, children, translation) =>
+    operator[CartesianProductExec]("nested loop join of each partition with " +
+      "each") { (plan, children, translation) =>
       join(plan, children, translation)(_.setStrategy(Join.Strategy.NESTED_LOOP)).map { product =>
         product.copy(partitions = () => children.map(_.partitions()).product)
       }
@@ -56,15 +65,18 @@ private[translate] object JoinOperators extends OperatorFamily {
   private val unmatched = "it would emit unmatched rows of a broadcast, of which each task has all"
 
   /** Whether a join of this type emits rows of the build side that have met no other. */
-  private def losesUnmatched(joinType: JoinType, build: BuildSide): Boolean = (joinType, build) match {
-    case (_: InnerLike, _) => false
-    case (RightOuter, BuildLeft) => false
-    case (LeftOuter | LeftSingle | LeftExistence(_), BuildRight) => false
-    case _ => true
-  }
+  private def losesUnmatched(joinType: JoinType, build: BuildSide): Boolean =
+    (joinType, build) match {
+      case (_: InnerLike, _) => false
+      case (RightOuter, BuildLeft) => false
+      case (LeftOuter | LeftSingle | LeftExistence(_), BuildRight) => false
+      case _ => true
+    }
 
   private def unsorted(child: Relation): Relation =
-    if (child.node.hasSort && child.node.getSort.getFetch == 0) child.copy(node = child.node.getSort.getChild) else child
+    if (child.node.hasSort &&
+      child.node.getSort.getFetch == 0) child.copy(node = child.node.getSort.getChild)
+    else child
 
   private def equi(
       plan: BaseJoinExec,
@@ -89,7 +101,8 @@ private[translate] object JoinOperators extends OperatorFamily {
     val (left, right) = (children.head, children.last)
     for {
       kind <- joinType(plan.joinType)
-      condition <- traverse(plan.condition)(new Scope(left.output ++ right.output, translation).convert)
+      condition <- traverse(plan.condition)(new Scope(left.output ++
+            right.output, translation).convert)
     } yield {
       val builder = Join.newBuilder.setLeft(left.node).setRight(right.node).setType(kind)
       condition.foreach(builder.setCondition)
@@ -109,7 +122,8 @@ private[translate] object JoinOperators extends OperatorFamily {
     case LeftSemi => Right(ProtoJoinType.LEFT_SEMI)
     case LeftAnti => Right(ProtoJoinType.LEFT_ANTI)
     case _: ExistenceJoin => Right(ProtoJoinType.EXISTENCE)
-    case LeftSingle => refuse("a scalar subquery that may give several rows for one is not supported; aggregate it, or add LIMIT 1")
+    case LeftSingle => refuse("a scalar subquery that may give several rows for one is not " +
+        "supported; aggregate it, or add LIMIT 1")
     case other => refuse(s"${other.sql.toLowerCase(java.util.Locale.ROOT)} joins are not supported")
   }
 }

@@ -10,7 +10,10 @@ import org.apache.spark.sql.coffer.proto.plan.{Expr, Literal}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** Values in Catalyst's internal form (days, microseconds, `UTF8String`, `Decimal`) as literals of the IR. */
+/**
+ * Values in Catalyst's internal form (days, microseconds, `UTF8String`, `Decimal`) as literals of
+ * the IR.
+ */
 object Literals {
 
   /** Also for what is computed between stages: the value of a scalar subquery. */
@@ -22,7 +25,9 @@ object Literals {
       case (v: Byte, ByteType) => Right(literal.setInt(v.toLong).build())
       case (v: Short, ShortType) => Right(literal.setInt(v.toLong).build())
       case (v: Int, IntegerType | DateType) => Right(literal.setInt(v.toLong).build())
-      case (v: Long, LongType | TimestampType | TimestampNTZType) => Right(literal.setInt(v).build())
+      case (v: Long,
+            LongType | TimestampType |
+            TimestampNTZType) => Right(literal.setInt(v).build())
       case (v: Float, FloatType) => Right(literal.setFloat(v).build())
       case (v: Double, DoubleType) => Right(literal.setDouble(v).build())
       case (v: Decimal, d: DecimalType) => decimal(v, d, literal)

@@ -5,8 +5,9 @@ import org.apache.spark.sql.execution.{ProjectExec, SparkPlan}
 import org.apache.spark.unsafe.types.UTF8String
 
 /**
- * The optimizer merges several scalar subqueries over one source into one whose single value is a struct, and reads its fields. The
- * engine has no structs; it need not: the fields come to the client as columns, and only the driver sees the struct.
+ * The optimizer merges several scalar subqueries over one source into one whose single value is a
+ * struct, and reads its fields. The engine has no structs; it need not: the fields come to the
+ * client as columns, and only the driver sees the struct.
  */
 private[translate] object MergedSubquery {
 

@@ -4,7 +4,10 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.coffer.proto.plan.Node
 
-/** The walk over a fragment's tree: which operators are below one, and the same operator over others. */
+/**
+ * The walk over a fragment's tree: which operators are below one, and the same operator over
+ * others.
+ */
 private[coffer] object Nodes {
 
   def children(node: Node): Seq[Node] = node.getOpCase match {
@@ -32,8 +35,11 @@ private[coffer] object Nodes {
       case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
       case Node.OpCase.DECRYPT => b.getDecryptBuilder.setChild(f(node.getDecrypt.getChild))
       case Node.OpCase.UNION =>
-        node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) => b.getUnionBuilder.setChildren(i, f(c)) }
-      case Node.OpCase.JOIN => b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))
+        node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) =>
+          b.getUnionBuilder.setChildren(i, f(c))
+        }
+      case Node.OpCase.JOIN =>
+        b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))
       case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET =>
     }
     b.build()

@@ -21,7 +21,8 @@ private[translate] final class OperatorEntry(
 private[translate] trait OperatorFamily {
   def entries: Seq[OperatorEntry]
 
-  protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit tag: ClassTag[P]): OperatorEntry =
+  protected def operator[P <: SparkPlan](becomes: String)(serde: OperatorSerde[P])(implicit
+      tag: ClassTag[P]): OperatorEntry =
     new OperatorEntry(
       tag.runtimeClass,
       becomes,
@@ -91,23 +92,30 @@ object Operators {
             Types.field(name, a.dataType, a.nullable)
           }
           pushed <- traverse(s.pushed)(scope.convert)
-          _ <- if (pushed.forall(Fallibility.infallible)) Right(()) else refuse("a pushed filter could fail")
+          _ <- if (pushed.forall(Fallibility.infallible)) Right(())
+          else refuse("a pushed filter " +
+            "could fail")
         } yield {
-          val scan = Scan.newBuilder.setScanId(translation.bindScan(s)).setSchema(Types.schemaOf(fields))
+          val scan =
+            Scan.newBuilder.setScanId(translation.bindScan(s)).setSchema(Types.schemaOf(fields))
           pushed.foreach(scan.addPushed)
           Relation(translation.node(s.plan).setScan(scan).build(), s.output, s.partitions)
         }
       case i: InputLeaf =>
         val output = Buffers.read(i.plan, i.output)
         Types.schema(output).map { schema =>
-          val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(schema).setBroadcast(i.broadcast)
+          val input = Input.newBuilder.setInputId(translation.bindInput(i)).setSchema(
+            schema).setBroadcast(i.broadcast)
           Relation(translation.node(i.plan).setInput(input).build(), output, i.partitions)
         }
       case h: ClientRowsLeaf => ClientOperators.convert(h, translation)
-      case t: ClientTableLeaf => convertLeaf(t.scan, translation).flatMap(ClientOperators.opened(t, _, translation))
+      case t: ClientTableLeaf =>
+        convertLeaf(t.scan, translation).flatMap(ClientOperators.opened(t, _, translation))
     }
 
-  private[translate] def named(exprs: Seq[NamedExpression], scope: Scope): Result[Vector[NamedExpr]] =
+  private[translate] def named(
+      exprs: Seq[NamedExpression],
+      scope: Scope): Result[Vector[NamedExpr]] =
     traverse(exprs) { e =>
       val value = e match {
         case Alias(child, _) => child

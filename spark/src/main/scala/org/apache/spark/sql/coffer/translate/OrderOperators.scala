@@ -5,7 +5,8 @@ import org.apache.spark.sql.coffer.proto.plan.{Limit, Node, Project, Sort}
 import org.apache.spark.sql.execution._
 
 /**
- * Sort and limit, each within a partition: exchanges below, or the client engine's finish above ([[ResultPlan]]), make them global.
+ * Sort and limit, each within a partition: exchanges below, or the client engine's finish above
+ * ([[ResultPlan]]), make them global.
  */
 private[translate] object OrderOperators extends OperatorFamily {
 
@@ -19,10 +20,13 @@ private[translate] object OrderOperators extends OperatorFamily {
     operator[GlobalLimitExec]("limit with offset") { (plan, children, translation) =>
       Right(limited(plan, children.head, plan.limit, plan.offset, translation))
     },
-    operator[CollectLimitExec]("limit with offset; at the root the client engine takes part") { (plan, children, translation) =>
-      inOnePartition(plan).map(_ => limited(plan, children.head, plan.limit, plan.offset, translation))
+    operator[CollectLimitExec]("limit with offset; at the root the client engine takes " +
+      "part") { (plan, children, translation) =>
+      inOnePartition(plan).map(_ =>
+        limited(plan, children.head, plan.limit, plan.offset, translation))
     },
-    operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client engine takes part") {
+    operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client " +
+      "engine takes part") {
       (plan, children, translation) =>
         for {
           _ <- inOnePartition(plan)
@@ -58,7 +62,8 @@ private[translate] object OrderOperators extends OperatorFamily {
       fetch: Int,
       offset: Int,
       translation: Translation): Relation =
-    limit(plan, child, offset, if (fetch < 0) None else Some(math.max(fetch - offset, 0)), translation)
+    limit(plan, child, offset, if (fetch < 0) None else Some(math.max(fetch - offset, 0)),
+      translation)
 
   def limit(
       plan: SparkPlan,

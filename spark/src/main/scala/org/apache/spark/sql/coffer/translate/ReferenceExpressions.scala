@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.coffer.proto.plan.{Expr, SubqueryValue}
 import org.apache.spark.sql.execution.ScalarSubquery
 
-/** Columns, literals, values computed elsewhere, and the wrappers that only tell the optimizer something. */
+/**
+ * Columns, literals, values computed elsewhere, and the wrappers that only tell the optimizer
+ * something.
+ */
 private[translate] object ReferenceExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
@@ -22,16 +25,21 @@ private[translate] object ReferenceExpressions extends ExpressionFamily {
     },
     entry[Literal]("a literal")((l, _) => Literals.expr(l)),
     entry[Alias]("its child")((a, scope) => scope.convert(a.child)),
-    entry[ScalarSubquery]("a value that comes sealed with the task")((s, scope) => subquery(s, 0, s, scope)),
-    entry[GetStructField]("the same, of a scalar subquery that the optimizer merged; else refused") { (field, scope) =>
+    entry[ScalarSubquery]("a value that comes sealed with the " +
+      "task")((s, scope) => subquery(s, 0, s, scope)),
+    entry[GetStructField]("the same, of a scalar subquery that the optimizer merged; else " +
+      "refused") { (field, scope) =>
       field.child match {
         case s: ScalarSubquery => subquery(s, field.ordinal, field, scope)
         case _ => refuse("nested types are not supported")
       }
     },
-    // A write puts it above columns that the table has as NOT NULL; the engine's sink checks those itself.
-    entry[AssertNotNull]("its child: the sink of a write checks NOT NULL")((e, scope) => scope.convert(e.child)),
-    entry[CheckOverflowInTableInsert]("its child, a cast that may fail")((e, scope) => scope.convert(e.child)),
+    // A write puts it above columns that the table has as NOT NULL; the engine's sink checks those
+    // itself.
+    entry[AssertNotNull]("its child: the sink of a write checks NOT " +
+      "NULL")((e, scope) => scope.convert(e.child)),
+    entry[CheckOverflowInTableInsert]("its child, a cast that may " +
+      "fail")((e, scope) => scope.convert(e.child)),
     entry[KnownNullable]("its child")((e, scope) => scope.convert(e.child)),
     entry[KnownNotNull]("its child")((e, scope) => scope.convert(e.child)),
     entry[KnownFloatingPointNormalized]("its child")((e, scope) => scope.convert(e.child)),

@@ -16,7 +16,8 @@ private[translate] object Refusals {
     case _: LambdaFunction | _: NamedLambdaVariable | _: HigherOrderFunction =>
       "higher-order functions are not supported"
     case s: StaticInvoke =>
-      s"it calls the JVM method ${s.staticObject.getSimpleName.stripSuffix("$")}.${s.functionName}, " +
+      s"it calls the JVM method " +
+        s"${s.staticObject.getSimpleName.stripSuffix("$")}.${s.functionName}, " +
         "which the engine has not"
     case i: Invoke => s"it calls the JVM method ${i.functionName}, which the engine has not"
     case t: TryEval => s"try of a ${t.child.prettyName} as a whole is not supported"

@@ -8,11 +8,13 @@ import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 /** Operators whose absence deserves a better reason than that they are absent. */
 private[translate] object RefusedOperators extends OperatorFamily {
   private val plaintext =
-    "a plaintext table beside a sealed one: its rows would be read outside the enclave; encrypt it with `coffer encrypt`"
+    "a plaintext table beside a sealed one: its rows would be read outside the enclave; encrypt " +
+      "it with `coffer encrypt`"
 
   override def entries: Seq[OperatorEntry] = Seq(
     refused[SampleExec]("sampling draws rows by their order, which a repeated task need not keep"),
-    refused[CoalesceExec]("merging partitions without an exchange is not supported; use repartition instead of coalesce"),
+    refused[CoalesceExec]("merging partitions without an exchange is not supported; use " +
+      "repartition instead of coalesce"),
     refused[RangeExec]("spark.range beside sealed tables is not supported"),
     refused[RDDScanExec]("its rows are plain and would be shipped inside tasks"),
     refused[ExternalRDDScanExec[_]]("its rows are plain and would be shipped inside tasks"),

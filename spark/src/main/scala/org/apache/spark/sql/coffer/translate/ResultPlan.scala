@@ -5,14 +5,16 @@ import org.apache.spark.sql.coffer.proto.plan.{Filter, Fragment, Input, Node, Si
 import org.apache.spark.sql.execution._
 
 /**
- * The root of a query in two parts: what every task does, and what the client engine does with the streams that come to the client.
+ * The root of a query in two parts: what every task does, and what the client engine does with the
+ * streams that come to the client.
  *
  * @param task   the fragment of the tasks, to `Sink.Result`
- * @param finish what the client engine runs over the opened streams (its Input 0) as one partition; none: it concatenates them in
- *               the order of partitions
+ * @param finish what the client engine runs over the opened streams (its Input 0) as one partition;
+ *               none: it concatenates them in the order of partitions
  * @param merges `finish` merges sorted streams and so needs every partition
  * @param tail   only the last so many rows of the result count (`Dataset.tail`)
- * @param struct the rows that come to the client are the fields of `output`'s single column, a struct (a merged scalar subquery)
+ * @param struct the rows that come to the client are the fields of `output`'s single column, a
+ *               struct (a merged scalar subquery)
  * @param output the columns of the final rows
  */
 final case class ResultPlan(
@@ -24,8 +26,9 @@ final case class ResultPlan(
     output: Seq[Attribute])
 
 /**
- * A root ORDER BY needs no exchange: tasks sort their partitions, the client engine merges. So `SortExec(global = true)` is taken
- * as it stands here, whatever lies below it, and all that Spark does after it moves into the finish.
+ * A root ORDER BY needs no exchange: tasks sort their partitions, the client engine merges. So
+ * `SortExec(global = true)` is taken as it stands here, whatever lies below it, and all that Spark
+ * does after it moves into the finish.
  */
 object ResultPlan {
 
@@ -43,7 +46,8 @@ object ResultPlan {
       limited <- steps.local(finishing, relation, translation)
       sink = Sink.newBuilder.setResult(Sink.Result.getDefaultInstance).build()
       task <- Fragments.assemble(limited, sink, translation)
-      finish <- if (finishing.isEmpty) Right(None) else finishFragment(finishing, limited, context).map(Some(_))
+      finish <- if (finishing.isEmpty) Right(None)
+      else finishFragment(finishing, limited, context).map(Some(_))
     } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, struct, root.output)
   }
 
@@ -69,7 +73,8 @@ object ResultPlan {
           case take: TakeOrderedAndProjectExec =>
             // The tasks' share, a top-k without projection, is added by `local`.
             (take.child,
-              Vector(Merge(take, take.sortOrder), Take(take, take.limit, take.offset), Show(take, take.projectList)))
+              Vector(Merge(take, take.sortOrder), Take(take, take.limit, take.offset),
+                Show(take, take.projectList)))
           case CollectLimitExec(limit, child, offset) =>
             val (task, steps) = split(child)
             (task, steps :+ Take(plan, limit, offset))
@@ -90,7 +95,8 @@ object ResultPlan {
         case Merge(take: TakeOrderedAndProjectExec, order) +: _ =>
           OrderOperators.sort(take, relation, order, Some(take.limit), translation)
         case _ =>
-          // A limit counts rows before any filter that runs at the client, so only those before the first filter may move.
+          // A limit counts rows before any filter that runs at the client, so only those before the
+          // first filter may move.
           val limits = steps.takeWhile(!_.isInstanceOf[Keep]).collect {
             case t: Take if t.limit >= 0 => t
           }
@@ -111,7 +117,8 @@ object ResultPlan {
         below.flatMap(apply(step, _, context, translation).left.map(_.in(step.plan)))
       }
       _ <- translation.boundSubqueries.headOption match {
-        case Some(s) => Left(Unsupported("the value of a subquery above a final ORDER BY is not known").at(s.subquery))
+        case Some(s) => Left(Unsupported("the value of a subquery above a final ORDER BY is not " +
+              "known").at(s.subquery))
         case None => Right(())
       }
       fragment <- Fragments.assemble(
@@ -137,7 +144,11 @@ object ResultPlan {
     }
   }
 
-  private def apply(step: Step, below: Relation, context: Context, translation: Translation): Result[Relation] =
+  private def apply(
+      step: Step,
+      below: Relation,
+      context: Context,
+      translation: Translation): Result[Relation] =
     step match {
       case Take(plan, limit, offset) =>
         Right(OrderOperators.limited(plan, below, limit, offset, translation))
@@ -145,12 +156,13 @@ object ResultPlan {
         val known = exprs.map(e => context.known(e).asInstanceOf[NamedExpression])
         OrderOperators.project(plan, below, known, exprs.map(_.toAttribute), translation)
       case Keep(filter) =>
-        new Scope(below.output, translation).convert(context.known(filter.condition)).map { condition =>
-          val node = translation
-            .node(filter)
-            .setFilter(Filter.newBuilder.setChild(below.node).setCondition(condition))
-            .build()
-          Relation(node, filter.output, below.partitions)
+        new Scope(below.output, translation).convert(context.known(filter.condition)).map {
+          condition =>
+            val node = translation
+              .node(filter)
+              .setFilter(Filter.newBuilder.setChild(below.node).setCondition(condition))
+              .build()
+            Relation(node, filter.output, below.partitions)
         }
       case _: Merge => Right(below)
     }

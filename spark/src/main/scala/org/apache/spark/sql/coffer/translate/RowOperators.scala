@@ -1,6 +1,11 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{AttributeSet, Expression, PredicateHelper, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.{
+  AttributeSet,
+  Expression,
+  PredicateHelper,
+  SubqueryExpression
+}
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, Filter, Node, Project, TypeId}
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec}
 
@@ -16,10 +21,14 @@ private[translate] object RowOperators extends OperatorFamily with PredicateHelp
         Relation(translation.node(plan).setProject(project).build(), plan.output, child.partitions)
       }
     },
-    operator[FilterExec]("filter; directly above a scan, what cannot fail goes into the scan") { (plan, children, translation) =>
+    operator[FilterExec]("filter; directly above a scan, what cannot fail goes into the " +
+      "scan") { (plan, children, translation) =>
       val child = children.head
       val own = splitConjunctivePredicates(plan.condition)
-      val conjuncts = if (child.scan.isDefined) own.flatMap(c => c +: CharVarchar.bounds(c)) else own
+      val conjuncts = if (child.scan.isDefined) own.flatMap(c =>
+        c +:
+          CharVarchar.bounds(c))
+      else own
       traverse(conjuncts)(placed(_, child, translation)).map { all =>
         val (pushed, kept) = (all.flatMap(_.left.toOption), all.flatMap(_.toOption))
         val below = if (pushed.isEmpty) child.node else push(pushed, child.node)
@@ -35,13 +44,19 @@ private[translate] object RowOperators extends OperatorFamily with PredicateHelp
     })
 
   /**
-   * A conjunct for the scan, or else for here. A scan applies what it is given exactly, and before anything that is left here. So what
-   * cannot fail may go first; what can fail must keep its place, behind the conjuncts that may protect it.
+   * A conjunct for the scan, or else for here. A scan applies what it is given exactly, and before
+   * anything that is left here. So what cannot fail may go first; what can fail must keep its
+   * place, behind the conjuncts that may protect it.
    */
-  private def placed(conjunct: Expression, child: Relation, translation: Translation): Result[Either[Expr, Expr]] = {
+  private def placed(
+      conjunct: Expression,
+      child: Relation,
+      translation: Translation): Result[Either[Expr, Expr]] = {
     def here: Result[Expr] = new Scope(child.output, translation).convert(conjunct)
     child.scan match {
-      case Some(scan) if conjunct.references.subsetOf(AttributeSet(scan.output)) && !SubqueryExpression.hasSubquery(conjunct) =>
+      case Some(scan)
+          if conjunct.references.subsetOf(AttributeSet(scan.output)) &&
+            !SubqueryExpression.hasSubquery(conjunct) =>
         new Scope(scan.output, translation).convert(conjunct).flatMap { expr =>
           if (Fallibility.pushable(expr)) Right(Left(expr)) else here.map(Right(_))
         }

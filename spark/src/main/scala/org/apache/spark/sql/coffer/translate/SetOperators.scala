@@ -6,7 +6,10 @@ import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.coffer.proto.plan.{Expand, Union, Values}
 import org.apache.spark.sql.execution._
 
-/** Whole relations: rows known to the planner, unions, and the multiplying of rows for GROUPING SETS. */
+/**
+ * Whole relations: rows known to the planner, unions, and the multiplying of rows for GROUPING
+ * SETS.
+ */
 private[translate] object SetOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
@@ -14,7 +17,8 @@ private[translate] object SetOperators extends OperatorFamily {
       values(plan, plan.output, plan.rows, translation)),
     operator[OneRowRelationExec]("values: one row without columns")((plan, _, translation) =>
       values(plan, plan.output, Seq(InternalRow.empty), translation)),
-    operator[EmptyRelationExec]("values without rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
+    operator[EmptyRelationExec]("values without " +
+      "rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
     operator[UnionExec]("union")(union(_, _, _)),
     operator[ExpandExec]("expand") { (plan, children, translation) =>
       val child = children.head

@@ -1,6 +1,11 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Left => _, Literal => CatalystLiteral, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.{
+  Left => _,
+  Literal => CatalystLiteral,
+  Right => _,
+  _
+}
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, TypeId}
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
@@ -36,18 +41,24 @@ private[translate] object StringExpressions extends ExpressionFamily {
     function[StringSpace]("string_space"),
     function[Ascii]("ascii"),
     function[Chr]("chr"),
-    entry[Like]("`like` of value, pattern and escape character; the pattern must be a literal") { (e, scope) =>
+    entry[Like]("`like` of value, pattern and escape character; the pattern must be a " +
+      "literal") { (e, scope) =>
       for {
         _ <- LikePatterns.check(e)
         value <- scope.convert(e.left)
         pattern <- scope.convert(e.right)
-        call <- Calls.ofConverted("like", e, Seq(value, pattern, Literals.string(e.escapeChar.toString)))
+        call <-
+          Calls.ofConverted("like", e, Seq(value, pattern, Literals.string(e.escapeChar.toString)))
       } yield call
     },
-    entry[LikeAll]("`like`s joined by `and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = false)),
-    entry[NotLikeAll]("`like`s negated and joined by `and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = true)),
-    entry[LikeAny]("`like`s joined by `or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = false)),
-    entry[NotLikeAny]("`like`s negated and joined by `or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = true)))
+    entry[LikeAll]("`like`s joined by " +
+      "`and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = false)),
+    entry[NotLikeAll]("`like`s negated and joined by " +
+      "`and`")((e, scope) => likes(e.child, e.patterns, scope, "and", negated = true)),
+    entry[LikeAny]("`like`s joined by " +
+      "`or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = false)),
+    entry[NotLikeAny]("`like`s negated and joined by " +
+      "`or`")((e, scope) => likes(e.child, e.patterns, scope, "or", negated = true)))
 
   /** `value LIKE ALL (…)` and its kin: the same patterns, each on its own, joined by AND or OR. */
   private def likes(
@@ -66,7 +77,8 @@ private[translate] object StringExpressions extends ExpressionFamily {
 
   private def boolean(name: String, left: Expr, right: Expr): Expr = {
     val t = DataType.newBuilder.setId(TypeId.BOOLEAN)
-    Expr.newBuilder.setCall(Call.newBuilder.setName(name).setType(t).addArgs(left).addArgs(right)).build()
+    Expr.newBuilder.setCall(
+      Call.newBuilder.setName(name).setType(t).addArgs(left).addArgs(right)).build()
   }
 }
 
@@ -77,7 +89,8 @@ private[translate] object LikePatterns {
     case CatalystLiteral(null, _) => Right(())
     case CatalystLiteral(pattern: UTF8String, _) =>
       if (escapesWell(pattern.toString, like.escapeChar)) Right(())
-      else refuse("the pattern's escape character stands at its end or before a character that needs none")
+      else refuse("the pattern's escape character stands at its end or before a character that " +
+        "needs none")
     case _ => refuse("a pattern that is not a literal is not supported")
   }
 
@@ -86,7 +99,8 @@ private[translate] object LikePatterns {
     val next = pattern.indexOf(escape.toInt)
     next < 0 || (next + 1 < pattern.length && {
       val escaped = pattern(next + 1)
-      (escaped == '_' || escaped == '%' || escaped == escape) && escapesWell(pattern.drop(next + 2), escape)
+      (escaped == '_' || escaped == '%' || escaped == escape) &&
+      escapesWell(pattern.drop(next + 2), escape)
     })
   }
 }

@@ -2,11 +2,22 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, AQEShuffleReadExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{
+  AdaptiveSparkPlanExec,
+  AQEShuffleReadExec,
+  QueryStageExec
+}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
-import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, ReusedExchangeExec, ShuffleExchangeLike}
+import org.apache.spark.sql.execution.exchange.{
+  BroadcastExchangeLike,
+  ReusedExchangeExec,
+  ShuffleExchangeLike
+}
 
-/** Whether a whole plan can run sealed, before anything runs: every node for itself, so that all that is missing is named at once. */
+/**
+ * Whether a whole plan can run sealed, before anything runs: every node for itself, so that all
+ * that is missing is named at once.
+ */
 object Support {
 
   /** Empty: supported. `plan` is an initial plan, exchanges and subqueries included. */
@@ -20,12 +31,14 @@ object Support {
     context.leaves.leaf(plan) match {
       case Some(leaf) =>
         val translation = new Translation(context)
-        Operators.convertLeaf(leaf, translation).left.toSeq.map(_.in(plan)) ++ subqueries(plan, context)
+        Operators.convertLeaf(leaf, translation).left.toSeq.map(_.in(plan)) ++
+          subqueries(plan, context)
       case None =>
         below(plan) match {
           case Some(child) => walk(child, context)
           case None =>
-            plan.children.flatMap(walk(_, context)) ++ node(plan, context) ++ subqueries(plan, context)
+            plan.children.flatMap(walk(_, context)) ++ node(plan, context) ++
+              subqueries(plan, context)
         }
     }
 

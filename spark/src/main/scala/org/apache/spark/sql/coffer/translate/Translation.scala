@@ -10,11 +10,14 @@ import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
 final case class Context(
     leaves: LeafResolver,
     /**
-     * Ids of scalar values: unique in the session, shared with the ids of range bounds. The position is that of the field of a
-     * merged subquery, 0 for all others.
+     * Ids of scalar values: unique in the session, shared with the ids of range bounds. The
+     * position is that of the field of a merged subquery, 0 for all others.
      */
     subqueryId: (ScalarSubquery, Int) => Int,
-    /** Puts their values in the place of subqueries, for what is done at the client once they are known. */
+    /**
+     * Puts their values in the place of subqueries, for what is done at the client once they are
+     * known.
+     */
     known: Expression => Expression = identity,
     /** What the fragment says of what is kept from the host. */
     hiding: Option[Hiding] = None)
@@ -26,18 +29,24 @@ final case class BoundScan(id: Int, leaf: ScanLeaf)
 final case class BoundInput(id: Int, leaf: InputLeaf)
 
 /**
- * A scalar that a fragment names. Once `subquery` has been executed, `value.eval()` is the value, of `value.dataType`: the
- * subquery itself, or one field of it where the optimizer has merged several.
+ * A scalar that a fragment names. Once `subquery` has been executed, `value.eval()` is the value,
+ * of `value.dataType`: the subquery itself, or one field of it where the optimizer has merged
+ * several.
  */
 final case class BoundSubquery(id: Int, subquery: ScalarSubquery, value: Expression) {
 
-  /** The value's expression over another instance of the subquery: the one that has been executed. */
-  def valueOf(executed: ScalarSubquery): Expression = value.transform { case _: ScalarSubquery => executed }
+  /**
+   * The value's expression over another instance of the subquery: the one that has been executed.
+   */
+  def valueOf(executed: ScalarSubquery): Expression = value.transform { case _: ScalarSubquery =>
+    executed
+  }
 }
 
 /**
- * Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of partitions. `read`: of rows that are
- * opened as they are read, the scan below; columns that need no opening are in both.
+ * Part of a fragment under construction: a node, its output in Catalyst's attributes, its number of
+ * partitions. `read`: of rows that are opened as they are read, the scan below; columns that need
+ * no opening are in both.
  */
 private[translate] final case class Relation(
     node: Node,

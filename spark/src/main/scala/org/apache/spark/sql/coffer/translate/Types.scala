@@ -5,7 +5,10 @@ import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema, TypeId}
 import org.apache.spark.sql.types._
 
-/** Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings to plans; of a table's columns they are declared beside. */
+/**
+ * Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings to plans; of a table's
+ * columns they are declared beside.
+ */
 object Types {
 
   def of(dataType: DataType): Result[ProtoType] = dataType match {
@@ -62,7 +65,8 @@ object Types {
   def declared(schema: StructType): Result[Schema] =
     traverse(schema.fields.toSeq) { f =>
       field(f.name, f.dataType, f.nullable).map { made =>
-        if (CharVarchar.is(f.dataType)) made.toBuilder.setDeclared(f.dataType.catalogString).build() else made
+        if (CharVarchar.is(f.dataType)) made.toBuilder.setDeclared(f.dataType.catalogString).build()
+        else made
       }
     }.map(schemaOf)
 

@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalyst.expressions.{AttributeReference, Expression
 import org.apache.spark.sql.execution.SparkPlan
 
 /**
- * Why a plan cannot run sealed. `operator` and `expression` are filled in on the way out, by whoever knows them first.
+ * Why a plan cannot run sealed. `operator` and `expression` are filled in on the way out, by
+ * whoever knows them first.
  */
 final case class Unsupported(
     reason: String,

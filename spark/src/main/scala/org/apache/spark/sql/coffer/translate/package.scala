@@ -3,11 +3,13 @@ package org.apache.spark.sql.coffer
 /**
  * Translation of Catalyst's physical plans into the fragment IR (`proto/coffer/plan.proto`).
  *
- * Pure: nothing is executed, sealed or sent here. What has no exact translation is an [[translate.Unsupported]] that names the
- * operator, the expression and the reason; there is no approximation and no falling back.
+ * Pure: nothing is executed, sealed or sent here. What has no exact translation is an
+ * [[translate.Unsupported]] that names the operator, the expression and the reason; there is no
+ * approximation and no falling back.
  *
- * Entry points: [[translate.Support]] (is this plan supported at all?), [[translate.Fragments]] (one query stage) and
- * [[translate.ResultPlan]] (the stage whose rows go to the client, with what the client engine does after it).
+ * Entry points: [[translate.Support]] (is this plan supported at all?), [[translate.Fragments]]
+ * (one query stage) and [[translate.ResultPlan]] (the stage whose rows go to the client, with what
+ * the client engine does after it).
  */
 package object translate {
   type Result[+A] = Either[Unsupported, A]

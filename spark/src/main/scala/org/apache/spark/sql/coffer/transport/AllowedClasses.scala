@@ -29,14 +29,18 @@ private[transport] object AllowedClasses extends Logging {
       throw refusal(
         s"has $text, which $why: who sends such objects can run code in the driver",
         "have tasks return plain values instead, or use a local master"))
-    val all = Iterator.iterate[Class[_]](c)(_.getSuperclass).takeWhile(s => s != null && !ListedClasses.contains(s.getName))
+    val all = Iterator.iterate[Class[_]](c)(_.getSuperclass).takeWhile(s =>
+      s != null &&
+        !ListedClasses.contains(s.getName))
     val methods = all.flatMap(s => ClassReview.readMethods(s) ++ ClassReview.codeFields(s)).toSeq
     if (methods.nonEmpty) logWarning(
-      s"${CofferConf.ALLOW_CLASSES} has $text, with its own ${methods.mkString(", ")}: what executors send may run code there")
+      s"${CofferConf.ALLOW_CLASSES} has $text, with its own ${methods.mkString(", ")}: what " +
+        s"executors send may run code there")
   }
 
   private val EXACT =
-    "name each class in full, with $ for nested ones, separated by commas; packages, prefixes and wildcards are not taken"
+    "name each class in full, with $ for nested ones, separated by commas; packages, prefixes " +
+      "and wildcards are not taken"
 
   private def refusal(what: String, hint: String) =
     new CofferException("COFFER_CONF", s"${CofferConf.ALLOW_CLASSES} $what", hint)

@@ -1,7 +1,12 @@
 package org.apache.spark.sql.coffer.transport
 
 import java.io.{Closeable, EOFException, IOException}
-import java.net.{InetSocketAddress, StandardProtocolFamily, StandardSocketOptions, UnixDomainSocketAddress}
+import java.net.{
+  InetSocketAddress,
+  StandardProtocolFamily,
+  StandardSocketOptions,
+  UnixDomainSocketAddress
+}
 import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.channels.SocketChannel
 
@@ -9,7 +14,10 @@ import com.google.protobuf.MessageLite
 
 import org.apache.spark.sql.coffer.common.CofferException
 
-/** Where an engine listens: `unix:PATH` or `tcp:HOST:PORT`, as its ready line and the configuration write it. */
+/**
+ * Where an engine listens: `unix:PATH` or `tcp:HOST:PORT`, as its ready line and the configuration
+ * write it.
+ */
 sealed trait Address
 
 object Address {
@@ -25,7 +33,9 @@ object Address {
     case Array("tcp", hostPort) if hostPort.contains(':') =>
       val (host, port) = hostPort.splitAt(hostPort.lastIndexOf(':'))
       port.drop(1).toIntOption match {
-        case Some(p) if p > 0 && p < 65536 && host.nonEmpty => Tcp(host.stripPrefix("[").stripSuffix("]"), p)
+        case Some(p)
+            if p > 0 && p < 65536 &&
+              host.nonEmpty => Tcp(host.stripPrefix("[").stripSuffix("]"), p)
         case _ => refuse(text)
       }
     case _ => refuse(text)
@@ -47,10 +57,12 @@ final case class Message(kind: Int, payload: ByteBuffer) {
 }
 
 /**
- * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire.proto`). The length counts type and payload; it is
- * checked before anything is allocated. One thread at a time; an interrupted thread closes the channel, which is the protocol's cancel.
+ * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire.proto`). The length
+ * counts type and payload; it is checked before anything is allocated. One thread at a time; an
+ * interrupted thread closes the channel, which is the protocol's cancel.
  */
-final class Channel private (socket: SocketChannel, val peer: Address, longest: Long) extends Closeable {
+final class Channel private (socket: SocketChannel, val peer: Address, longest: Long)
+    extends Closeable {
   import Channel._
 
   private val header = ByteBuffer.allocate(HEADER).order(ByteOrder.LITTLE_ENDIAN)
@@ -80,12 +92,16 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
     Message(kind, body)
   }
 
-  /** Small reads go through one direct buffer: a heap buffer would cost Java a copy and a cache of its own for each size. */
+  /**
+   * Small reads go through one direct buffer: a heap buffer would cost Java a copy and a cache of
+   * its own for each size.
+   */
   private def readInto(body: ByteBuffer): Unit = {
     while (body.hasRemaining) {
       incoming.clear()
       incoming.limit(math.min(incoming.capacity, body.remaining))
-      if (socket.read(incoming) < 0) throw new EOFException(s"the engine at $peer closed the connection")
+      if (socket.read(incoming) < 0) throw new EOFException(s"the engine at $peer closed the " +
+        s"connection")
       incoming.flip()
       body.put(incoming)
     }
@@ -93,12 +109,16 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
 
   private def fill(buffer: ByteBuffer): Unit =
     while (buffer.hasRemaining) {
-      if (socket.read(buffer) < 0) throw new EOFException(s"the engine at $peer closed the connection")
+      if (socket.read(buffer) < 0) throw new EOFException(s"the engine at $peer closed the " +
+        s"connection")
     }
 
   def isOpen: Boolean = socket.isOpen
 
-  /** Whether the peer is there and has said nothing, as between conversations. One that ends closes its connections while they lie idle. */
+  /**
+   * Whether the peer is there and has said nothing, as between conversations. One that ends closes
+   * its connections while they lie idle.
+   */
   def isIdle: Boolean =
     try {
       socket.configureBlocking(false)

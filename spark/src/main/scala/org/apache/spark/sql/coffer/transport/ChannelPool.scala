@@ -5,12 +5,16 @@ import java.util.concurrent.ConcurrentLinkedDeque
 import scala.util.control.NonFatal
 
 /**
- * Idle connections to one engine. A connection is lent to one user at a time and comes back only between conversations.
+ * Idle connections to one engine. A connection is lent to one user at a time and comes back only
+ * between conversations.
  *
  * @param greet what is said first on a new connection
  * @param longest the longest message that this engine takes
  */
-final class ChannelPool(address: Address, greet: Channel => Unit = _ => (), longest: Long = Channel.MAX_LENGTH)
+final class ChannelPool(
+    address: Address,
+    greet: Channel => Unit = _ => (),
+    longest: Long = Channel.MAX_LENGTH)
     extends AutoCloseable {
   private val idle = new ConcurrentLinkedDeque[Channel]()
   @volatile private var closed = false
@@ -38,7 +42,10 @@ final class ChannelPool(address: Address, greet: Channel => Unit = _ => (), long
   def give(channel: Channel): Unit =
     if (closed || !channel.isOpen) channel.close() else idle.addFirst(channel)
 
-  /** Lends a connection; it returns to the pool only when `use` ended well, else its state is unknown and it is closed. */
+  /**
+   * Lends a connection; it returns to the pool only when `use` ended well, else its state is
+   * unknown and it is closed.
+   */
   def lend[T](use: Channel => T): T = {
     val channel = take()
     var sound = false

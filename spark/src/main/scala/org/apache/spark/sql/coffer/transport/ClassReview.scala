@@ -3,8 +3,9 @@ package org.apache.spark.sql.coffer.transport
 import java.lang.reflect.{Modifier, Proxy}
 
 /**
- * What can be told of a class without running it: whether an object of it can call code when it is read, or used as the data
- * that it seems to be. It judges the lists of this jar in the build, and what a user adds to them.
+ * What can be told of a class without running it: whether an object of it can call code when it is
+ * read, or used as the data that it seems to be. It judges the lists of this jar in the build, and
+ * what a user adds to them.
  */
 private[transport] object ClassReview {
 
@@ -14,7 +15,9 @@ private[transport] object ClassReview {
     else if (c.isArray) Some("is an array; its elements' class is what is listed")
     else if (c.isSynthetic || lambda.exists(c.getName.contains)) Some("is a closure")
     else if (self(c.getName)) Some("makes objects of other classes")
-    else packages.find(p => c.getName.startsWith(p) && !classOf[Throwable].isAssignableFrom(c)).map(p => s"is in $p*")
+    else packages.find(p =>
+      c.getName.startsWith(p) &&
+        !classOf[Throwable].isAssignableFrom(c)).map(p => s"is in $p*")
       .orElse(ancestors(c).map(_.getName).flatMap(kind(c, _)).headOption)
 
   /** Its own methods that reading one of its objects runs; those of its superclasses are theirs. */
@@ -24,45 +27,70 @@ private[transport] object ClassReview {
 
   /** Its own fields that travel and may hold code, by what they are declared to be. */
   def codeFields(c: Class[_]): Seq[String] =
-    c.getDeclaredFields.toSeq.filterNot(f => Modifier.isStatic(f.getModifiers) || Modifier.isTransient(f.getModifiers))
+    c.getDeclaredFields.toSeq.filterNot(f =>
+      Modifier.isStatic(f.getModifiers) ||
+        Modifier.isTransient(f.getModifiers))
       .filter(f => callsCode(DeserializationFilter.element(f.getType))).map(_.getName).sorted
 
-  private def callsCode(c: Class[_]): Boolean = self(c.getName) || ancestors(c).exists(a => kind(c, a.getName).isDefined)
+  private def callsCode(c: Class[_]): Boolean = self(c.getName) ||
+    ancestors(c).exists(a => kind(c, a.getName).isDefined)
 
   private val onReading =
-    Set("readObject", "readObjectNoData", "readResolve", "readExternal", "validateObject", "finalize")
+    Set("readObject", "readObjectNoData", "readResolve", "readExternal", "validateObject",
+      "finalize")
 
   private val lambda = Seq("$$Lambda", "$anonfun", "$$anon$")
-  private val self = Set("java.lang.Class", "java.lang.Thread", "java.lang.ThreadGroup", "java.lang.Runtime",
+  private val self = Set("java.lang.Class", "java.lang.Thread", "java.lang.ThreadGroup",
+    "java.lang.Runtime",
     "org.apache.spark.SerializableWritable", "org.apache.spark.util.SerializableConfiguration",
     "org.apache.spark.util.SerializableJobConf")
 
-  /** None of these holds plain data. A class in one of them that does is on the list by the exceptions of the test. */
-  private val packages = Seq("java.lang.invoke.", "java.lang.reflect.", "java.lang.ref.", "java.lang.management.",
-    "java.beans.", "java.awt.", "java.applet.", "java.rmi.", "java.net.", "java.nio.file.", "java.security.",
-    "java.util.function.", "java.util.logging.", "java.util.prefs.", "java.util.stream.", "java.util.jar.",
-    "java.util.zip.", "javax.", "jakarta.", "sun.", "com.sun.", "jdk.", "com.fasterxml.", "com.google.",
-    "groovy.", "io.netty.", "org.apache.avro.", "org.apache.commons.", "org.apache.hadoop.", "org.apache.hive.",
-    "org.apache.derby.", "org.apache.ivy.", "org.apache.logging.", "org.apache.orc.", "org.apache.parquet.",
-    "org.apache.xbean.", "org.codehaus.", "org.datanucleus.", "org.sparkproject.", "org.springframework.",
-    "org.apache.spark.api.java.", "org.apache.spark.broadcast.", "org.apache.spark.ml.", "org.apache.spark.mllib.",
+  /**
+   * None of these holds plain data. A class in one of them that does is on the list by the
+   * exceptions of the test.
+   */
+  private val packages = Seq("java.lang.invoke.", "java.lang.reflect.", "java.lang.ref.",
+    "java.lang.management.",
+    "java.beans.", "java.awt.", "java.applet.", "java.rmi.", "java.net.", "java.nio.file.",
+    "java.security.",
+    "java.util.function.", "java.util.logging.", "java.util.prefs.", "java.util.stream.",
+    "java.util.jar.",
+    "java.util.zip.", "javax.", "jakarta.", "sun.", "com.sun.", "jdk.", "com.fasterxml.",
+    "com.google.",
+    "groovy.", "io.netty.", "org.apache.avro.", "org.apache.commons.", "org.apache.hadoop.",
+    "org.apache.hive.",
+    "org.apache.derby.", "org.apache.ivy.", "org.apache.logging.", "org.apache.orc.",
+    "org.apache.parquet.",
+    "org.apache.xbean.", "org.codehaus.", "org.datanucleus.", "org.sparkproject.",
+    "org.springframework.",
+    "org.apache.spark.api.java.", "org.apache.spark.broadcast.", "org.apache.spark.ml.",
+    "org.apache.spark.mllib.",
     "org.apache.spark.rdd.", "org.apache.spark.serializer.", "org.apache.spark.sql.api.",
-    "org.apache.spark.sql.catalyst.", "org.apache.spark.sql.connect.", "org.apache.spark.sql.execution.",
-    "org.apache.spark.sql.expressions.", "org.apache.spark.sql.hive.", "org.apache.spark.sql.internal.",
-    "scala.collection.convert.", "scala.concurrent.", "scala.jdk.", "scala.ref.", "scala.reflect.", "scala.sys.",
+    "org.apache.spark.sql.catalyst.", "org.apache.spark.sql.connect.",
+    "org.apache.spark.sql.execution.",
+    "org.apache.spark.sql.expressions.", "org.apache.spark.sql.hive.",
+    "org.apache.spark.sql.internal.",
+    "scala.collection.convert.", "scala.concurrent.", "scala.jdk.", "scala.ref.", "scala.reflect.",
+    "scala.sys.",
     "scala.tools.", "scala.util.matching.", "scala.xml.")
 
   private def kind(c: Class[_], ancestor: String): Option[String] = ancestor match {
-    case "java.util.Comparator" | "scala.math.Equiv" | "scala.math.PartialOrdering" | "scala.math.Ordering" =>
+    case "java.util.Comparator" | "scala.math.Equiv" | "scala.math.PartialOrdering" |
+        "scala.math.Ordering" =>
       Some("is a comparator")
     // Scala's collections are functions of their keys.
-    case function() if !classOf[scala.collection.Iterable[_]].isAssignableFrom(c) => Some("is a function")
+    case function() if !classOf[scala.collection.Iterable[_]].isAssignableFrom(c) =>
+      Some("is a function")
     case other if other.startsWith("java.util.function.") => Some("is a function")
-    case "scala.collection.View" | "scala.collection.immutable.LazyList" | "scala.collection.immutable.Stream" |
-        "scala.collection.Iterator" | "java.util.Iterator" | "scala.collection.immutable.Map$WithDefault" |
-        "scala.collection.immutable.SortedMap$WithDefault" | "scala.collection.mutable.Map$WithDefault" =>
+    case "scala.collection.View" | "scala.collection.immutable.LazyList" |
+        "scala.collection.immutable.Stream" |
+        "scala.collection.Iterator" | "java.util.Iterator" |
+        "scala.collection.immutable.Map$WithDefault" |
+        "scala.collection.immutable.SortedMap$WithDefault" |
+        "scala.collection.mutable.Map$WithDefault" =>
       Some("computes its elements when they are asked for")
-    case "scala.collection.Sorted" | "scala.collection.SortedOps" | "scala.collection.mutable.PriorityQueue" |
+    case "scala.collection.Sorted" | "scala.collection.SortedOps" |
+        "scala.collection.mutable.PriorityQueue" |
         "java.util.SortedMap" | "java.util.SortedSet" | "java.util.PriorityQueue" |
         "java.util.concurrent.PriorityBlockingQueue" => Some("holds a comparator")
     case other => code.get(other).map(what => s"is a $what")

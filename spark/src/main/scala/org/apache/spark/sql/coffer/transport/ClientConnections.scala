@@ -15,23 +15,30 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
     extends ClientEngine
     with AutoCloseable {
   // Every connection begins with HELLO.
-  private val pool = new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
+  private val pool =
+    new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
 
   override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
-  override def openTable(request: OpenTable): TableInfo = call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
+  override def openTable(request: OpenTable): TableInfo =
+    call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   override def newSession(query: String): ByteString =
-    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION, Session.parser).getSession
+    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION,
+      Session.parser).getSession
   override def newChallenge(): ByteString =
-    call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE, Challenge.parser).getChallenge
-  override def admitEngine(request: AdmitEngine): Admitted = call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
-  override def sealStage(request: SealStage): SealedStage = call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+    call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE,
+      Challenge.parser).getChallenge
+  override def admitEngine(request: AdmitEngine): Admitted =
+    call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
+  override def sealStage(request: SealStage): SealedStage =
+    call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
   override def releaseKeys(request: ReleaseKeys): Release =
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
   override def acceptCommits(request: AcceptCommits): CommitsAccepted =
     call(M.ACCEPT_COMMITS, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
   override def pickBounds(request: PickBounds): BoundsPicked =
     call(M.PICK_BOUNDS, request, M.BOUNDS_PICKED, BoundsPicked.parser)
-  override def sealValue(request: SealValue): ValueSealed = call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
+  override def sealValue(request: SealValue): ValueSealed =
+    call(M.SEAL_VALUE, request, M.VALUE_SEALED, ValueSealed.parser)
   override def openError(request: OpenError): ErrorDetail =
     call(M.OPEN_ERROR, request, M.ERROR_OPENED, ErrorOpened.parser).getDetail
   override def openMetrics(request: OpenMetrics): MetricsOpened =
@@ -40,18 +47,31 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
     val request = DescribeFragment.newBuilder.setFragment(fragment).build()
     call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
   }
-  override def beginWrite(request: BeginWrite): WriteBegun = call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
+  override def beginWrite(request: BeginWrite): WriteBegun =
+    call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
   override def publishWrite(request: PublishWrite): WritePublished =
     call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
-  override def abortWrite(request: AbortWrite): WriteAborted = call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  override def abortWrite(request: AbortWrite): WriteAborted =
+    call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
 
-  override def dropTable(path: String, tableId: String, name: String, check: Boolean): TableDropped = {
-    val request = DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
+  override def dropTable(
+      path: String,
+      tableId: String,
+      name: String,
+      check: Boolean): TableDropped = {
+    val request =
+      DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
     call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
   }
 
-  override def renameTable(path: String, tableId: String, name: String, to: String, done: Boolean): TableRenamed = {
-    val request = RenameTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setTo(to).setDone(done).build()
+  override def renameTable(
+      path: String,
+      tableId: String,
+      name: String,
+      to: String,
+      done: Boolean): TableRenamed = {
+    val request = RenameTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setTo(
+      to).setDone(done).build()
     call(M.RENAME_TABLE, request, M.TABLE_RENAMED, TableRenamed.parser)
   }
   override def checkPlain(paths: Seq[String]): PlainChecked = {
@@ -64,17 +84,21 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
   }
   override def checkSettings(settings: Iterable[(String, String)]): SettingsChecked = {
     val request = CheckSettings.newBuilder
-    settings.foreach { case (key, value) => request.addSettings(Setting.newBuilder.setKey(key).setValue(value)) }
+    settings.foreach { case (key, value) =>
+      request.addSettings(Setting.newBuilder.setKey(key).setValue(value))
+    }
     call(M.CHECK_SETTINGS, request.build(), M.SETTINGS_CHECKED, SettingsChecked.parser)
   }
   override def endSession(session: ByteString): SessionEnded =
-    call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED, SessionEnded.parser)
+    call(M.END_SESSION, EndSession.newBuilder.setSession(session).build(), M.SESSION_ENDED,
+      SessionEnded.parser)
 
   override def openResult(request: OpenResult): OpenedResult = rows(M.OPEN_RESULT, request)
 
   override def runAtClient(request: RunAtClient): OpenedResult = rows(M.RUN_AT_CLIENT, request)
 
-  override def keepResult(request: OpenResult): ResultKept = call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
+  override def keepResult(request: OpenResult): ResultKept =
+    call(M.OPEN_RESULT, request, M.RESULT_KEPT, ResultKept.parser)
 
   override def encryptLiterals(request: EncryptLiterals): LiteralsEncrypted =
     call(M.ENCRYPT_LITERALS, request, M.LITERALS_ENCRYPTED, LiteralsEncrypted.parser)
@@ -86,7 +110,8 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
       guarded(channel.send(kind.getNumber, request))
       val first = nextChunk(channel)
       sound = true
-      new ResultStream(first, () => nextChunk(channel), whole => if (whole) pool.give(channel) else channel.close())
+      new ResultStream(first, () => nextChunk(channel),
+        whole => if (whole) pool.give(channel) else channel.close())
     } finally if (!sound) channel.close()
   }
 
@@ -109,7 +134,10 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
     }
   }
 
-  /** A refused greeting is thrown here too: the answer to what follows would only say that there was none. */
+  /**
+   * A refused greeting is thrown here too: the answer to what follows would only say that there was
+   * none.
+   */
   private def exchange(channel: Channel, kind: M, request: MessageLite): Message = {
     channel.send(kind.getNumber, request)
     val answer = channel.receive()
@@ -119,14 +147,18 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
 
   private def parse[T](parser: Parser[T], message: Message): T =
     try parser.parseFrom(message.payload)
-    catch { case e: InvalidProtocolBufferException => throw protocol("it sent a message that cannot be read", e) }
+    catch {
+      case e: InvalidProtocolBufferException => throw protocol("it sent a message that " +
+            "cannot be read", e)
+    }
 
   private def problem(message: Message): CofferException = {
     val p = parse(Problem.parser, message)
     new CofferException(p.getCode, p.getMessage, p.getHint)
   }
 
-  private def unexpected(kind: Int): CofferException = protocol(s"it sent a message of type $kind out of turn", null)
+  private def unexpected(kind: Int): CofferException = protocol(s"it sent a message of type " +
+      s"$kind out of turn", null)
 
   private def protocol(what: String, cause: Throwable): CofferException = new CofferException(
     "COFFER_CLIENT_PROTOCOL",
@@ -140,8 +172,10 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
       case e: IOException =>
         throw new CofferException(
           "COFFER_CLIENT_LOST",
-          exitReport().getOrElse(s"the connection to the client engine at $address broke: ${e.getMessage}"),
-          "start the Spark application again; the driver's log has the client engine's last messages",
+          exitReport().getOrElse(s"the connection to the client engine at $address broke: " +
+            s"${e.getMessage}"),
+          "start the Spark application again; the driver's log has the client engine's last " +
+            "messages",
           e)
     }
 

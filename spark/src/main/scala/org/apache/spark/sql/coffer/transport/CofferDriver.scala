@@ -16,7 +16,10 @@ import org.apache.spark.sql.coffer.exec.CofferQuery
 import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
 import org.apache.spark.util.ThreadUtils
 
-/** The driver's half of the plugin: the client engine beside it, and a desk that answers executors. One for each SparkContext. */
+/**
+ * The driver's half of the plugin: the client engine beside it, and a desk that answers executors.
+ * One for each SparkContext.
+ */
 final class CofferDriver private (
     val application: String,
     process: Option[EngineProcess],
@@ -30,7 +33,8 @@ final class CofferDriver private (
   private val settings = new Settings(client)
 
   override def engine: ClientEngine = client
-  override def checkSettings(settings: Iterable[(String, String)]): Unit = this.settings.check(settings)
+  override def checkSettings(settings: Iterable[(String, String)]): Unit =
+    this.settings.check(settings)
 
   private val workers: ExecutorService = ThreadUtils.newDaemonCachedThreadPool("coffer-driver", 16)
   private val tickets = new AtomicLong()
@@ -49,19 +53,22 @@ final class CofferDriver private (
       case Some(Ask.Poll(ticket)) => poll(ticket)
       // Whoever holds an executor may ask as often as it likes and never come for an answer.
       case Some(_) if answers.size >= CofferDriver.MOST_ASKED =>
-        Answer.Refused("COFFER_DRIVER", "the driver has too many questions of executors before it", "let Spark try again")
+        Answer.Refused("COFFER_DRIVER", "the driver has too many questions of executors before it",
+          "let Spark try again")
       case Some(question) =>
         val ticket = tickets.incrementAndGet()
         answers.put(ticket, Answer.NotYet)
         workers.execute(() => answers.put(ticket, answerTo(question)))
         Answer.Ticket(ticket)
-      case None => Answer.Refused("COFFER_RPC", "a message of unknown kind", "use one build of the jar on all nodes")
+      case None => Answer.Refused("COFFER_RPC", "a message of unknown kind",
+          "use one build of the jar on all nodes")
     }
     answer.encode
   }
 
   private def poll(ticket: Long): Answer = answers.get(ticket) match {
-    case null => Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
+    case null =>
+      Answer.Refused("COFFER_TICKET", "this ticket is not known, or was answered before", "")
     case Answer.NotYet => Answer.NotYet
     case answer =>
       answers.remove(ticket)
@@ -78,18 +85,21 @@ final class CofferDriver private (
               .setChallenge(ByteString.copyFrom(challenge))
               .build())
           if (admitted.getSimulated) {
-            if (!simulated) logWarning("Engines run on simulated evidence: nothing proves what code they are.")
+            if (!simulated)
+              logWarning("Engines run on simulated evidence: nothing proves what code they are.")
             simulated = true
           }
           Answer.Bytes(admitted.getEngineIdBytes.toByteArray)
         case Ask.Keys(session, engineId) =>
           val release = client.releaseKeys(
-            ReleaseKeys.newBuilder.setSession(ByteString.copyFrom(session)).setEngineId(engineId).build())
+            ReleaseKeys.newBuilder.setSession(ByteString.copyFrom(session)).setEngineId(
+              engineId).build())
           Answer.Bytes(release.toByteArray)
         case Ask.Attempts(session, producers) =>
           CofferQuery.bySession(ByteString.copyFrom(session)) match {
             case Some(query) => Answer.Many(producers.map(query.currentAttempts(_).toByteArray))
-            case None => Answer.Refused("COFFER_SESSION_ENDED", "the query of this task has ended", "")
+            case None =>
+              Answer.Refused("COFFER_SESSION_ENDED", "the query of this task has ended", "")
           }
         case Ask.Poll(ticket) => poll(ticket)
       }
@@ -123,14 +133,17 @@ object CofferDriver extends Logging {
         .setLocalMaster(CofferConf.isLocal(conf))
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
-      val address = service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
+      val address =
+        service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
       val client = new ClientConnections(address, greeting, () => process.flatMap(_.exitReport))
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       driver.settings.checkAll(sc)
       Client.start(driver)
       if (CofferConf.hostEngines(conf))
-        logWarning("No enclaves (spark.coffer.enclave=none): engines hold no keys, and nothing verifies that results are right.")
+        logWarning(
+          "No enclaves (spark.coffer.enclave=none): engines hold no keys, and nothing verifies " +
+            "that results are right.")
       driver
     } catch {
       case e: Throwable =>
@@ -141,8 +154,10 @@ object CofferDriver extends Logging {
 
   private def startClient(conf: SparkConf): EngineProcess = {
     val binary =
-      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH), CofferConf.CLIENT_PATH)
-    val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(Seq("--home", _)) ++
+      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
+        CofferConf.CLIENT_PATH)
+    val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(
+      Seq("--home", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
       conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
     EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)
@@ -153,5 +168,6 @@ object CofferDriver extends Logging {
     driver.close()
   }
 
-  private[coffer] def encode(bytes: ByteString): String = Base64.getEncoder.encodeToString(bytes.toByteArray)
+  private[coffer] def encode(bytes: ByteString): String =
+    Base64.getEncoder.encodeToString(bytes.toByteArray)
 }

@@ -16,7 +16,11 @@ import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, 
 import org.apache.spark.util.Utils
 
 /** An engine that the driver has admitted, and the connections to it. */
-final class AttestedEngine(val id: String, val address: Address, val pool: ChannelPool, process: Option[EngineProcess]) {
+final class AttestedEngine(
+    val id: String,
+    val address: Address,
+    val pool: ChannelPool,
+    process: Option[EngineProcess]) {
 
   /** When it proved itself last, by System.nanoTime. */
   @volatile private[transport] var proved: Long = System.nanoTime()
@@ -31,10 +35,11 @@ final class AttestedEngine(val id: String, val address: Address, val pool: Chann
 }
 
 /**
- * The executor's half of the plugin. It carries opaque bytes between Spark and the engine beside it: keys, fragments and rows are
- * sealed for the engine, and nothing here could open them.
+ * The executor's half of the plugin. It carries opaque bytes between Spark and the engine beside
+ * it: keys, fragments and rows are sealed for the engine, and nothing here could open them.
  */
-final class CofferExecutor private (context: PluginContext, extra: Map[String, String]) extends Logging {
+final class CofferExecutor private (context: PluginContext, extra: Map[String, String])
+    extends Logging {
   private val conf = context.conf
   private val application = setting(CofferConf.APPLICATION)
   private val ownerKey = Base64.getDecoder.decode(setting(CofferConf.OWNER_KEY))
@@ -68,14 +73,24 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
   }
 
-  private val renewNanos = TimeUnit.SECONDS.toNanos(extra.get(CofferConf.RENEW_SECONDS).fold(0L)(_.toLong))
+  private val renewNanos =
+    TimeUnit.SECONDS.toNanos(extra.get(CofferConf.RENEW_SECONDS).fold(0L)(_.toLong))
 
-  /** What it proved before still counts, or the driver says that it does not when keys are asked for. */
+  /**
+   * What it proved before still counts, or the driver says that it does not when keys are asked
+   * for.
+   */
   private def renew(engine: AttestedEngine): Unit =
     try attestAgain(engine, engine.proved)
-    catch { case e: CofferException => logWarning(s"the engine could not prove itself again: ${e.getMessage}") }
+    catch {
+      case e: CofferException => logWarning(s"the engine could not prove itself again: " +
+          s"${e.getMessage}")
+    }
 
-  /** Has an engine prove itself again that did so last at `proved`, as far as the caller knows: others may have been faster. */
+  /**
+   * Has an engine prove itself again that did so last at `proved`, as far as the caller knows:
+   * others may have been faster.
+   */
   def attestAgain(engine: AttestedEngine, proved: Long): Unit = engine.synchronized {
     if (engine.proved == proved) {
       attest(engine.address, engine.pool)
@@ -83,7 +98,10 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
   }
 
-  /** The session's keys for an engine. One that the driver does not know any more, by its age or by a policy that changed, proves itself anew. */
+  /**
+   * The session's keys for an engine. One that the driver does not know any more, by its age or by
+   * a policy that changed, proves itself anew.
+   */
   def keys(session: Array[Byte], engine: AttestedEngine): Array[Byte] = {
     val proved = engine.proved
     try bytes(ask(Ask.Keys(session, engine.id)))
@@ -100,7 +118,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       case None => Some(startProcess())
     }
     process.foreach(ofThisBuild)
-    val address = process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
+    val address =
+      process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
     val pool = new ChannelPool(address)
     try new AttestedEngine(attest(address, pool), address, pool, process)
     catch {
@@ -113,7 +132,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
 
   private def startProcess(): EngineProcess = {
     val binary =
-      EngineProcess.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH), CofferConf.ENGINE_PATH)
+      EngineProcess.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
+        CofferConf.ENGINE_PATH)
     EngineProcess.start("engine", binary, passphrase = false) { (_: Path) =>
       val spill = Files.createTempDirectory(Paths.get(Utils.getLocalDir(conf)), "coffer-spill-")
       Seq(
@@ -124,19 +144,27 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
   }
 
-  /** Says early and plainly what the client engine would refuse anyway: an engine of another version has another protocol. */
+  /**
+   * Says early and plainly what the client engine would refuse anyway: an engine of another version
+   * has another protocol.
+   */
   private def ofThisBuild(process: EngineProcess): Unit = {
     val wanted = setting(CofferConf.ENGINE_VERSION)
     if (process.ready.version != wanted) {
       process.close()
       throw new CofferException(
         "COFFER_ENGINE_VERSION",
-        s"the engine on this executor is version ${process.ready.version}, the driver's client engine is $wanted",
-        s"install one build on all nodes, or point ${CofferConf.ENGINE_PATH} at the engine of version $wanted")
+        s"the engine on this executor is version ${process.ready.version}, the driver's client " +
+          s"engine is $wanted",
+        s"install one build on all nodes, or point ${CofferConf.ENGINE_PATH} at the engine of " +
+          s"version $wanted")
     }
   }
 
-  /** Challenge from the driver, evidence from the engine, verdict from the driver; both ends' bytes are opaque here. */
+  /**
+   * Challenge from the driver, evidence from the engine, verdict from the driver; both ends' bytes
+   * are opaque here.
+   */
   private def attest(address: Address, pool: ChannelPool): String = {
     val start = System.nanoTime()
     val challenge = bytes(ask(Ask.NewChallenge()))
@@ -157,7 +185,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
           throw new CofferException(
             "COFFER_ENGINE_LOST",
             s"no engine answers at $address: ${e.getMessage}",
-            s"see the engine's messages in the executor's log, or check ${CofferConf.ENGINE_ADDRESS}",
+            s"see the engine's messages in the executor's log, or check " +
+              s"${CofferConf.ENGINE_ADDRESS}",
             e)
       }
     val evidence = message.kind match {
@@ -170,11 +199,15 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     val id = new String(bytes(ask(Ask.Admit(evidence, challenge))), "UTF-8")
     val kind = EngineEvidence.parseFrom(evidence)
     val millis = (System.nanoTime() - start) / 1000000
-    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is admitted, in $millis ms")
+    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is " +
+      s"admitted, in $millis ms")
     id
   }
 
-  /** Asks the driver and polls for its answer: its endpoint has one thread, which must not wait for anything. */
+  /**
+   * Asks the driver and polls for its answer: its endpoint has one thread, which must not wait for
+   * anything.
+   */
   def ask(question: Ask): Answer = {
     val asked = System.nanoTime()
     val deadline = asked + TimeUnit.SECONDS.toNanos(CofferExecutor.ASK_SECONDS)
@@ -182,10 +215,12 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     answer match {
       case Answer.Ticket(ticket) =>
         answer = send(Ask.Poll(ticket))
-        while (answer == Answer.NotYet && System.nanoTime() < deadline && !Thread.currentThread.isInterrupted) {
+        while (answer == Answer.NotYet && System.nanoTime() < deadline &&
+          !Thread.currentThread.isInterrupted) {
           // An answer is seen an eighth later than it is there, at most.
           val pause = (System.nanoTime() - asked) / 8
-          LockSupport.parkNanos(math.max(TimeUnit.MILLISECONDS.toNanos(1), math.min(pause, TimeUnit.MILLISECONDS.toNanos(50))))
+          LockSupport.parkNanos(math.max(TimeUnit.MILLISECONDS.toNanos(1),
+              math.min(pause, TimeUnit.MILLISECONDS.toNanos(50))))
           answer = send(Ask.Poll(ticket))
         }
       case _ =>
@@ -193,7 +228,9 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     answer match {
       case Answer.Refused(code, message, hint) => throw new CofferException(code, message, hint)
       case Answer.NotYet =>
-        throw new CofferException("COFFER_DRIVER", "the driver did not answer in time", "see the driver's log")
+        throw new CofferException("COFFER_DRIVER",
+          "the driver did not answer in " +
+            "time", "see the driver's log")
       case answer => answer
     }
   }
@@ -203,12 +240,16 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       case bytes: Array[Byte] => Answer.decode(bytes)
       case _ => None
     }
-    answer.getOrElse(throw new CofferException("COFFER_RPC", "the driver's answer is of unknown kind", "use one build"))
+    answer.getOrElse(throw new CofferException("COFFER_RPC",
+        "the driver's answer is of unknown " +
+          "kind", "use one build"))
   }
 
   def bytes(answer: Answer): Array[Byte] = answer match {
     case Answer.Bytes(value) => value
-    case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of the wrong kind", "use one build")
+    case _ => throw new CofferException("COFFER_RPC",
+        "the driver's answer is of the wrong " +
+          "kind", "use one build")
   }
 
   def close(): Unit = synchronized {
@@ -236,12 +277,14 @@ object CofferExecutor extends Logging {
     val executor = new CofferExecutor(context, extra)
     running = Some(executor)
     SealedTasks.startBy(new TaskRun(_, _, _))
-    // Attestation takes a round trip or two; the first task should not wait for the engine to start.
+    // Attestation takes a round trip or two; the first task should not wait for the engine to
+    // start.
     val warm = new Thread(
       () =>
         try executor.engine()
         catch {
-          case e: CofferException => logWarning(s"the engine could not be started yet: ${e.getMessage}")
+          case e: CofferException => logWarning(s"the engine could not be started yet: " +
+              s"${e.getMessage}")
           case e: Exception => logWarning("the engine could not be started yet", e)
         },
       "coffer-engine-start")
@@ -257,6 +300,7 @@ object CofferExecutor extends Logging {
 
   def outOfTurn(kind: Int): CofferException = new CofferException(
     "COFFER_ENGINE_PROTOCOL",
-    s"the engine does not speak this plugin's protocol: it sent a message of type $kind out of turn",
+    s"the engine does not speak this plugin's protocol: it sent a message of type $kind out of " +
+      s"turn",
     "use the engine and the jar of one build")
 }

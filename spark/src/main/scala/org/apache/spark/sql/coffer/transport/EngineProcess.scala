@@ -19,10 +19,15 @@ import org.apache.spark.util.Utils
 final case class ReadyLine(listening: Address, engineId: String, evidence: String, version: String)
 
 /**
- * An engine beside this JVM. Its standard input is its lifeline: when this JVM ends, however it ends, the pipe closes and the
- * engine exits. Its standard error goes to this JVM's log, line by line.
+ * An engine beside this JVM. Its standard input is its lifeline: when this JVM ends, however it
+ * ends, the pipe closes and the engine exits. Its standard error goes to this JVM's log, line by
+ * line.
  */
-final class EngineProcess private (process: Process, name: String, scratch: Path, val ready: ReadyLine)
+final class EngineProcess private (
+    process: Process,
+    name: String,
+    scratch: Path,
+    val ready: ReadyLine)
     extends AutoCloseable
     with Logging {
 
@@ -47,7 +52,10 @@ final class EngineProcess private (process: Process, name: String, scratch: Path
 
 object EngineProcess extends Logging {
 
-  /** Hash tables of joins and groups are read at random: with large pages most of those reads find their address at once. */
+  /**
+   * Hash tables of joins and groups are read at random: with large pages most of those reads find
+   * their address at once.
+   */
   private val HUGE_PAGES = "glibc.malloc.hugetlb=1"
   val PASSPHRASE_VARIABLE = "COFFER_PASSPHRASE"
 
@@ -63,10 +71,14 @@ object EngineProcess extends Logging {
    * @param arguments of the command line, given the scratch folder
    * @param passphrase whether the process may inherit COFFER_PASSPHRASE; an enclave never does
    */
-  def start(name: String, binary: Path, passphrase: Boolean)(arguments: Path => Seq[String]): EngineProcess = {
+  def start(
+      name: String,
+      binary: Path,
+      passphrase: Boolean)(arguments: Path => Seq[String]): EngineProcess = {
     val scratch = scratchFolder()
     try {
-      val command = Seq(binary.toString, "--listen", s"unix:${scratch.resolve("s")}") ++ arguments(scratch)
+      val command = Seq(binary.toString, "--listen", s"unix:${scratch.resolve("s")}") ++
+        arguments(scratch)
       val builder = new ProcessBuilder(command.asJava)
       if (!passphrase) builder.environment().remove(PASSPHRASE_VARIABLE)
       builder.environment().putIfAbsent("GLIBC_TUNABLES", HUGE_PAGES)
@@ -112,7 +124,8 @@ object EngineProcess extends Logging {
         try {
           line.set(out.readLine())
           seen.countDown()
-          // Nothing more is promised on standard output; draining keeps the engine from blocking on it.
+          // Nothing more is promised on standard output; draining keeps the engine from blocking on
+          // it.
           while (out.readLine() != null) {}
         } catch { case _: IOException => }
         finally seen.countDown()
@@ -134,7 +147,10 @@ object EngineProcess extends Logging {
     }
   }
 
-  /** The engine says `error: …` and `hint: …` on standard error: pass them on rather than only the code. */
+  /**
+   * The engine says `error: …` and `hint: …` on standard error: pass them on rather than only the
+   * code.
+   */
   private def failedStart(name: String, code: Int, lines: Seq[String]): CofferException = {
     val parts = Seq("error:", "hint:")
     // What is said may go on over several lines, until the other word or the end.
@@ -146,7 +162,8 @@ object EngineProcess extends Logging {
     }
     new CofferException(
       "COFFER_ENGINE_START",
-      s"the $name did not start (code $code): ${message("error:").getOrElse(lines.lastOption.getOrElse("it said nothing"))}",
+      s"the $name did not start (code $code): " +
+        s"${message("error:").getOrElse(lines.lastOption.getOrElse("it said nothing"))}",
       message("hint:").getOrElse("see its messages in this process's log"))
   }
 
@@ -157,7 +174,8 @@ object EngineProcess extends Logging {
       for {
         listening <- field("listening")
         version <- field("version")
-      } yield ReadyLine(Address.parse(listening), field("engine_id").getOrElse(""), field("evidence").getOrElse(""), version)
+      } yield ReadyLine(Address.parse(listening), field("engine_id").getOrElse(""),
+        field("evidence").getOrElse(""), version)
     } catch { case NonFatal(_) => None }
 
   private final class ErrorLines(name: String, process: Process) {
@@ -182,7 +200,10 @@ object EngineProcess extends Logging {
     def lines: Seq[String] = kept.synchronized(kept.asScala.toVector)
   }
 
-  /** Finds a binary: the configured path, the folder in COFFER_BIN, the folder of our jar, then PATH. */
+  /**
+   * Finds a binary: the configured path, the folder in COFFER_BIN, the folder of our jar, then
+   * PATH.
+   */
   def locate(binary: String, configured: Option[String], setting: String): Path = {
     val candidates = configured match {
       case Some(path) => Seq(Paths.get(path))

@@ -6,16 +6,18 @@ import java.util.function.BinaryOperator
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 
 /**
- * Has every object stream of the JVM filtered, from the first: `-Djdk.serialFilterFactory=` names a class of this kind.
+ * Has every object stream of the JVM filtered, from the first: `-Djdk.serialFilterFactory=` names a
+ * class of this kind.
  *
- * The JVM makes it before it makes an object stream, and takes no other afterwards. So where it is, nothing was read
- * without it, however early; that is what a driver of a cluster has to show. A stream that sets a filter of its own is
- * filtered by both.
+ * The JVM makes it before it makes an object stream, and takes no other afterwards. So where it is,
+ * nothing was read without it, however early; that is what a driver of a cluster has to show. A
+ * stream that sets a filter of its own is filtered by both.
  */
 abstract class FilterFactory extends BinaryOperator[ObjectInputFilter] {
   override def apply(current: ObjectInputFilter, next: ObjectInputFilter): ObjectInputFilter = {
     val others = Seq(current, next).filter(f => f != null && (f ne DeserializationFilter))
-    others.foldLeft[ObjectInputFilter](DeserializationFilter)((both, other) => ObjectInputFilter.merge(both, other))
+    others.foldLeft[ObjectInputFilter](DeserializationFilter)((both, other) =>
+      ObjectInputFilter.merge(both, other))
   }
 }
 
@@ -32,10 +34,13 @@ private[coffer] object InJvm {
   def requireFactory(): Unit = {
     if (!factory) throw new CofferException(
       CODE,
-      "no deserialisation filter of Coffer's was set when this JVM started, and executors could run code in the driver",
+      "no deserialisation filter of Coffer's was set when this JVM started, and executors could " +
+        "run code in the driver",
       s"start the driver with spark.driver.extraJavaOptions=$OPTION (spark-submit --conf " +
-        s"spark.driver.extraJavaOptions=$OPTION, beside what else is there; coffer-spark.jar must be on " +
-        "spark.driver.extraClassPath). coffer.session() and coffer sql do it by themselves, but not in a JVM that runs " +
+        s"spark.driver.extraJavaOptions=$OPTION, beside what else is there; coffer-spark.jar " +
+        s"must be on " +
+        "spark.driver.extraClassPath). coffer.session() and coffer sql do it by themselves, but " +
+        "not in a JVM that runs " +
         "already, such as that of an earlier Spark session: start a new process")
     if (ObjectInputFilter.Config.getSerialFilter != null) throw another(null)
   }
@@ -51,7 +56,8 @@ private[coffer] object InJvm {
 
   private def another(cause: Throwable) = new CofferException(
     CODE,
-    "another deserialisation filter is set in this JVM, so the driver cannot be protected from its executors",
+    "another deserialisation filter is set in this JVM, so the driver cannot be protected from " +
+      "its executors",
     "start the driver without jdk.serialFilter (and without code that sets one)",
     cause)
 }

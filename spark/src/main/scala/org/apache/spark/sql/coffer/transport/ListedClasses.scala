@@ -12,12 +12,16 @@ import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 
 /**
- * The classes of which a cluster may send objects: exact names, from reviewed files of this jar. `ListedClassesSuite` says
- * when they are stale, and that none of them calls code; docs/decisions/0018 how they were made.
+ * The classes of which a cluster may send objects: exact names, from reviewed files of this jar.
+ * `ListedClassesSuite` says when they are stale, and that none of them calls code;
+ * docs/decisions/0018 how they were made.
  */
 private[transport] object ListedClasses {
 
-  /** A line of a file. `carriers`: which messages have it. `unseen`: why it is there although no test sends it. */
+  /**
+   * A line of a file. `carriers`: which messages have it. `unseen`: why it is there although no
+   * test sends it.
+   */
   final case class Entry(name: String, carriers: String, unseen: Option[String])
 
   val EVERYWHERE = "coffer/deserialization-classes.txt"
@@ -25,7 +29,10 @@ private[transport] object ListedClasses {
 
   def contains(name: String): Boolean = everywhere(name)
 
-  /** With a master of `local-cluster` the daemons run in the driver's JVM and talk to each other there. For tests. */
+  /**
+   * With a master of `local-cluster` the daemons run in the driver's JVM and talk to each other
+   * there. For tests.
+   */
   def ofLocalClusters(name: String): Boolean = localCluster(name)
 
   private lazy val everywhere: Set[String] = read(EVERYWHERE).map(_.name).toSet
@@ -34,7 +41,8 @@ private[transport] object ListedClasses {
   private val line = """(\S+)\s+# (.*?)(?:; unseen: (.*))?""".r
 
   def read(resource: String): Seq[Entry] =
-    Using.resource(Source.fromInputStream(getClass.getClassLoader.getResourceAsStream(resource), UTF_8.name)) { file =>
+    Using.resource(Source.fromInputStream(getClass.getClassLoader.getResourceAsStream(resource),
+        UTF_8.name)) { file =>
       file.getLines().map(_.trim).filterNot(l => l.isEmpty || l.startsWith("#")).map {
         case line(name, carriers, unseen) => Entry(name, carriers, Option(unseen))
         case other => throw new IllegalStateException(s"$resource: $other")
@@ -42,32 +50,43 @@ private[transport] object ListedClasses {
     }
 }
 
-/** With a local master: closures, the shell's classes and the filters of plain sources are read back in this JVM. */
+/**
+ * With a local master: closures, the shell's classes and the filters of plain sources are read back
+ * in this JVM.
+ */
 private[transport] object LocalClasses {
-  private val inPackage = Seq("java.lang.", "java.util.", "java.util.concurrent.", "java.util.concurrent.atomic.",
-    "java.util.concurrent.locks.", "java.math.", "java.time.")
-  private val prefixes = Seq("scala.", "org.apache.spark.", "org.roaringbitmap.", "java.time.", "$line",
-    "org.apache.hadoop.", "org.apache.parquet.", "com.univocity.parsers.csv.")
-  private val exact = Set("java.lang.invoke.SerializedLambda", "java.io.File", "java.net.URI", "java.net.InetAddress",
+  private val inPackage =
+    Seq("java.lang.", "java.util.", "java.util.concurrent.", "java.util.concurrent.atomic.",
+      "java.util.concurrent.locks.", "java.math.", "java.time.")
+  private val prefixes =
+    Seq("scala.", "org.apache.spark.", "org.roaringbitmap.", "java.time.", "$line",
+      "org.apache.hadoop.", "org.apache.parquet.", "com.univocity.parsers.csv.")
+  private val exact = Set("java.lang.invoke.SerializedLambda", "java.io.File", "java.net.URI",
+    "java.net.InetAddress",
     "java.net.Inet4Address", "java.net.Inet6Address", "java.net.InetSocketAddress", "java.sql.Date",
     "java.sql.Timestamp", "java.sql.Time")
-  private val exceptionPackages = Seq("java.io.", "java.net.", "java.nio.", "java.sql.", "io.netty.")
+  private val exceptionPackages =
+    Seq("java.io.", "java.net.", "java.nio.", "java.sql.", "io.netty.")
   private val denied = Seq("scala.sys.", "scala.tools.", "org.apache.spark.sql.hive.")
 
   def contains(name: String, extra: Set[String]): Boolean =
     exact(name) || extra(name) || !denied.exists(name.startsWith) && (
       inPackage.exists(p => name.startsWith(p) && name.indexOf('.', p.length) < 0) ||
         prefixes.exists(name.startsWith) ||
-        exceptionPackages.exists(name.startsWith) && (name.endsWith("Exception") || name.endsWith("Error")))
+        exceptionPackages.exists(name.startsWith) && (name.endsWith("Exception") ||
+          name.endsWith("Error")))
 }
 
 /**
- * What no object of Spark's, and no task's result, comes near: an array is allocated as long as it says it is, and objects
- * in objects take stack.
+ * What no object of Spark's, and no task's result, comes near: an array is allocated as long as it
+ * says it is, and objects in objects take stack.
  *
  * @param array bytes of one array
  */
-private[transport] final case class Limits(array: Long, depth: Long = 1000, references: Long = 1L << 27) {
+private[transport] final case class Limits(
+    array: Long,
+    depth: Long = 1000,
+    references: Long = 1L << 27) {
   def exceeded(depth: Long, references: Long, array: Long): Boolean =
     depth > this.depth || references > this.references || array > this.array
 }
@@ -87,13 +106,15 @@ private[transport] object Limits {
     element.filter(_.isPrimitive).map(sizes).getOrElse(8L) * math.max(info.arrayLength, 0L)
   }
   private val sizes: Map[Class[_], Long] = Map(
-    classOf[Boolean] -> 1L, classOf[Byte] -> 1L, classOf[Short] -> 2L, classOf[Char] -> 2L, classOf[Int] -> 4L,
+    classOf[Boolean] -> 1L, classOf[Byte] -> 1L, classOf[Short] -> 2L,
+    classOf[Char] ->
+      2L, classOf[Int] -> 4L,
     classOf[Float] -> 4L, classOf[Long] -> 8L, classOf[Double] -> 8L)
 }
 
 /**
- * Notes the classes that a cluster's streams ask for, in the file that the system property names: how the lists are made
- * and checked. It decides nothing.
+ * Notes the classes that a cluster's streams ask for, in the file that the system property names:
+ * how the lists are made and checked. It decides nothing.
  */
 private[transport] object ClassRecorder {
   val FILE = "coffer.deserialization.record"
@@ -105,14 +126,16 @@ private[transport] object ClassRecorder {
     for (file <- sys.props.get(FILE); c <- Option(info.serialClass)) {
       if (info.depth <= 1) root.set(c.getName)
       val element = DeserializationFilter.element(c)
-      if (!element.isPrimitive) note(file, element.getName, status.toString, Option(root.get).getOrElse(""))
+      if (!element.isPrimitive)
+        note(file, element.getName, status.toString, Option(root.get).getOrElse(""))
     }
 
-  private def note(file: String, name: String, status: String, carrier: String): Unit = synchronized {
-    if (seen.add((file, name, carrier))) Files.writeString(
-      Paths.get(file),
-      s"$name\t$status\t$carrier\n",
-      StandardOpenOption.CREATE,
-      StandardOpenOption.APPEND)
-  }
+  private def note(file: String, name: String, status: String, carrier: String): Unit =
+    synchronized {
+      if (seen.add((file, name, carrier))) Files.writeString(
+        Paths.get(file),
+        s"$name\t$status\t$carrier\n",
+        StandardOpenOption.CREATE,
+        StandardOpenOption.APPEND)
+    }
 }

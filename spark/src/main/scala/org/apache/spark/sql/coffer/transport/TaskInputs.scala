@@ -10,17 +10,25 @@ import org.apache.spark.sql.coffer.exec.Rectangle
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 
 /**
- * Sealed streams on their way from Spark's shuffle to the engine. Blocks are fetched as Spark fetches them, but neither decompressed nor
- * parsed: past Spark's own stream wrapper. Their order does not matter; each stream names itself.
+ * Sealed streams on their way from Spark's shuffle to the engine. Blocks are fetched as Spark
+ * fetches them, but neither decompressed nor parsed: past Spark's own stream wrapper. Their order
+ * does not matter; each stream names itself.
  */
 final class TaskInputs(
     rectangles: Seq[Rectangle],
     broadcasts: Map[Int, Broadcast[Array[Array[Byte]]]],
     context: TaskContext) {
-  // A broadcast is fetched only if the engine asks for it: it needs one task's answer for all tasks.
+  // A broadcast is fetched only if the engine asks for it: it needs one task's answer for all
+  // tasks.
   private val readers =
-    rectangles.groupBy(_.input).map { case (input, of) => input -> new Reader(of.iterator.flatMap(fetch)) } ++
-      broadcasts.map { case (input, of) => input -> new Reader(of.value.iterator.map(new ByteArrayInputStream(_))) }
+    rectangles.groupBy(_.input).map { case (input, of) =>
+      input ->
+        new Reader(of.iterator.flatMap(fetch))
+    } ++
+      broadcasts.map { case (input, of) =>
+        input ->
+          new Reader(of.value.iterator.map(new ByteArrayInputStream(_)))
+      }
   private val buffer = new Array[Byte](TaskInputs.CHUNK)
   private var fault: Option[IOException] = None
 
@@ -86,7 +94,8 @@ final class TaskInputs(
       false,
       conf.get(config.SHUFFLE_CHECKSUM_ALGORITHM),
       metrics,
-      r.reduceEnd - r.reduceBegin > 1 // neighbours of one map arrive as one block: streams end by themselves
+      // neighbours of one map arrive as one block: streams end by themselves
+      r.reduceEnd - r.reduceBegin > 1
     ).toCompletionIterator.map(_._2)
   }
 }

@@ -9,11 +9,29 @@ import com.google.protobuf.ByteString
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.exec.{CofferTaskException, SealedPartition, SealedTask, SealedWork}
-import org.apache.spark.sql.coffer.proto.wire.{Done, Failed, Need, NeedKeys, Release, Start, TaskMessage => M}
+import org.apache.spark.sql.coffer.exec.{
+  CofferTaskException,
+  SealedPartition,
+  SealedTask,
+  SealedWork
+}
+import org.apache.spark.sql.coffer.proto.wire.{
+  Done,
+  Failed,
+  Need,
+  NeedKeys,
+  Release,
+  Start,
+  TaskMessage => M
+}
 
-/** One attempt of a task: its conversation with the engine. The engine drives; this thread answers. */
-private[transport] final class TaskRun(work: SealedWork, split: SealedPartition, context: TaskContext)
+/**
+ * One attempt of a task: its conversation with the engine. The engine drives; this thread answers.
+ */
+private[transport] final class TaskRun(
+    work: SealedWork,
+    split: SealedPartition,
+    context: TaskContext)
     extends SealedTask
     with Logging {
 
@@ -27,7 +45,8 @@ private[transport] final class TaskRun(work: SealedWork, split: SealedPartition,
       try engine.pool.take()
       catch { case e: IOException => throw lost(engine, e) }
     var sound = false
-    // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the engine learns of either.
+    // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the
+    // engine learns of either.
     context.addTaskCompletionListener[Unit](_ => if (!sound) channel.close())
     try {
       channel.send(M.START.getNumber, start(executor, engine))
@@ -52,11 +71,17 @@ private[transport] final class TaskRun(work: SealedWork, split: SealedPartition,
       .setPartition(split.index)
     work.objects.foreach(o => start.addSealedObjects(ByteString.copyFrom(o)))
     work.releases.get(engine.id).foreach(r => start.setRelease(Release.parseFrom(r)))
-    // A repeated task may read maps that were repeated too: which attempts count has changed since the stage was sealed.
-    if (split.rectangles.nonEmpty && (context.attemptNumber() > 0 || context.stageAttemptNumber() > 0)) {
-      executor.ask(Ask.Attempts(work.session, split.rectangles.map(_.producerStage).distinct)) match {
-        case Answer.Many(lists) => lists.foreach(l => start.addSealedObjects(ByteString.copyFrom(l)))
-        case _ => throw new CofferException("COFFER_RPC", "the driver's answer is of the wrong kind", "use one build")
+    // A repeated task may read maps that were repeated too: which attempts count has changed since
+    // the stage was sealed.
+    if (split.rectangles.nonEmpty && (context.attemptNumber() > 0 ||
+        context.stageAttemptNumber() > 0)) {
+      executor.ask(Ask.Attempts(work.session,
+          split.rectangles.map(_.producerStage).distinct)) match {
+        case Answer.Many(lists) =>
+          lists.foreach(l => start.addSealedObjects(ByteString.copyFrom(l)))
+        case _ => throw new CofferException("COFFER_RPC",
+            "the driver's answer is of the wrong " +
+              "kind", "use one build")
       }
     }
     start.build()

@@ -13,10 +13,12 @@ import org.apache.spark.sql.execution.datasources.v2.V2CommandExec
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /**
- * The command: a write is begun, its query's tasks write files, one message publishes them as a new version. Whatever fails before
- * leaves the old version as it is, and the client engine takes the files away that it finds.
+ * The command: a write is begun, its query's tasks write files, one message publishes them as a new
+ * version. Whatever fails before leaves the old version as it is, and the client engine takes the
+ * files away that it finds.
  */
-final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends V2CommandExec with UnaryExecNode with Logging {
+final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends V2CommandExec
+    with UnaryExecNode with Logging {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
     "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows written"),
@@ -24,13 +26,15 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
     "writtenFiles" -> SQLMetrics.createMetric(sparkContext, "files written"))
 
   override def output: Seq[Attribute] = Nil
-  override protected def withNewChildInternal(newChild: SparkPlan): CofferWriteExec = copy(child = newChild)
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferWriteExec =
+    copy(child = newChild)
 
   override protected def run(): Seq[InternalRow] = {
     val root = child match {
       case r: CofferRootExec => r
       case other =>
-        throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query; set spark.sql.extensions to CofferExtensions"))
+        throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed query; set " +
+            s"spark.sql.extensions to CofferExtensions"))
     }
     val published = SealedPublication(Client.get, target) { begun =>
       root.through {
@@ -41,7 +45,8 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
     metrics("numOutputRows").add(published.getRows)
     metrics("writtenBytes").add(published.getBytes)
     metrics("writtenFiles").add(published.getFiles.toLong)
-    val execution = sparkContext.getLocalProperty(org.apache.spark.sql.execution.SQLExecution.EXECUTION_ID_KEY)
+    val execution =
+      sparkContext.getLocalProperty(org.apache.spark.sql.execution.SQLExecution.EXECUTION_ID_KEY)
     SQLMetrics.postDriverMetricUpdates(sparkContext, execution, metrics.values.toSeq)
     Nil
   }
@@ -50,7 +55,9 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
 /** From BEGIN_WRITE to its end, whichever. */
 object SealedPublication extends Logging {
 
-  def apply(client: ClientEngine, target: WriteTarget)(publish: WriteBegun => WritePublished): WritePublished = {
+  def apply(
+      client: ClientEngine,
+      target: WriteTarget)(publish: WriteBegun => WritePublished): WritePublished = {
     val begun = client.beginWrite(target.begin)
     val published =
       try publish(begun)
@@ -58,13 +65,17 @@ object SealedPublication extends Logging {
         case e: Throwable =>
           // Where publishing itself was refused the write is over already.
           try client.abortWrite(AbortWrite.newBuilder.setWrite(begun.getWrite).build())
-          catch { case NonFatal(a) => logDebug("a write was not given up; coffer verify --clean removes what it left", a) }
+          catch {
+            case NonFatal(a) => logDebug("a write was not given up; coffer verify --clean " +
+                  "removes what it left", a)
+          }
           throw e
       }
     if (published.getWarning.nonEmpty) logWarning(published.getWarning)
     if (published.getOrderedColumnsCount > 0) {
       val columns = String.join("`, `", published.getOrderedColumnsList)
-      logWarning(s"The rows of `${begun.getName}` were written in the order of `$columns`, which tells the host that order.")
+      logWarning(s"The rows of `${begun.getName}` were written in the order of `$columns`, which " +
+        s"tells the host that order.")
     }
     published
   }

@@ -15,11 +15,15 @@ import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 
 /**
- * A managed sealed table that is to be dropped (its files, its entry, its record in the register and with it its key) or renamed. One that
- * does not open any more (its folder is gone, its manifest damaged) goes as well. `name` is the user's word; what the entry calls itself,
- * and where it leads, is the catalog's.
+ * A managed sealed table that is to be dropped (its files, its entry, its record in the register
+ * and with it its key) or renamed. One that does not open any more (its folder is gone, its
+ * manifest damaged) goes as well. `name` is the user's word; what the entry calls itself, and where
+ * it leads, is the catalog's.
  */
-private[write] final class ManagedTable(name: TableIdentifier, entry: CatalogTable, catalog: SessionCatalog) {
+private[write] final class ManagedTable(
+    name: TableIdentifier,
+    entry: CatalogTable,
+    catalog: SessionCatalog) {
   private val folder: Option[String] = Try(Locations.served(entry.location)).toOption
 
   private val opened: Option[CofferTable] = folder.flatMap { at =>
@@ -31,7 +35,8 @@ private[write] final class ManagedTable(name: TableIdentifier, entry: CatalogTab
   private def id: String = opened.fold("")(_.info.getTableId)
   private def called(name: TableIdentifier): String = NamedTables.name(name.database, name.table)
 
-  private def tell(check: Boolean): Unit = folder.foreach(at => Client.get.dropTable(path(at), id, called(name), check))
+  private def tell(check: Boolean): Unit =
+    folder.foreach(at => Client.get.dropTable(path(at), id, called(name), check))
 
   /** Whether it may be dropped; nothing is touched. */
   def check(): Unit = tell(check = true)
@@ -51,7 +56,8 @@ private[write] final class ManagedTable(name: TableIdentifier, entry: CatalogTab
 }
 
 /** DROP TABLE of a sealed table whose files are Spark's to delete. */
-final case class DropSealedTableExec(name: TableIdentifier, purge: Boolean) extends LeafV2CommandExec {
+final case class DropSealedTableExec(name: TableIdentifier, purge: Boolean)
+    extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil
   override protected def stringArgs: Iterator[Any] = Iterator(name)
 
@@ -65,19 +71,25 @@ final case class DropSealedTableExec(name: TableIdentifier, purge: Boolean) exte
   }
 }
 
-/** DROP DATABASE: Spark deletes its folder whole. First it is made sure that all sealed tables in it may go, then each goes as by DROP TABLE. */
-final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: Boolean) extends LeafV2CommandExec {
+/**
+ * DROP DATABASE: Spark deletes its folder whole. First it is made sure that all sealed tables in it
+ * may go, then each goes as by DROP TABLE.
+ */
+final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: Boolean)
+    extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil
   override protected def stringArgs: Iterator[Any] = Iterator(database)
 
   override protected def run(): Seq[InternalRow] = {
     val catalog = session.sessionState.catalog
     if (!catalog.databaseExists(database)) {
-      if (!ifExists) throw QueryCompilationErrors.noSuchNamespaceError(Array(SESSION_CATALOG_NAME, database))
+      if (!ifExists)
+        throw QueryCompilationErrors.noSuchNamespaceError(Array(SESSION_CATALOG_NAME, database))
       return Nil
     }
     // Spark's own refusals come before anything is dropped.
-    val refusedBySpark = database.equalsIgnoreCase(SessionCatalog.DEFAULT_DATABASE) || !cascade && catalog.listTables(database).nonEmpty
+    val refusedBySpark = database.equalsIgnoreCase(SessionCatalog.DEFAULT_DATABASE) || !cascade &&
+      catalog.listTables(database).nonEmpty
     if (!refusedBySpark) {
       val (managed, others) = sealedTables(catalog).partition { case (name, entry) =>
         name.database.exists(_.equalsIgnoreCase(database)) && SealedFormat.managed(entry)
@@ -91,7 +103,10 @@ final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: 
     Nil
   }
 
-  /** Of all databases, as their folders may lie in this one's; each under the name that it is listed by. */
+  /**
+   * Of all databases, as their folders may lie in this one's; each under the name that it is listed
+   * by.
+   */
   private def sealedTables(catalog: SessionCatalog): Seq[(TableIdentifier, CatalogTable)] = for {
     db <- catalog.listDatabases()
     table <- catalog.listTables(db, "*", includeLocalTempViews = false)
@@ -106,11 +121,13 @@ final case class DropDatabaseExec(database: String, ifExists: Boolean, cascade: 
     def at(text: => String): Option[Path] = Try(Paths.get(text)).toOption
     at(Locations.served(catalog.getDatabaseMetadata(database).locationUri)).foreach { folder =>
       val dropped = managed.flatMap(e => at(Locations.served(e.location))).toSet
-      def stays(entry: CatalogTable) = at(Locations.served(entry.location)).exists(path => path.startsWith(folder) && !dropped(path))
+      def stays(entry: CatalogTable) = at(Locations.served(entry.location)).exists(path =>
+        path.startsWith(folder) && !dropped(path))
       others.collectFirst { case (name, entry) if stays(entry) => name }.foreach { name =>
         throw new CofferException(
           "COFFER_DDL",
-          s"DROP DATABASE $database would delete $folder, where the sealed table ${name.unquotedString} lies, which is not to be dropped",
+          s"DROP DATABASE $database would delete $folder, where the sealed table " +
+            s"${name.unquotedString} lies, which is not to be dropped",
           "drop that table first, or move it; then drop the database")
       }
     }

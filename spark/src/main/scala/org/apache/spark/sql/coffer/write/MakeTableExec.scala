@@ -20,8 +20,9 @@ import org.apache.spark.sql.execution.datasources.v2.{LeafV2CommandExec, V2Sessi
 import org.apache.spark.sql.types.StructType
 
 /**
- * CREATE TABLE … USING coffer, with columns or AS SELECT, and its REPLACE. The sealed table is written and published first; the
- * catalog's entry, which is a name for a folder and nothing else, comes last: so nobody finds half a table.
+ * CREATE TABLE … USING coffer, with columns or AS SELECT, and its REPLACE. The sealed table is
+ * written and published first; the catalog's entry, which is a name for a folder and nothing else,
+ * comes last: so nobody finds half a table.
  *
  * @param rows the columns of a table without rows, or the query
  */
@@ -48,28 +49,41 @@ final case class MakeTableExec(
     val exists = catalog.tableExists(ident)
     if (exists && ifNotExists) return Nil
     if (exists && !replace) throw QueryCompilationErrors.tableAlreadyExistsError(ident)
-    if (!exists && replace && !orCreate) throw QueryCompilationErrors.cannotReplaceMissingTableError(ident)
-    // A manifest keeps no default: Spark's own refusal of formats that do not, rather than NULLs later.
-    rows.left.foreach(ResolveDefaultColumns.validateTableProviderForDefaultValue(_, Some("coffer"), "CREATE TABLE", false))
+    if (!exists && replace &&
+      !orCreate) throw QueryCompilationErrors.cannotReplaceMissingTableError(ident)
+    // A manifest keeps no default: Spark's own refusal of formats that do not, rather than NULLs
+    // later.
+    rows.left.foreach(ResolveDefaultColumns.validateTableProviderForDefaultValue(_, Some("coffer"),
+        "CREATE TABLE", false))
     val known = if (exists) Some(sessionCatalog.getTableMetadata(identifier)) else None
     known.filterNot(SealedFormat.is(_)).foreach { _ =>
-      throw new CofferException("COFFER_REPLACE", s"$identifier is a table of another format", "drop it first")
+      throw new CofferException("COFFER_REPLACE",
+        s"$identifier is a table of another " +
+          s"format", "drop it first")
     }
     lazy val asked = Entries.folder(sessionCatalog, identifier, spec.location)
     val folder = known.fold(asked)(_.location)
     if (spec.location.isDefined && Locations.served(asked) != Locations.served(folder))
-      throw Entries.refused(s"LOCATION ${spec.location.mkString}", s"$identifier lies at $folder, and its next version does too")
-    val schema = rows.fold(identity, query => CharVarcharUtils.getRawSchema(query.schema, session.sessionState.conf).asNullable)
+      throw Entries.refused(s"LOCATION ${spec.location.mkString}",
+        s"$identifier lies at " +
+          s"$folder, and its next version does too")
+    val schema = rows.fold(identity,
+      query => CharVarcharUtils.getRawSchema(query.schema, session.sessionState.conf).asNullable)
     val mode = if (replace) Mode.REPLACE else Mode.CREATE
     val target =
-      NewTables.target(mode, Locations.served(folder), name, schema, NewTables.columns(partitioning), session.sessionState.conf.resolver)
+      NewTables.target(mode, Locations.served(folder), name, schema,
+        NewTables.columns(partitioning), session.sessionState.conf.resolver)
     val managed = spec.location.isEmpty && !spec.external
-    // By its name in the catalog it is to be dropped one day: that is nobody else's, before anything is made.
+    // By its name in the catalog it is to be dropped one day: that is nobody else's, before
+    // anything is made.
     def called(done: Boolean): Unit =
-      if (known.isEmpty && managed && name != inCatalog) Client.get.renameTable(Locations.served(folder), "", name, inCatalog, done)
+      if (known.isEmpty && managed &&
+        name != inCatalog)
+        Client.get.renameTable(Locations.served(folder), "", name, inCatalog, done)
     called(done = false)
     rows match {
-      case Right(query) => session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
+      case Right(query) =>
+        session.sessionState.executePlan(SealedInsert(target, query)).assertCommandExecuted()
       case Left(_) => NewTables.withoutRows(target)
     }
     called(done = true)
@@ -80,7 +94,8 @@ final case class MakeTableExec(
   private lazy val inCatalog = NamedTables.name(ident)
 
   /** In policy and register. */
-  private def name: String = options.get("name").orElse(spec.options.get("name")).getOrElse(inCatalog)
+  private def name: String =
+    options.get("name").orElse(spec.options.get("name")).getOrElse(inCatalog)
 }
 
 /** What the client engine must know of a table that is to be made. */
@@ -96,11 +111,14 @@ object NewTables {
     val at = partitionColumns.map { p =>
       schema.fieldNames.indexWhere(resolver(_, p)) match {
         case -1 =>
-          throw new CofferException("COFFER_PARTITIONING", s"there is no column $p to partition by", "name one of the table's columns")
+          throw new CofferException("COFFER_PARTITIONING",
+            s"there is no column $p to partition " +
+              s"by", "name one of the table's columns")
         case i => i
       }
     }
-    val columns = Types.declared(schema).fold(u => throw CofferException.refusal(Seq(u.message)), identity)
+    val columns =
+      Types.declared(schema).fold(u => throw CofferException.refusal(Seq(u.message)), identity)
     val begin = BeginWrite.newBuilder
       .setMode(mode)
       .setPath(path)
@@ -120,6 +138,7 @@ object NewTables {
 
   def withoutRows(target: WriteTarget): Unit = {
     val client = Client.get
-    SealedPublication(client, target)(begun => client.publishWrite(PublishWrite.newBuilder.setWrite(begun.getWrite).build()))
+    SealedPublication(client, target)(begun =>
+      client.publishWrite(PublishWrite.newBuilder.setWrite(begun.getWrite).build()))
   }
 }

@@ -9,8 +9,10 @@ object PartitionValues {
     val builder = PartitionValue.newBuilder
     (value, dataType) match {
       case (null, _) => ()
-      case (d: Decimal, t: DecimalType) => builder.setValue(d.toJavaBigDecimal.setScale(t.scale).unscaledValue.toString)
-      case (other, _) => builder.setValue(other.toString) // days, microseconds, whole numbers, booleans, strings
+      case (d: Decimal, t: DecimalType) =>
+        builder.setValue(d.toJavaBigDecimal.setScale(t.scale).unscaledValue.toString)
+      // days, microseconds, whole numbers, booleans, strings
+      case (other, _) => builder.setValue(other.toString)
     }
     builder.build()
   }

@@ -6,20 +6,23 @@ import scala.concurrent.duration._
 import scala.sys.process.{Process, ProcessBuilder, ProcessLogger}
 
 /**
- * The programs that `make` builds. Suites that need them fail without them: a skipped suite would be taken for a passed one. COFFER_BIN
- * or the system property coffer.bin names their folder.
+ * The programs that `make` builds. Suites that need them fail without them: a skipped suite would
+ * be taken for a passed one. COFFER_BIN or the system property coffer.bin names their folder.
  */
 object Programs {
   val PASSPHRASE = "correct horse battery staple"
   private val DEADLINE = 5.minutes
 
   lazy val folder: Path = {
-    val candidates = sys.props.get("coffer.bin").orElse(sys.env.get("COFFER_BIN")).map(Paths.get(_)).toSeq ++
-      sys.env.get("CARGO_TARGET_DIR").map(Paths.get(_, "release")) ++
-      Seq(Paths.get(sys.props("user.home"), ".cache", "coffer", "target", "release"))
-    candidates.find(f => Seq("coffer", "coffer-client", "coffer-engine").forall(b => Files.isExecutable(f.resolve(b))))
+    val candidates =
+      sys.props.get("coffer.bin").orElse(sys.env.get("COFFER_BIN")).map(Paths.get(_)).toSeq ++
+        sys.env.get("CARGO_TARGET_DIR").map(Paths.get(_, "release")) ++
+        Seq(Paths.get(sys.props("user.home"), ".cache", "coffer", "target", "release"))
+    candidates.find(f =>
+      Seq("coffer", "coffer-client", "coffer-engine").forall(b => Files.isExecutable(f.resolve(b))))
       .getOrElse(throw new IllegalStateException(
-          s"coffer, coffer-client and coffer-engine are not in ${candidates.mkString(" or ")}: run `make engine`, or set COFFER_BIN"))
+          s"coffer, coffer-client and coffer-engine are not in ${candidates.mkString(" or ")}: " +
+            s"run `make engine`, or set COFFER_BIN"))
   }
 
   def binary(name: String): String = folder.resolve(name).toString

@@ -48,9 +48,11 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
       "date_add(DATE '1992-01-01', CAST(id % 2500 AS INT)) AS day",
       "id % 2 = 0 AS even")
       .write.parquet(plain.toString)
-    Programs.coffer(home, "encrypt", plain.toString, folder.resolve("sealed").toString, "--table", "t")
+    Programs.coffer(home, "encrypt", plain.toString, folder.resolve("sealed").toString, "--table",
+      "t")
     spark.read.parquet(plain.toString).createOrReplaceTempView("plain")
-    spark.read.format("coffer").load(folder.resolve("sealed").toString).createOrReplaceTempView("secret")
+    spark.read.format("coffer").load(folder.resolve("sealed").toString).createOrReplaceTempView(
+      "secret")
   }
 
   override protected def afterAll(): Unit = {
@@ -61,7 +63,8 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     }
   }
 
-  private def rows(sql: String, table: String): Seq[Row] = spark.sql(sql.replace("$t", table)).collect().toSeq
+  private def rows(sql: String, table: String): Seq[Row] =
+    spark.sql(sql.replace("$t", table)).collect().toSeq
 
   private def same(sql: String, ordered: Boolean): Unit = {
     val (sealedRows, plainRows) = (rows(sql, "secret"), rows(sql, "plain"))
@@ -74,8 +77,10 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     "SELECT id, s FROM $t WHERE v > 100 AND s LIKE 'r%'",
     "SELECT id FROM $t WHERE k IN (1, 3, NULL) OR s IS NULL",
     "SELECT id, v * 2 + 1 AS x, d - 1 AS y, upper(s) FROM $t WHERE even AND id < 100",
-    "SELECT CASE WHEN k > 3 THEN 'high' WHEN k IS NULL THEN 'none' ELSE s END FROM $t WHERE id < 50",
-    "SELECT CAST(v AS INT), CAST(id AS STRING), CAST(d AS DOUBLE), year(day), day + 1 FROM $t WHERE id < 60",
+    "SELECT CASE WHEN k > 3 THEN 'high' WHEN k IS NULL THEN 'none' ELSE s END FROM $t WHERE id < " +
+      "50",
+    "SELECT CAST(v AS INT), CAST(id AS STRING), CAST(d AS DOUBLE), year(day), day + 1 FROM $t " +
+      "WHERE id < 60",
     "SELECT count(*), count(k), min(v), max(s), sum(d), avg(d) FROM $t",
     "SELECT k, count(*), sum(id), min(day), max(day) FROM $t GROUP BY k",
     "SELECT s, even, sum(d), avg(v) FROM $t GROUP BY s, even",
@@ -125,11 +130,13 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
   }
 
   test("EXPLAIN shows fragments as engines have them, before a query runs and after") {
-    val df = spark.sql("SELECT s, sum(d) x FROM secret WHERE id < 100 AND v > 1 GROUP BY s ORDER BY x LIMIT 3")
+    val df = spark.sql(
+      "SELECT s, sum(d) x FROM secret WHERE id < 100 AND v > 1 GROUP BY s ORDER BY x LIMIT 3")
     def explained: String = df.queryExecution.explainString(FormattedMode)
     Seq(explained, { df.collect(); explained }).foreach { text =>
       val ours = text.substring(text.indexOf("(Coffer)"))
-      Seq("in enclaves:", "Aggregate by [", "pushed [", "scan 0 is BatchScan", "fragment → shuffle HashPartitioning", "Sort [", "first 3",
+      Seq("in enclaves:", "Aggregate by [", "pushed [", "scan 0 is BatchScan",
+        "fragment → shuffle HashPartitioning", "Sort [", "first 3",
         "by the client engine:").foreach(part => assert(ours.contains(part), ours))
     }
     val command = spark.sql("EXPLAIN SELECT count(*) FROM secret").head().getString(0)
@@ -142,25 +149,34 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
     val store = spark.sharedState.statusStore
     val execution = store.executionsList().last
     val values = store.executionMetrics(execution.executionId)
-    val shown = store.planGraph(execution.executionId).allNodes.groupBy(_.name).map { case (name, nodes) =>
-      name -> nodes.flatMap(n => n.metrics.flatMap(m => values.get(m.accumulatorId).map(m.name -> _))).toMap
+    val shown = store.planGraph(execution.executionId).allNodes.groupBy(_.name).map {
+      case (name, nodes) =>
+        name -> nodes.flatMap(n =>
+          n.metrics.flatMap(m => values.get(m.accumulatorId).map(m.name -> _))).toMap
     }
     val exchange = shown("CofferExchange")
     assert(exchange("rows (from sealed commits)").toInt >= 4)
     assert(exchange("messages between executors and engines").toInt > 0)
     assert(exchange("frames sealed").toInt >= 2)
-    Seq("bytes sealed", "bytes out of engines", "bytes read from tables", "time of tasks in engines").foreach(m =>
+    Seq("bytes sealed", "bytes out of engines", "bytes read from tables",
+      "time of tasks in engines").foreach(m =>
       assert(exchange.contains(m)))
     val result = shown("CofferResult")
     assert(result("rows opened at the driver") == "4")
     assert(result("bytes opened") != "0.0 B" && result.contains("bytes spilled, sealed"))
     val operators = shown("CofferFragment")
-    assert(operators.collectFirst { case (name, rows) if name.startsWith("rows of BatchScan") => rows }.contains("100"))
-    assert(operators("rows of CofferRootSort") == "4" && operators.contains("time in HashAggregate"))
+    assert(operators.collectFirst {
+      case (name, rows) if name.startsWith("rows of BatchScan") => rows
+    }.contains("100"))
+    assert(
+      operators("rows of CofferRootSort") == "4" && operators.contains("time in HashAggregate"))
     assert(!operators.contains("rows of Filter"), "the scan has taken it in")
-    val tasks = execution.stages.toSeq.flatMap(s => spark.sparkContext.statusStore.taskList(s, 0, 100))
-    assert(tasks.nonEmpty && tasks.flatMap(_.accumulatorUpdates).forall(u => !u.name.startsWith("rows")))
-    val profile = PythonBridge.profile(spark.sql("SELECT count(*) FROM secret WHERE id > 5 GROUP BY s"))
+    val tasks =
+      execution.stages.toSeq.flatMap(s => spark.sparkContext.statusStore.taskList(s, 0, 100))
+    assert(
+      tasks.nonEmpty && tasks.flatMap(_.accumulatorUpdates).forall(u => !u.name.startsWith("rows")))
+    val profile =
+      PythonBridge.profile(spark.sql("SELECT count(*) FROM secret WHERE id > 5 GROUP BY s"))
     assert(profile.contains("\"crossings\": 0") && profile.contains("\"planning_ms\""))
   }
 
@@ -184,15 +200,20 @@ class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]") {
   }
 }
 
-/** A Spark distribution for executors: the jars of this test's class path, without the plugin and what is packed into its jar. */
+/**
+ * A Spark distribution for executors: the jars of this test's class path, without the plugin and
+ * what is packed into its jar.
+ */
 private[coffer] object SparkHome {
   def prepare(): Unit = {
-    val home = Paths.get(sys.env.getOrElse("SPARK_HOME", throw new IllegalStateException("set SPARK_HOME to a folder")))
+    val home = Paths.get(sys.env.getOrElse("SPARK_HOME",
+        throw new IllegalStateException("set SPARK_HOME to a folder")))
     val jars = home.resolve("jars")
     if (!Files.isDirectory(jars)) {
       Files.createDirectories(jars)
       sys.props("java.class.path").split(java.io.File.pathSeparator).map(Paths.get(_))
-        .filter(p => p.toString.endsWith(".jar") && !p.getFileName.toString.startsWith("protobuf-java"))
+        .filter(p =>
+          p.toString.endsWith(".jar") && !p.getFileName.toString.startsWith("protobuf-java"))
         .foreach(p => Files.createSymbolicLink(jars.resolve(p.getFileName), p.toAbsolutePath))
     }
   }

@@ -15,7 +15,8 @@ import org.apache.spark.sql.coffer.transport.{Answer, Ask}
 import org.apache.spark.util.AccumulatorV2
 
 /** An accumulator as it comes from an executor that puts into it what it likes. */
-private final class Sent(what: Map[Long, MapCommit]) extends AccumulatorV2[MapCommit, Map[Long, MapCommit]] {
+private final class Sent(what: Map[Long, MapCommit])
+    extends AccumulatorV2[MapCommit, Map[Long, MapCommit]] {
   override def isZero: Boolean = false
   override def copy(): Sent = new Sent(what)
   override def reset(): Unit = ()
@@ -41,7 +42,8 @@ class PiecesSuite extends AnyFunSuite {
       "spark.scheduler.pool" -> "fast",
       "spark.job.interruptOnCancel" -> "true").foreach { case (k, v) => before.setProperty(k, v) }
     val after = NeutralJob.clean(before)
-    assert(!after.toString.contains("Eve") && !after.toString.contains("Secret") && !after.toString.contains("SELECT"))
+    assert(!after.toString.contains("Eve") && !after.toString.contains("Secret") &&
+      !after.toString.contains("SELECT"))
     assert(after.getProperty("spark.sql.execution.id") == "12")
     assert(after.getProperty("spark.scheduler.pool") == "fast")
     assert(after.getProperty("spark.job.interruptOnCancel") == "true")
@@ -63,10 +65,12 @@ class PiecesSuite extends AnyFunSuite {
       algorithm <- Seq("MD5", "SHA-1", "SHA-256", "SHA-512")
       charset <- Seq(StandardCharsets.UTF_8, StandardCharsets.UTF_16LE, StandardCharsets.UTF_16BE)
       text <- Seq(name, SparkContext.getActive.fold("")(_.applicationId) + name)
-    } yield MessageDigest.getInstance(algorithm).digest(text.getBytes(charset)).map(b => f"$b%02x").mkString
+    } yield MessageDigest.getInstance(algorithm).digest(text.getBytes(charset)).map(b =>
+      f"$b%02x").mkString
     guesses.foreach(g => assert(!g.startsWith(sent) && !g.contains(sent.take(16))))
     // What makes the difference.
-    def keyed(key: Byte, application: String) = NeutralJob.grouped(Array.fill(32)(key), application, name)
+    def keyed(key: Byte, application: String) =
+      NeutralJob.grouped(Array.fill(32)(key), application, name)
     assert(keyed(1, "a") == keyed(1, "a"))
     assert(Set(keyed(1, "a"), keyed(2, "a"), keyed(1, "b"), sent).size == 4)
   }
@@ -105,20 +109,25 @@ class PiecesSuite extends AnyFunSuite {
     }
   }
 
-  test("scan tasks follow the target size when it asks for more of them; an empty table has one empty task") {
+  test("scan tasks follow the target size when it asks for more of them; an empty table has one " +
+    "empty task") {
     assert(CofferScan.plan(table(8), 8000, 1, 1000).size == 8)
     assert(CofferScan.plan(table(8), 8000, 1, 4000).size == 2)
     assert(CofferScan.plan(table(), 0, 4, 1000) == Seq(Nil))
-    assert(CofferScan.plan(table(4, 4), 8000, 2, 1L << 40) == Seq(Seq(Slice(0, 0, 4)), Seq(Slice(1, 0, 4))))
-    assert(CofferScan.plan(table(1, 1), 2000, 1, 1L << 40) == Seq(Seq(Slice(0, 0, 1), Slice(1, 0, 1))))
+    assert(CofferScan.plan(table(4, 4), 8000, 2, 1L << 40) == Seq(Seq(Slice(0, 0, 4)),
+      Seq(Slice(1, 0, 4))))
+    assert(CofferScan.plan(table(1, 1), 2000, 1, 1L << 40) == Seq(Seq(Slice(0, 0, 1),
+        Slice(1, 0, 1))))
   }
 
   test("questions and answers come through as bytes; cut, longer or foreign bytes are none") {
     val asks = Seq(
-      Ask.NewChallenge(), Ask.Admit(Array(1, 2), Array(3)), Ask.Keys(Array(4), "engine"), Ask.Attempts(Array(5), Seq(6, 7)),
+      Ask.NewChallenge(), Ask.Admit(Array(1, 2), Array(3)), Ask.Keys(Array(4), "engine"),
+      Ask.Attempts(Array(5), Seq(6, 7)),
       Ask.Poll(8L))
     val answers = Seq(
-      Answer.Ticket(1L), Answer.NotYet, Answer.Bytes(Array(2)), Answer.Many(Seq(Array(3), Array.emptyByteArray)),
+      Answer.Ticket(1L), Answer.NotYet, Answer.Bytes(Array(2)),
+      Answer.Many(Seq(Array(3), Array.emptyByteArray)),
       Answer.Refused("A", "b", "c"))
     asks.foreach { a =>
       assert(Ask.decode(a.encode).map(_.encode.toSeq).contains(a.encode.toSeq))
@@ -135,7 +144,8 @@ class PiecesSuite extends AnyFunSuite {
     assert(Answer.decode(Array(3, 127, -1, -1, -1)).isEmpty)
   }
 
-  test("commits are kept by the id of the output that Spark registers, duplicates of a map side by side") {
+  test("commits are kept by the id of the output that Spark registers, duplicates of a map side " +
+    "by side") {
     val driver = new Commits
     val task1 = new Commits
     task1.add(MapCommit(10L, 0, Array(1), Array.emptyByteArray, Array.emptyByteArray))
@@ -150,7 +160,9 @@ class PiecesSuite extends AnyFunSuite {
 
   test("records that are none, or not whole, count as missing") {
     val whole = MapCommit(10L, 0, Array(1), Array.emptyByteArray, Array.emptyByteArray)
-    val sent = Map[Any, Any](10L -> whole, 11L -> whole.copy(commit = null), 12L -> "a record", "13" -> whole, 14L -> null)
+    val sent = Map[Any, Any](10L -> whole, 11L -> whole.copy(commit = null),
+      12L ->
+        "a record", "13" -> whole, 14L -> null)
     val driver = new Commits
     driver.merge(new Sent(sent.asInstanceOf[Map[Long, MapCommit]]))
     assert(driver.value.keySet == Set(10L))
@@ -159,32 +171,39 @@ class PiecesSuite extends AnyFunSuite {
   test("a task's result is taken for one only if it is one, and whole") {
     val whole = TaskOutcome(0, Array(1), Array(2), Array(3), Array(4))
     assert(ResultJob.checked(whole) eq whole)
-    Seq[Any](null, "a result", Seq(whole), whole.copy(stream = null), whole.copy(metrics = null)).foreach { other =>
+    Seq[Any](null, "a result", Seq(whole), whole.copy(stream = null),
+      whole.copy(metrics = null)).foreach { other =>
       assert(intercept[CofferException](ResultJob.checked(other)).code == "COFFER_TASK_RESULT")
     }
   }
 
   test("what Spark says of executors' objects and lost blocks in words only gets a code") {
-    val rejected = new SparkException("Exception while getting task result: java.io.InvalidClassException: filter status: REJECTED")
+    val rejected = new SparkException("Exception while getting task result: " +
+      "java.io.InvalidClassException: filter status: REJECTED")
     assert(CofferRootExec.coded(rejected).map(_.code).contains("COFFER_DESERIALIZATION_FILTER"))
-    val unread = new SparkException("Job aborted: Exception while getting task result: java.io.EOFException")
+    val unread = new SparkException("Job aborted: Exception while getting task result: " +
+      "java.io.EOFException")
     assert(CofferRootExec.coded(unread).map(_.code).contains("COFFER_TASK_RESULT"))
-    val lost = new SparkException("ShuffleMapStage 3 has failed the maximum allowable number of times: 4.")
-    assert(CofferRootExec.coded(new SparkException("Job aborted", lost)).map(_.code).contains("COFFER_SHUFFLE_LOST"))
+    val lost = new SparkException("ShuffleMapStage 3 has failed the maximum allowable number of " +
+      "times: 4.")
+    assert(CofferRootExec.coded(new SparkException("Job aborted", lost)).map(_.code).contains(
+        "COFFER_SHUFFLE_LOST"))
     val full = new SparkException("Lost task: java.io.IOException: No space left on device")
     assert(CofferRootExec.coded(full).map(_.code).contains("COFFER_DISK_FULL"))
     assert(CofferRootExec.coded(new SparkException("Job aborted", null)).isEmpty)
     assert(CofferRootExec.coded(new RuntimeException(null: String)).isEmpty)
   }
 
-  test("a sealed error is found by its text through any chain of causes, and nothing else is taken for one") {
+  test("a sealed error is found by its text through any chain of causes, and nothing else is " +
+    "taken for one") {
     val bytes = Array[Byte](1, 2, 3)
     val task = new CofferTaskException("failed", 7, 3, Base64.getEncoder.encodeToString(bytes))
     val wrapped = new SparkException("Job aborted", new RuntimeException("x", task))
     val found = CofferTaskException.find(wrapped).get
     assert((found.code, found.stage, found.partition) == (("failed", 7, 3)))
     assert(found.error.sameElements(bytes))
-    val byText = new SparkException(s"Job aborted due to stage failure: Lost task: ${task.getMessage}\n\tat …")
+    val byText = new SparkException(s"Job aborted due to stage failure: Lost task: " +
+      s"${task.getMessage}\n\tat …")
     assert(CofferTaskException.find(byText).exists(_.error.sameElements(bytes)))
     assert(CofferTaskException.find(new SparkException("[COFFER_TASK] stage x")).isEmpty)
     assert(CofferTaskException.find(new RuntimeException(null: String)).isEmpty)

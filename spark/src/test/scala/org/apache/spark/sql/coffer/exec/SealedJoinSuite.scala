@@ -13,7 +13,10 @@ import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, JoinType, Node, P
 import org.apache.spark.sql.coffer.proto.wire.SealStage
 import org.apache.spark.sql.execution.ExplainMode
 
-/** Joins in Spark itself, with engines that check that each task is fed exactly the streams of its list. */
+/**
+ * Joins in Spark itself, with engines that check that each task is fed exactly the streams of its
+ * list.
+ */
 class SealedJoinSuite extends AnyFunSuite with FakeSession {
   private val noBroadcast = Seq("spark.sql.autoBroadcastJoinThreshold" -> "-1")
   private val adaptive = "spark.sql.adaptive.enabled"
@@ -56,7 +59,8 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     "SELECT a.k FROM t a JOIN t b ON a.k = b.k",
     "SELECT a.k, v.n FROM t a JOIN VALUES (1L, 'x'), (2L, 'y') AS v(id, n) ON a.k = v.id",
     "SELECT a.k FROM t a JOIN u b ON a.k = b.k UNION ALL SELECT a.k FROM t a JOIN u b ON a.v = b.v",
-    "WITH c AS (SELECT k, max(v) m FROM t GROUP BY k) SELECT x.k FROM c x JOIN c y ON x.m = y.m WHERE x.m > (SELECT avg(m) FROM c)",
+    "WITH c AS (SELECT k, max(v) m FROM t GROUP BY k) SELECT x.k FROM c x JOIN c y ON x.m = y.m " +
+      "WHERE x.m > (SELECT avg(m) FROM c)",
     "SELECT k, (SELECT max(v) FROM u WHERE u.k = t.k) FROM t")
 
   private val unequal = Seq(
@@ -74,7 +78,10 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     "SELECT k FROM t WHERE (k, v) NOT IN (SELECT k, v FROM u)",
     "SELECT /*+ SHUFFLE_REPLICATE_NL(a) */ a.k FROM t a JOIN u b ON a.k = b.k")
 
-  for (aqe <- Seq("true", "false"); (name, conf) <- Seq("broadcast" -> Nil, "shuffled" -> noBroadcast))
+  for (aqe <- Seq("true", "false");
+    (name, conf) <- Seq("broadcast" -> Nil,
+      "shuffled" ->
+        noBroadcast))
     test(s"joins of every kind run ($name, adaptive: $aqe)") {
       withConf(conf :+ (adaptive -> aqe): _*) {
         (equal ++ unequal).foreach { sql =>
@@ -91,8 +98,10 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     val (written, _) = all.find(_._2.getSink.getKindCase == Sink.KindCase.BROADCAST).get
     val (reader, fragment) = all.find(_._2.getSink.hasResult).get
     val input = reader.getInputsList.asScala.find(_.getBroadcast).get
-    assert(input.getProducerStage == written.getStage && input.getMaps == written.getTasksCount && input.getReduces == 1)
-    assert(reader.getTasksList.asScala.forall(_.getRectanglesList.asScala.exists(_.getMapEnd == input.getMaps)))
+    assert(input.getProducerStage == written.getStage && input.getMaps == written.getTasksCount &&
+      input.getReduces == 1)
+    assert(reader.getTasksList.asScala.forall(
+        _.getRectanglesList.asScala.exists(_.getMapEnd == input.getMaps)))
     val join = nodes(fragment.getRoot).find(_.hasJoin).get.getJoin
     assert(join.getBroadcast && join.getStrategy == Join.Strategy.HASH)
     assert(nodes(fragment.getRoot).filter(_.hasInput).forall(_.getInput.getBroadcast))
@@ -111,21 +120,26 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
 
   test("hints win") {
     withConf(noBroadcast: _*) {
-      assert(joins("SELECT /*+ MERGE(b) */ a.k FROM t a JOIN u b ON a.k = b.k").map(_.getStrategy) == Seq(Join.Strategy.SORT_MERGE))
-      assert(joins("SELECT /*+ BROADCAST(a) */ a.k FROM t a JOIN u b ON a.k = b.k").forall(j => j.getBroadcast && j.getBuildLeft))
-      assert(joins("SELECT /*+ SHUFFLE_HASH(a) */ a.k FROM t a JOIN u b ON a.k = b.k").forall(j => !j.getBroadcast && j.getBuildLeft))
+      assert(joins("SELECT /*+ MERGE(b) */ a.k FROM t a JOIN u b ON a.k = " +
+        "b.k").map(_.getStrategy) == Seq(Join.Strategy.SORT_MERGE))
+      assert(joins("SELECT /*+ BROADCAST(a) */ a.k FROM t a JOIN u b ON a.k = " +
+          "b.k").forall(j => j.getBroadcast && j.getBuildLeft))
+      assert(joins("SELECT /*+ SHUFFLE_HASH(a) */ a.k FROM t a JOIN u b ON a.k = " +
+          "b.k").forall(j => !j.getBroadcast && j.getBuildLeft))
     }
   }
 
   test("a join whose build side does not fit an engine's memory sorts and merges") {
     client.bytes = _ => 1L << 30
     try withConf(noBroadcast: _*) {
-        assert(joins("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k").map(_.getStrategy) == Seq(Join.Strategy.SORT_MERGE))
+        assert(joins("SELECT a.k, b.s FROM t a JOIN u b ON a.k = " +
+          "b.k").map(_.getStrategy) == Seq(Join.Strategy.SORT_MERGE))
       }
     finally client.bytes = _ => 100L
   }
 
-  test("AQE turns a join into a broadcast by the sizes in sealed commits, and reads the other side where it lies") {
+  test("AQE turns a join into a broadcast by the sizes in sealed commits, and reads the other " +
+    "side where it lies") {
     withConf(noBroadcast :+ ("spark.sql.adaptive.autoBroadcastJoinThreshold" -> "10MB"): _*) {
       val all = stages("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k")
       assert(all.exists(_._2.getSink.getKindCase == Sink.KindCase.BROADCAST))
@@ -142,8 +156,10 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
           "spark.sql.adaptive.advisoryPartitionSizeInBytes" -> "16b",
           "spark.sql.adaptive.coalescePartitions.enabled" -> "false"): _*) {
         Seq("JOIN", "LEFT JOIN").foreach { kind =>
-          val (stage, _) = stages(s"SELECT a.k, b.s FROM t a $kind u b ON a.k = b.k").find(_._2.getSink.hasResult).get
-          // Five reduce partitions, one of them in more than one part; the fake client engine checks that the parts tile.
+          val (stage, _) = stages(s"SELECT a.k, b.s FROM t a $kind u b ON a.k = " +
+            s"b.k").find(_._2.getSink.hasResult).get
+          // Five reduce partitions, one of them in more than one part; the fake client engine
+          // checks that the parts tile.
           assert(stage.getTasksCount > 5, kind)
         }
       }
@@ -152,16 +168,20 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
 
   test("AQE drops what sealed commits say is empty, and nothing else") {
     client.rows = _ => 0L
-    try withConf(noBroadcast: _*)(assert(spark.sql("SELECT a.k FROM t a JOIN u b ON a.k = b.k").collect().isEmpty))
+    try withConf(noBroadcast: _*)(assert(spark.sql("SELECT a.k FROM t a JOIN u b ON a.k = " +
+            "b.k").collect().isEmpty))
     finally client.rows = _.toLong
   }
 
   test("outer joins that would emit unmatched rows of a broadcast run in one partition") {
     withConf(noBroadcast: _*) {
-      Seq("FULL" -> JoinType.FULL_OUTER, "LEFT" -> JoinType.LEFT_OUTER, "RIGHT" -> JoinType.RIGHT_OUTER).foreach { case (kind, wanted) =>
+      Seq("FULL" -> JoinType.FULL_OUTER, "LEFT" -> JoinType.LEFT_OUTER,
+        "RIGHT" ->
+          JoinType.RIGHT_OUTER).foreach { case (kind, wanted) =>
         val all = stages(s"SELECT a.k, b.s FROM t a $kind JOIN u b ON a.v < b.v")
         val join = all.flatMap(s => nodes(s._2.getRoot)).find(_.hasJoin).get.getJoin
-        assert(join.getStrategy == Join.Strategy.NESTED_LOOP && join.getType == wanted && !join.getBroadcast)
+        assert(join.getStrategy == Join.Strategy.NESTED_LOOP && join.getType == wanted &&
+          !join.getBroadcast)
         assert(all.count(_._2.getSink.getShuffle.getKindCase == Partitioning.KindCase.SINGLE) == 2)
       }
     }
@@ -174,13 +194,15 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
       assert(join.getStrategy == Join.Strategy.NESTED_LOOP && !join.getBroadcast)
       assert(stage.getTasksCount == 4 && stage.getProductsCount == 1)
       assert(stage.getScansList.asScala.map(_.getSide).toSet == Set(1, 2))
-      val positions = stage.getTasksList.asScala.map(_.getPositionsList.asScala.map(_.getPartition.toInt).toSeq).toSeq
+      val positions = stage.getTasksList.asScala.map(
+        _.getPositionsList.asScala.map(_.getPartition.toInt).toSeq).toSeq
       assert(positions == Seq(Seq(0, 0), Seq(0, 1), Seq(1, 0), Seq(1, 1)))
 
       val (three, _) = stages("SELECT count(*) FROM t a CROSS JOIN u b CROSS JOIN t c").head
       assert(three.getTasksCount == 8 && three.getProducts(0).getSidesCount == 3)
       val shuffled = stages(
-        "SELECT count(*) FROM (SELECT k, count(*) n FROM t GROUP BY k) x JOIN (SELECT s, count(*) n FROM u GROUP BY s) y ON x.n < y.n")
+        "SELECT count(*) FROM (SELECT k, count(*) n FROM t GROUP BY k) x JOIN (SELECT s, " +
+          "count(*) n FROM u GROUP BY s) y ON x.n < y.n")
       assert(shuffled.exists(_._1.getInputsList.asScala.map(_.getSide).toSet == Set(1, 2)))
     }
   }
@@ -198,8 +220,10 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
       def partitions: Set[Int] = stages("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k")
         .map(_._2.getSink.getShuffle).filter(_.hasHash).map(_.getHash.getPartitions).toSet
       assert(partitions == Set(2)) // of two cores
-      withConf("spark.sql.adaptive.advisoryPartitionSizeInBytes" -> "5000b")(assert(partitions == Set(3)))
-      withConf("spark.sql.adaptive.coalescePartitions.initialPartitionNum" -> "7")(assert(partitions == Set(7)))
+      withConf("spark.sql.adaptive.advisoryPartitionSizeInBytes" ->
+        "5000b")(assert(partitions == Set(3)))
+      withConf("spark.sql.adaptive.coalescePartitions.initialPartitionNum" ->
+        "7")(assert(partitions == Set(7)))
       withConf(adaptive -> "false")(assert(partitions == Set(5)))
     }
   }
@@ -208,8 +232,10 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     val latch = new CountDownLatch(1)
     engine.held = Some(latch)
     try withConf(adaptive -> "false", "spark.sql.broadcastTimeout" -> "1") {
-        val e = intercept[Exception](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())
-        assert(Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).exists(_.getMessage.contains("broadcast")))
+        val e = intercept[Exception](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = " +
+            "b.k").collect())
+        assert(Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).exists(
+            _.getMessage.contains("broadcast")))
       }
     finally {
       engine.held = None
@@ -220,7 +246,8 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
   test("a broadcast over Spark's limit is refused") {
     client.bytes = _ => 9L << 30
     try {
-      val e = intercept[Exception](spark.sql("SELECT /*+ BROADCAST(b) */ a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())
+      val e = intercept[Exception](spark.sql("SELECT /*+ BROADCAST(b) */ a.k, b.s FROM t a JOIN " +
+          "u b ON a.k = b.k").collect())
       assert(e.getMessage.contains("Cannot broadcast"), e)
     } finally client.bytes = _ => 100L
   }
@@ -229,21 +256,26 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     test(s"what failed in a broadcast's task is opened at the client (adaptive: $aqe)") {
       withConf(adaptive -> aqe) {
         engine.failures.put((1, 0), 100)
-        val e = intercept[CofferQueryException](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())
+        val e = intercept[CofferQueryException](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON " +
+            "a.k = b.k").collect())
         engine.failures.clear()
         assert(e.getCondition == "DIVIDE_BY_ZERO")
       }
     }
   }
 
-  test("a task that read a broadcast is repeated over the same broadcast, beside a shuffle's new list of attempts") {
-    val sql = "SELECT /*+ BROADCAST(b) */ x.k, b.s FROM (SELECT k, count(*) FROM t GROUP BY k) x JOIN u b ON x.k = b.k"
+  test("a task that read a broadcast is repeated over the same broadcast, beside a shuffle's new " +
+    "list of attempts") {
+    val sql = "SELECT /*+ BROADCAST(b) */ x.k, b.s FROM (SELECT k, count(*) FROM t GROUP BY k) x " +
+      "JOIN u b ON x.k = b.k"
     val df = spark.sql(sql)
     df.collect()
     val last = client.stages.asScala.last
     engine.failures.put((last.getStage + 1, 0), 1)
     df.collect()
-    val again = engine.starts.asScala.filter(s => s.getSession == last.getSession && s.getStage == last.getStage + 1 && s.getPartition == 0)
+    val again = engine.starts.asScala.filter(s =>
+      s.getSession == last.getSession &&
+        s.getStage == last.getStage + 1 && s.getPartition == 0)
     assert(again.size == 2 && engine.failures.values.asScala.forall(_ <= 0))
     // The first run's broadcast, and no list of attempts for it but the one in the sealed stage.
     assert(client.accepted.asScala.count(_.getSession == last.getSession) == 2)
@@ -251,7 +283,8 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
 
   test("a join is run again though all outputs of its shuffles were lost meanwhile") {
     withConf(noBroadcast: _*) {
-      val df = spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k UNION ALL SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k")
+      val df = spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k UNION ALL SELECT a.k, " +
+        "b.s FROM t a JOIN u b ON a.k = b.k")
       val rows = df.collect().length
       val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
       val before = engine.tasks.get
@@ -266,6 +299,8 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     df.collect()
     val text = df.queryExecution.explainString(ExplainMode.fromString("simple"))
     assert(text.contains("fragment → broadcast: "), text)
-    assert("fragment → result, .*BroadcastHashJoin inner \\(broadcast \\| .*/sealed/u`\\)".r.findFirstIn(text).isDefined, text)
+    assert(
+      "fragment → result, .*BroadcastHashJoin inner \\(broadcast \\| .*/sealed/u`\\)".r.findFirstIn(
+        text).isDefined, text)
   }
 }

@@ -19,7 +19,9 @@ import org.apache.spark.sql.functions.{col, udf}
 class SealedPlanSuite extends AnyFunSuite with FakeSession {
   private def refused(code: String)(body: => Any): CofferException = {
     def ours(e: Throwable): Option[CofferException] =
-      Iterator.iterate(e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException => c }
+      Iterator.iterate(e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException =>
+        c
+      }
     val e = intercept[Exception](body)
     val found = ours(e).getOrElse(fail(s"not refused by us", e))
     assert(found.code == code, found.getMessage)
@@ -31,7 +33,8 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     val df = spark.sql("SELECT v FROM t WHERE k > 41")
     assert(df.collect().length == 2)
     val stage = client.stages.asScala.last
-    assert(stage.getTasksList.asScala.flatMap(_.getSlicesList.asScala).map(s => s.getEndRowGroup - s.getFirstRowGroup).sum == 6)
+    assert(stage.getTasksList.asScala.flatMap(_.getSlicesList.asScala).map(s =>
+      s.getEndRowGroup - s.getFirstRowGroup).sum == 6)
     assert(stage.getScansList.asScala.flatMap(_.getColumnsList.asScala).toSet == Set("k", "v"))
   }
 
@@ -57,9 +60,11 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
           "SELECT /*+ REBALANCE */ s FROM t",
           "SELECT k FROM t WHERE v > (SELECT avg(v) FROM t)",
           "SELECT k, k - (SELECT max(k) FROM t) FROM t ORDER BY v LIMIT 3",
-          "SELECT k FROM (SELECT k, v FROM t ORDER BY v LIMIT 3) WHERE k >= (SELECT min(k) FROM t) AND v >= (SELECT max(v) FROM t)",
+          "SELECT k FROM (SELECT k, v FROM t ORDER BY v LIMIT 3) WHERE k >= (SELECT min(k) FROM " +
+            "t) AND v >= (SELECT max(v) FROM t)",
           "SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP BY x",
-          "SELECT s, sum(v) FROM t GROUP BY s UNION ALL SELECT s, sum(v) FROM t GROUP BY s").foreach { sql =>
+          "SELECT s, sum(v) FROM t GROUP BY s UNION ALL SELECT s, sum(v) FROM t GROUP BY " +
+            "s").foreach { sql =>
           val df = spark.sql(sql)
           assert(df.collect().nonEmpty, sql)
           // A second run is a result stage of its own over the same shuffles.
@@ -68,9 +73,12 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
       }
     }
 
-    test(s"every way to the client is served: take, tail, head, show, count, isEmpty, the local iterator (adaptive: $aqe)") {
+    test(s"every way to the client is served: take, tail, head, show, count, isEmpty, the local " +
+      s"iterator (adaptive: $aqe)") {
       withAqe {
-        Seq("SELECT s, k FROM t", "SELECT s, sum(v) FROM t GROUP BY s", "SELECT s FROM t ORDER BY s").foreach { sql =>
+        Seq("SELECT s, k FROM t", "SELECT s, sum(v) FROM t GROUP BY s",
+          "SELECT s FROM t ORDER " +
+            "BY s").foreach { sql =>
           def df: DataFrame = spark.sql(sql)
           assert(df.take(1).length == 1)
           assert(df.tail(1).length == 1)
@@ -85,7 +93,8 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     }
   }
 
-  test("the last ORDER BY sorts in the tasks and merges at the client: no range exchange, no sampling") {
+  test("the last ORDER BY sorts in the tasks and merges at the client: no range exchange, no " +
+    "sampling") {
     val before = client.bounds.size
     val df = spark.sql("SELECT s, sum(v) x FROM t GROUP BY s ORDER BY x")
     df.collect()
@@ -100,10 +109,12 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     spark.sql("SELECT /*+ REPARTITION_BY_RANGE(3, k) */ s, k FROM t").collect()
     assert(client.bounds.size == before + 1)
     val picked = client.bounds.asScala.last
-    assert(picked.getPartitions == 3 && picked.getKeysCount == 1 && picked.getSamplesCount == picked.getSampledPartitions)
+    assert(picked.getPartitions == 3 && picked.getKeysCount == 1 &&
+      picked.getSamplesCount == picked.getSampledPartitions)
     val ranged = client.stages.asScala.filter(s =>
       s.getSession == picked.getSession &&
-        Fragment.parseFrom(s.getFragment).getSink.getShuffle.getKindCase == Partitioning.KindCase.RANGE)
+        Fragment.parseFrom(
+          s.getFragment).getSink.getShuffle.getKindCase == Partitioning.KindCase.RANGE)
     assert(ranged.exists(_.getObjectsList.asScala.map(_.intValue).contains(picked.getBoundsId)))
   }
 
@@ -134,7 +145,8 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     assert(engine.released.get > before)
   }
 
-  test("a task that failed is repeated with the list of attempts that counts now; one that goes on failing says why") {
+  test("a task that failed is repeated with the list of attempts that counts now; one that goes " +
+    "on failing says why") {
     val df = spark.sql("SELECT s, sum(v) FROM t GROUP BY s")
     df.collect()
     // Stages are numbered by the session: the shuffle is 1, runs of the result follow.
@@ -145,16 +157,22 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     engine.failures.put((4, 0), 100)
     val e = intercept[CofferQueryException](df.collect())
     engine.failures.clear()
-    // Empty errors are told by their place only; this one was not empty or the client would not have opened it.
+    // Empty errors are told by their place only; this one was not empty or the client would not
+    // have opened it.
     assert(e.getCondition == "DIVIDE_BY_ZERO" && e.getMessage.startsWith("[DIVIDE_BY_ZERO]"))
   }
 
-  test("Spark hears which stages may bring other rows when they run again, and what reads them may too") {
+  test("Spark hears which stages may bring other rows when they run again, and what reads them " +
+    "may too") {
     import DeterministicLevel._
-    def levels(): Seq[DeterministicLevel.Value] = withConf("spark.sql.adaptive.enabled" -> "false") {
-      val df = spark.sql("SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP BY x")
+    def levels(): Seq[DeterministicLevel.Value] = withConf("spark.sql.adaptive.enabled" ->
+      "false") {
+      val df = spark.sql("SELECT x, count(*) FROM (SELECT s, count(*) x FROM t GROUP BY s) GROUP " +
+        "BY x")
       df.collect()
-      val exchanges = df.queryExecution.executedPlan.collect { case e: CofferShuffleExchangeExec => e }
+      val exchanges = df.queryExecution.executedPlan.collect { case e: CofferShuffleExchangeExec =>
+        e
+      }
       exchanges.map(_.sealedShuffle.dependency.rdd.outputDeterministicLevel)
     }
     assert(levels() == Seq(UNORDERED, DETERMINATE))
@@ -165,9 +183,11 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
 
   private object WithinStages extends AdaptiveSparkPlanHelper
 
-  test("of rows that may come out otherwise when they are made again Spark gets no count to plan by") {
+  test("of rows that may come out otherwise when they are made again Spark gets no count to plan " +
+    "by") {
     def counts(): Seq[Option[BigInt]] = {
-      val df = spark.sql("SELECT /*+ BROADCAST(y) */ x.s, count(*) FROM t x JOIN t y ON x.k = y.k GROUP BY x.s")
+      val df = spark.sql("SELECT /*+ BROADCAST(y) */ x.s, count(*) FROM t x JOIN t y ON x.k = " +
+        "y.k GROUP BY x.s")
       df.collect()
       val exchanges = WithinStages.collect(df.queryExecution.executedPlan) {
         case e: CofferShuffleExchangeExec => e.runtimeStatistics.rowCount
@@ -191,7 +211,8 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     refused("COFFER_PLAINTEXT_SINK")(df.write.format("noop").mode("overwrite").save())
     refused("COFFER_PLAINTEXT_SINK")(df.write.csv(folder.resolve("out").toString))
     refused("COFFER_PLAINTEXT_SINK")(df.write.saveAsTable("plain"))
-    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CREATE TABLE plain USING parquet AS SELECT * FROM t"))
+    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CREATE TABLE plain USING parquet AS SELECT * " +
+        "FROM t"))
     refused("COFFER_PLAINTEXT_SINK")(spark.sql("CACHE TABLE c AS SELECT * FROM t"))
     assert(engine.tasks.get == before)
     assert(!Files.exists(folder.resolve("out")))
@@ -207,20 +228,24 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
   }
 
   test("what is foreign beside sealed tables is refused at analysis, with its reason") {
-    val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(Row(1L))).map(identity), spark.range(1).toDF("k").schema)
+    val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(Row(1L))).map(identity),
+      spark.range(1).toDF("k").schema)
     rows.createOrReplaceTempView("rows")
     spark.range(5).createOrReplaceTempView("numbers")
     val twice = udf((x: Long) => 2 * x)
     val sealedTable = spark.table("t")
-    refused("COFFER_UNSUPPORTED")(sealedTable.select(twice(col("k")))).getMessage.contains("user-defined")
+    refused("COFFER_UNSUPPORTED")(sealedTable.select(twice(col("k")))).getMessage.contains(
+      "user-defined")
     refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM t UNION ALL SELECT k FROM rows"))
     refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM t UNION ALL SELECT id FROM numbers"))
-    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT id FROM numbers WHERE id > (SELECT max(k) FROM t)"))
+    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT id FROM numbers WHERE id > (SELECT max(k) " +
+        "FROM t)"))
   }
 
   test("an unsupported operator is named at planning, before a task starts") {
     val before = engine.tasks.get
-    val e = refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k, rank() OVER (ORDER BY v) FROM t").collect())
+    val e = refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k, rank() OVER (ORDER BY v) FROM " +
+        "t").collect())
     assert(e.getMessage.contains("Window"))
     assert(engine.tasks.get == before)
   }
@@ -244,10 +269,12 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
   test("EXPLAIN lists the fragments and says that evidence is simulated") {
     val df = spark.sql("SELECT s, sum(v) FROM t GROUP BY s")
     df.collect()
-    val text = df.queryExecution.explainString(org.apache.spark.sql.execution.ExplainMode.fromString("simple"))
+    val text = df.queryExecution.explainString(
+      org.apache.spark.sql.execution.ExplainMode.fromString("simple"))
     assert(text.contains("Extended Information (Coffer)"))
     assert(text.contains("SIMULATED"))
-    assert(text.contains("fragment → shuffle HashPartitioning") && text.contains("fragment → result"))
+    assert(text.contains("fragment → shuffle " +
+      "HashPartitioning") && text.contains("fragment → result"))
   }
 
   test("plans without sealed tables are Spark's own") {

@@ -36,8 +36,8 @@ final class FakeConnection(socket: SocketChannel) {
 }
 
 /**
- * A program that Spark's plugin starts and that leads to this JVM: a script that says it is ready and waits for its lifeline, and a socket
- * on which the test answers.
+ * A program that Spark's plugin starts and that leads to this JVM: a script that says it is ready
+ * and waits for its lifeline, and a socket on which the test answers.
  */
 abstract class FakePeer(folder: Path, program: String) extends AutoCloseable {
   private val socket = folder.resolve(s"$program.socket")

@@ -11,7 +11,10 @@ import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.util.Utils
 
-/** A session with the plugin, engines that only check what they are handed, and the sealed tables `t`, `u` and, partitioned by `s`, `p`. */
+/**
+ * A session with the plugin, engines that only check what they are handed, and the sealed tables
+ * `t`, `u` and, partitioned by `s`, `p`.
+ */
 trait FakeSession extends BeforeAndAfterAll { self: Suite =>
   protected var folder: Path = _
   protected var client: FakeClientEngine = _
@@ -24,17 +27,21 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
 
   private def table(handle: Int, id: String, path: String, partitionColumns: String*): TableInfo = {
     def field(name: String, id: TypeId) =
-      Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(true).build()
-    val info = TableInfo.newBuilder.setHandle(handle).setTableId(id).setVersion(1).setRows(60).setBytes(6000).setPath(path)
+      Field.newBuilder.setName(name).setType(DataType.newBuilder.setId(id)).setNullable(
+        true).build()
+    val info = TableInfo.newBuilder.setHandle(handle).setTableId(id).setVersion(1).setRows(
+      60).setBytes(6000).setPath(path)
       .setSchema(
         Schema.newBuilder.addFields(field("k", TypeId.LONG)).addFields(field("v", TypeId.DOUBLE))
           .addFields(field("s", TypeId.STRING)))
     partitionColumns.foreach(info.addPartitionColumns)
     info.addAllProtections(PrintedProtections.all.all.asJava)
-    (0 until 3).foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
+    (0 until 3).foreach(_ =>
+      info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("tee").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder
-      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
+      (0 until 3).foreach(_ =>
+        file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(10).setBytes(1000)))
       info.addFiles(file)
     }
     info.build()

@@ -4,7 +4,10 @@ import java.nio.charset.StandardCharsets.UTF_8
 
 import org.apache.spark.sql.coffer.advise.Protections
 
-/** The table of the protections, as `coffer reference --protections --json` prints it: a test of the command line fails when it is stale. */
+/**
+ * The table of the protections, as `coffer reference --protections --json` prints it: a test of the
+ * command line fails when it is stale.
+ */
 object PrintedProtections {
   val text: String = {
     val in = getClass.getResourceAsStream("/protections.json")

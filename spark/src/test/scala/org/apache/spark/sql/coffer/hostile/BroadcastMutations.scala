@@ -16,13 +16,17 @@ object BroadcastMutations {
     "broadcast-stream-missing" -> stream((_, _) => Array.emptyByteArray),
     "broadcast-stream-twice" -> stream((bytes, _) => bytes ++ bytes),
     "broadcast-noise" -> stream((bytes, rng) => Bytes.noise(bytes, rng)),
-    "broadcast-of-an-earlier-query" -> stream((bytes, rng) => Museum.broadcast(rng).getOrElse(bytes)),
-    "broadcast-streams-swapped" -> (rng => new OfThisQuery(rng, (all, r) => exchange(all(r.nextInt(all.size)), r))),
+    "broadcast-of-an-earlier-query" ->
+      stream((bytes, rng) => Museum.broadcast(rng).getOrElse(bytes)),
+    "broadcast-streams-swapped" ->
+      (rng => new OfThisQuery(rng, (all, r) => exchange(all(r.nextInt(all.size)), r))),
     "broadcast-stream-of-another" -> (rng =>
       new OfThisQuery(rng,
         (all, r) =>
           if (all.size > 1) r.shuffle(all) match {
-            case a +: b +: _ if a.nonEmpty && b.nonEmpty => a(r.nextInt(a.length)) = b(r.nextInt(b.length))
+            case a +: b +: _
+                if a.nonEmpty &&
+                  b.nonEmpty => a(r.nextInt(a.length)) = b(r.nextInt(b.length))
             case _ =>
           })),
     "broadcast-repeats-a-stream" -> (rng =>
@@ -51,8 +55,12 @@ object BroadcastMutations {
         }
       })
 
-  /** Changes what the query's broadcasts hold, once, when a task starts that could read them. Locally, block store and tasks share the object. */
-  private final class OfThisQuery(rng: Random, change: (Seq[Streams], Random) => Unit) extends Mutation {
+  /**
+   * Changes what the query's broadcasts hold, once, when a task starts that could read them.
+   * Locally, block store and tasks share the object.
+   */
+  private final class OfThisQuery(rng: Random, change: (Seq[Streams], Random) => Unit)
+      extends Mutation {
     private val before = blocks.toSet
     private var done = false
 
@@ -72,10 +80,12 @@ object BroadcastMutations {
       case _ => false
     }
 
-    private def streams(id: BlockId): Option[Streams] = SparkEnv.get.blockManager.getLocalValues(id).flatMap { block =>
+    private def streams(id: BlockId): Option[Streams] = SparkEnv.get.blockManager.getLocalValues(
+      id).flatMap { block =>
       // Read to its end, or the block stays locked.
       block.data.toList match {
-        case List(streams: Array[_]) if streams.getClass == classOf[Array[Array[Byte]]] => Some(streams.asInstanceOf[Streams])
+        case List(streams: Array[_]) if streams.getClass == classOf[Array[Array[Byte]]] =>
+          Some(streams.asInstanceOf[Streams])
         case _ => None
       }
     }

@@ -9,14 +9,20 @@ import scala.util.Random
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.api.plugin.{DriverPlugin, ExecutorPlugin, PluginContext, SparkPlugin}
 import org.apache.spark.scheduler.DirectTaskResult
-import org.apache.spark.serializer.{DeserializationStream, SerializationStream, Serializer, SerializerInstance}
+import org.apache.spark.serializer.{
+  DeserializationStream,
+  SerializationStream,
+  Serializer,
+  SerializerInstance
+}
 
 /**
  * A malicious executor, for the attack harness. Test code: it is in no jar that users get.
  *
- * `spark.plugins=…CofferPlugin,…hostile.HostilePlugin` puts it where a hostile executor is: before each task it may change what lies
- * on the executor's disk and in its block store, and it may change the task's result (map statuses, accumulators, sealed records)
- * on its way to the driver. The harness arms one mutation for one query.
+ * `spark.plugins=…CofferPlugin,…hostile.HostilePlugin` puts it where a hostile executor is: before
+ * each task it may change what lies on the executor's disk and in its block store, and it may
+ * change the task's result (map statuses, accumulators, sealed records) on its way to the driver.
+ * The harness arms one mutation for one query.
  */
 class HostilePlugin extends SparkPlugin {
   override def driverPlugin(): DriverPlugin = null
@@ -26,7 +32,10 @@ class HostilePlugin extends SparkPlugin {
   }
 }
 
-/** One mutation, applied while one query runs. Tasks run side by side, so a mutation is applied under a lock. */
+/**
+ * One mutation, applied while one query runs. Tasks run side by side, so a mutation is applied
+ * under a lock.
+ */
 abstract class Mutation {
 
   /** Before the task reads anything. All outputs of the stages that it reads are there. */
@@ -42,7 +51,8 @@ abstract class Mutation {
 /** What the harness says to the malicious executor, through Py4J. */
 object Hostile {
   private val mutations: Map[String, Random => Mutation] =
-    ResultMutations.all ++ RecordMutations.all ++ ShuffleFileMutations.all ++ BroadcastMutations.all ++ ReadProperties.all
+    ResultMutations.all ++ RecordMutations.all ++ ShuffleFileMutations.all ++
+      BroadcastMutations.all ++ ReadProperties.all
   private var mutation: Option[Mutation] = None
   private val deeds = mutable.ArrayBuffer.empty[String]
 
@@ -75,7 +85,8 @@ object Hostile {
     }
   }
 
-  private[hostile] def taskStarts(context: TaskContext): Unit = synchronized(mutation.foreach(_.atStart(context)))
+  private[hostile] def taskStarts(context: TaskContext): Unit =
+    synchronized(mutation.foreach(_.atStart(context)))
 
   private[hostile] def taskEnds(result: DirectTaskResult[Any]): Unit = synchronized {
     val end = new TaskEnd(result)
@@ -85,7 +96,10 @@ object Hostile {
   }
 }
 
-/** Executors send results through the environment's closure serializer, and nothing else of the kind: there the mutation is applied. */
+/**
+ * Executors send results through the environment's closure serializer, and nothing else of the
+ * kind: there the mutation is applied.
+ */
 private final class LyingSerializer(honest: Serializer) extends Serializer {
   override def setDefaultClassLoader(loader: ClassLoader): Serializer = {
     honest.setDefaultClassLoader(loader)
@@ -97,16 +111,20 @@ private final class LyingSerializer(honest: Serializer) extends Serializer {
 private final class LyingInstance(honest: SerializerInstance) extends SerializerInstance {
   private def applied[T](value: T): T = {
     value match {
-      case result: DirectTaskResult[_] => Hostile.taskEnds(result.asInstanceOf[DirectTaskResult[Any]])
+      case result: DirectTaskResult[_] =>
+        Hostile.taskEnds(result.asInstanceOf[DirectTaskResult[Any]])
       case _ =>
     }
     value
   }
 
-  override def serialize[T: ClassTag](value: T): java.nio.ByteBuffer = honest.serialize(applied(value))
+  override def serialize[T: ClassTag](value: T): java.nio.ByteBuffer =
+    honest.serialize(applied(value))
   override def deserialize[T: ClassTag](bytes: java.nio.ByteBuffer): T = honest.deserialize(bytes)
-  override def deserialize[T: ClassTag](bytes: java.nio.ByteBuffer, loader: ClassLoader): T = honest.deserialize(bytes, loader)
-  override def deserializeStream(in: java.io.InputStream): DeserializationStream = honest.deserializeStream(in)
+  override def deserialize[T: ClassTag](bytes: java.nio.ByteBuffer, loader: ClassLoader): T =
+    honest.deserialize(bytes, loader)
+  override def deserializeStream(in: java.io.InputStream): DeserializationStream =
+    honest.deserializeStream(in)
 
   override def serializeStream(out: java.io.OutputStream): SerializationStream = {
     val stream = honest.serializeStream(out)

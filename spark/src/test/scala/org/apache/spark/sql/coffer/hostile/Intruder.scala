@@ -17,7 +17,10 @@ import org.apache.spark.network.buffer.NioManagedBuffer
 import org.apache.spark.rpc.{RpcEnv, RpcTimeout}
 import org.apache.spark.storage.{StorageLevel, TestBlockId}
 
-/** Somebody who reaches the driver's ports, as each executor does, and sends it objects over the socket. */
+/**
+ * Somebody who reaches the driver's ports, as each executor does, and sends it objects over the
+ * socket.
+ */
 object Intruder {
   private val targets = Seq("plugin", "heartbeat", "tracker", "blocks", "upload")
   private val harms: Seq[(String, () => AnyRef)] = Seq(
@@ -28,7 +31,8 @@ object Intruder {
     "URL as a key" -> (() => keyed(new URL("http://127.0.0.1:9/"))),
     "management exception" -> (() => new javax.management.BadAttributeValueExpException("a")),
     "object name" -> (() => new javax.management.ObjectName("a:b=c")),
-    "change support" -> (() => new java.beans.PropertyChangeSupport(new java.util.ArrayList[String]())),
+    "change support" -> (() =>
+      new java.beans.PropertyChangeSupport(new java.util.ArrayList[String]())),
     "random source" -> (() => new java.security.SecureRandom()),
     "naming exception" -> (() => new javax.naming.NamingException("a"))
   ) ++ Chains.all.map(built)
@@ -43,12 +47,17 @@ object Intruder {
   private def file(chain: String): Path = folder.resolve(chain)
 
   /** Whether a gadget's own code, or a chain's, has ever run in this JVM. */
-  def ran(): Boolean = Gadget.ran || Chains.all.exists(c => Chains.ran(mark(c.name), file(c.name), wait = false))
+  def ran(): Boolean = Gadget.ran ||
+    Chains.all.exists(c => Chains.ran(mark(c.name), file(c.name), wait = false))
 
   /** The same, of a chain of classes that are Java's, Scala's and Spark's own. */
-  def sendChain(seed: Long): Array[String] = sent(seed, Chains.all.filterNot(chain => named(chain.name)).map(built))
+  def sendChain(seed: Long): Array[String] =
+    sent(seed, Chains.all.filterNot(chain => named(chain.name)).map(built))
 
-  /** Sends one object that does harm when it is read. Gives what was sent where, and how the driver answered, in two lines. */
+  /**
+   * Sends one object that does harm when it is read. Gives what was sent where, and how the driver
+   * answered, in two lines.
+   */
   def send(seed: Long): Array[String] = sent(seed, harms)
 
   private def sent(seed: Long, from: Seq[(String, () => AnyRef)]): Array[String] = {
@@ -57,19 +66,24 @@ object Intruder {
     val (name, harm) = from(rng.nextInt(from.size))
     val answer =
       try if (target == "upload") upload(harm()) else ask(target, harm())
-      catch { case NonFatal(e) => Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).take(20).mkString("; ") }
+      catch {
+        case NonFatal(e) =>
+          Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).take(20).mkString("; ")
+      }
     Array(s"$name to $target", answer)
   }
 
   private def ask(target: String, harm: AnyRef): String = {
     val env = SparkEnv.get
     val (endpoint: String, message: AnyRef) = target match {
-      case "plugin" => "org.apache.spark.internal.plugin.PluginEndpoint" -> PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
+      case "plugin" => "org.apache.spark.internal.plugin.PluginEndpoint" ->
+          PluginMessage("org.apache.spark.sql.coffer.CofferPlugin", harm)
       case "heartbeat" => "HeartbeatReceiver" -> harm
       case "tracker" => "MapOutputTracker" -> harm
       case _ => "BlockManagerMaster" -> harm
     }
-    val own = RpcEnv.create("intruder", "127.0.0.1", "127.0.0.1", 0, env.conf, new SecurityManager(env.conf), 1, clientMode = true)
+    val own = RpcEnv.create("intruder", "127.0.0.1", "127.0.0.1", 0, env.conf,
+      new SecurityManager(env.conf), 1, clientMode = true)
     try {
       val there = own.setupEndpointRef(env.rpcEnv.address, endpoint)
       s"accepted: ${there.askSync[Any](message, new RpcTimeout(20.seconds, "intruder"))}"
@@ -79,7 +93,10 @@ object Intruder {
     }
   }
 
-  /** A block whose class tag is the harm: the driver's block server reads it before it looks at the block. */
+  /**
+   * A block whose class tag is the harm: the driver's block server reads it before it looks at the
+   * block.
+   */
   private def upload(harm: AnyRef): String = {
     val blocks = SparkEnv.get.blockManager
     val to = blocks.blockManagerId

@@ -4,7 +4,9 @@ import scala.util.Random
 
 import org.apache.spark.TaskContext
 
-/** What a task's local properties tell its executor: nothing is changed, what was seen is reported. */
+/**
+ * What a task's local properties tell its executor: nothing is changed, what was seen is reported.
+ */
 private[hostile] object ReadProperties {
   val all: Map[String, Random => Mutation] = Map("job-groups-read" -> (_ => new JobGroups))
 

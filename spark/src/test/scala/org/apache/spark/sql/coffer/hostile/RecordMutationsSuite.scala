@@ -11,7 +11,10 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.{AccumulatorContext, AccumulatorV2}
 import org.apache.spark.util.io.ChunkedByteBuffer
 
-/** A mutation that changed nothing is not counted; one about row counts reaches the driver's metrics. */
+/**
+ * A mutation that changed nothing is not counted; one about row counts reaches the driver's
+ * metrics.
+ */
 class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
   private var spark: SparkSession = _
 
@@ -19,7 +22,8 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
     super.beforeAll()
     SparkSession.clearActiveSession()
     SparkSession.clearDefaultSession()
-    spark = SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+    spark =
+      SparkSession.builder().master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
   }
 
   override def afterAll(): Unit =
@@ -32,7 +36,8 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   private def result(value: Any, accumulators: AccumulatorV2[_, _]*): DirectTaskResult[Any] = {
     val serializer = SparkEnv.get.serializer.newInstance()
-    new DirectTaskResult[Any](new ChunkedByteBuffer(serializer.serialize[Any](value)), accumulators, Array.emptyLongArray)
+    new DirectTaskResult[Any](new ChunkedByteBuffer(serializer.serialize[Any](value)), accumulators,
+      Array.emptyLongArray)
   }
 
   private def map(records: MapCommit*): DirectTaskResult[Any] = {
@@ -51,8 +56,10 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
   /** As the driver does with a task's numbers. */
   private def arrives(task: DirectTaskResult[Any]): Unit = {
     val serializer = SparkEnv.get.closureSerializer.newInstance()
-    serializer.deserialize[DirectTaskResult[Any]](serializer.serialize(task)).accumUpdates.foreach { update =>
-      AccumulatorContext.get(update.id).foreach(_.asInstanceOf[AccumulatorV2[Any, Any]].merge(update.asInstanceOf[AccumulatorV2[Any, Any]]))
+    serializer.deserialize[DirectTaskResult[Any]](serializer.serialize(task)).accumUpdates.foreach {
+      update =>
+        AccumulatorContext.get(update.id).foreach(_.asInstanceOf[AccumulatorV2[Any, Any]].merge(
+            update.asInstanceOf[AccumulatorV2[Any, Any]]))
     }
   }
 
@@ -81,8 +88,10 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
   test("counters of no bytes cannot be false") {
     assert(deeds("task-counters-false", map(commit(1, ""))).isEmpty)
     assert(deeds("task-counters-false", map(commit(1))).nonEmpty)
-    assert(deeds("task-counters-false", result(TaskOutcome(0, bytes("s"), bytes("c"), bytes(""), bytes("")))).isEmpty)
-    assert(deeds("task-counters-false", result(TaskOutcome(0, bytes("s"), bytes("c"), bytes("more"), bytes("")))).nonEmpty)
+    assert(deeds("task-counters-false",
+        result(TaskOutcome(0, bytes("s"), bytes("c"), bytes(""), bytes("")))).isEmpty)
+    assert(deeds("task-counters-false",
+        result(TaskOutcome(0, bytes("s"), bytes("c"), bytes("more"), bytes("")))).nonEmpty)
   }
 
   private def sent(metric: SQLMetric, value: Long): SQLMetric = {
@@ -105,7 +114,9 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
     assert(rows.value == 9)
   }
 
-  private val targets = Map("row-counts-zero" -> 0L, "row-counts-one" -> 1L, "row-counts-huge" -> (1L << 50))
+  private val targets = Map("row-counts-zero" -> 0L, "row-counts-one" -> 1L,
+    "row-counts-huge" ->
+      (1L << 50))
 
   targets.foreach { case (mutation, target) =>
     test(s"$mutation: the driver's metrics become $target and stay so") {
@@ -128,7 +139,8 @@ class RecordMutationsSuite extends AnyFunSuite with BeforeAndAfterAll {
       assert(Seq(rows, size, own).map(_.value) == Seq(target, target, target))
       assert(time.value == 33)
       val done = Hostile.disarm().mkString
-      assert(done.contains("rows was 120") && done.contains("size was 5000") && done.contains("counts itself was 120"), done)
+      assert(done.contains("rows was 120") && done.contains("size was 5000") &&
+          done.contains("counts itself was 120"), done)
     }
   }
 

@@ -9,7 +9,10 @@ import scala.util.Random
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv, TaskContext}
 import org.apache.spark.storage.{ShuffleDataBlockId, ShuffleIndexBlockId}
 
-/** Changes of map outputs' files on the executor's disk, between map and reduce: a data file of blocks, and an index of where each ends. */
+/**
+ * Changes of map outputs' files on the executor's disk, between map and reduce: a data file of
+ * blocks, and an index of where each ends.
+ */
 object ShuffleFileMutations {
 
   val all: Map[String, Random => Mutation] = Map(
@@ -22,18 +25,25 @@ object ShuffleFileMutations {
     "shuffle-index-cut" -> one((f, rng) => f.index = Bytes.cut(f.index, rng)),
     "shuffle-index-missing" -> one((f, _) => Files.delete(f.indexFile.toPath)),
     "shuffle-both-files-missing" -> one((f, _) => f.delete()),
-    "shuffle-block-emptied" -> one((f, rng) => f.blocks = replaced(f.blocks, rng)(_ => Array.emptyByteArray)),
-    "shuffle-block-cut" -> one((f, rng) => f.blocks = replaced(f.blocks, rng)(b => Bytes.cut(b, rng))),
+    "shuffle-block-emptied" ->
+      one((f, rng) => f.blocks = replaced(f.blocks, rng)(_ => Array.emptyByteArray)),
+    "shuffle-block-cut" -> one((f, rng) =>
+      f.blocks = replaced(f.blocks, rng)(b => Bytes.cut(b, rng))),
     "shuffle-block-twice" -> one((f, rng) => f.blocks = replaced(f.blocks, rng)(b => b ++ b)),
-    "shuffle-block-of-another-reducer" -> one((f, rng) => f.blocks = replaced(f.blocks, rng)(_ => f.blocks(rng.nextInt(f.blocks.length)))),
+    "shuffle-block-of-another-reducer" ->
+      one((f, rng) =>
+        f.blocks = replaced(f.blocks, rng)(_ => f.blocks(rng.nextInt(f.blocks.length)))),
     "shuffle-blocks-swapped" -> one((f, rng) => f.blocks = swapped(f.blocks, rng)),
-    "shuffle-blocks-as-one" -> one((f, _) => f.blocks = f.blocks.flatten.toArray +: f.blocks.tail.map(_ => Array.emptyByteArray)),
+    "shuffle-blocks-as-one" -> one((f, _) =>
+      f.blocks = f.blocks.flatten.toArray +:
+        f.blocks.tail.map(_ => Array.emptyByteArray)),
     "shuffle-of-an-earlier-query" -> one((f, rng) =>
       Museum.output(rng).foreach { old =>
         f.data = old.data
         f.index = old.index
       }),
-    "shuffle-data-of-an-earlier-query" -> one((f, rng) => Museum.output(rng).foreach(old => f.data = old.data)),
+    "shuffle-data-of-an-earlier-query" ->
+      one((f, rng) => Museum.output(rng).foreach(old => f.data = old.data)),
     "shuffle-maps-swapped" -> two((a, b, _) => {
       val (data, index) = (a.data, a.index)
       a.data = b.data
@@ -63,7 +73,9 @@ object ShuffleFileMutations {
     bytes.patch(from, Array.fill[Byte](math.min(length, bytes.length - from))(0), length)
   }
 
-  private def replaced(blocks: Array[Array[Byte]], rng: Random)(by: Array[Byte] => Array[Byte]): Array[Array[Byte]] = {
+  private def replaced(
+      blocks: Array[Array[Byte]],
+      rng: Random)(by: Array[Byte] => Array[Byte]): Array[Array[Byte]] = {
     val at = rng.nextInt(blocks.length)
     blocks.updated(at, by(blocks(at)))
   }
@@ -85,14 +97,17 @@ object ShuffleFileMutations {
         })
 
   /** Changes one shuffle of the query, when a task starts and all maps of the shuffle are done. */
-  private final class BetweenMapAndReduce(rng: Random, change: (Seq[Output], Random) => Unit) extends Mutation {
+  private final class BetweenMapAndReduce(rng: Random, change: (Seq[Output], Random) => Unit)
+      extends Mutation {
     private val before = shuffles.keySet
     // Some queries have several shuffles, one after the other.
     private var patience = rng.nextInt(2)
     private var seen = Set.empty[Int]
     private var done = false
 
-    override def atStart(context: TaskContext): Unit = shuffles.filter { case (id, _) => !before(id) }.toSeq.sortBy(-_._1)
+    override def atStart(context: TaskContext): Unit = shuffles.filter { case (id, _) =>
+      !before(id)
+    }.toSeq.sortBy(-_._1)
       .collectFirst { case (id, maps) if !seen(id) => id -> maps }.foreach { case (shuffle, maps) =>
         seen += shuffle
         val outputs = maps.map(new Output(shuffle, _)).filter(_.isThere)
@@ -148,6 +163,7 @@ object ShuffleFileMutations {
       index = ends.array
     }
 
-    private def read(file: File): Array[Byte] = if (file.isFile) Files.readAllBytes(file.toPath) else Array.emptyByteArray
+    private def read(file: File): Array[Byte] =
+      if (file.isFile) Files.readAllBytes(file.toPath) else Array.emptyByteArray
   }
 }

@@ -9,15 +9,20 @@ import org.apache.spark.sql.coffer.exec.{Commits, MapCommit, TaskOutcome}
 import org.apache.spark.util.AccumulatorV2
 import org.apache.spark.util.io.ChunkedByteBuffer
 
-/** A finished task as its executor holds it: what it returns, and what it counted. Both can be changed. */
+/**
+ * A finished task as its executor holds it: what it returns, and what it counted. Both can be
+ * changed.
+ */
 final class TaskEnd(result: DirectTaskResult[Any]) {
   private val serializer = SparkEnv.get.serializer.newInstance()
 
   /** What the task returns: a [[MapStatus]] or a [[TaskOutcome]] where Coffer runs. */
   lazy val value: Any =
-    serializer.deserialize[Any](result.valueByteBuffer.toByteBuffer, Thread.currentThread.getContextClassLoader)
+    serializer.deserialize[Any](result.valueByteBuffer.toByteBuffer,
+      Thread.currentThread.getContextClassLoader)
 
-  def returns(other: Any): Unit = result.valueByteBuffer = new ChunkedByteBuffer(serializer.serialize[Any](other))
+  def returns(other: Any): Unit =
+    result.valueByteBuffer = new ChunkedByteBuffer(serializer.serialize[Any](other))
 
   def accumulators: Seq[AccumulatorV2[_, _]] = result.accumUpdates
   def counts(updates: Seq[AccumulatorV2[_, _]]): Unit = result.accumUpdates = updates
@@ -25,7 +30,8 @@ final class TaskEnd(result: DirectTaskResult[Any]) {
   /** Of a map task of Coffer's: its sealed records. */
   def records: Seq[MapCommit] = commits.toSeq.flatMap(_.value.values)
 
-  private def commits: Option[Commits] = accumulators.collectFirst { case c: Commits if !c.isZero => c }
+  private def commits: Option[Commits] =
+    accumulators.collectFirst { case c: Commits if !c.isZero => c }
 
   /** Puts other records in the place of the task's own. */
   def tells(records: Iterable[MapCommit]): Unit = commits.foreach { c =>
@@ -38,7 +44,8 @@ object TaskEnd {
 
   /** The sizes that a map status tells, by reduce partition. */
   def sizes(status: MapStatus): Array[Long] =
-    Iterator.from(0).map(i => Try(status.getSizeForBlock(i))).takeWhile(_.isSuccess).map(_.get).toArray
+    Iterator.from(0).map(i => Try(status.getSizeForBlock(i))).takeWhile(_.isSuccess).map(
+      _.get).toArray
 }
 
 /** What earlier tasks left, to be shown again. Bounded. */
@@ -90,7 +97,8 @@ object Bytes {
     }
 
   /** The end is missing. */
-  def cut(bytes: Array[Byte], rng: Random): Array[Byte] = bytes.take(if (bytes.isEmpty) 0 else rng.nextInt(bytes.length))
+  def cut(bytes: Array[Byte], rng: Random): Array[Byte] =
+    bytes.take(if (bytes.isEmpty) 0 else rng.nextInt(bytes.length))
 
   /** Something stands behind the end. */
   def extended(bytes: Array[Byte], rng: Random): Array[Byte] = {

@@ -8,15 +8,20 @@ import org.apache.spark.sql.coffer.common.CofferException
 class GuardsSuite extends AnyFunSuite {
   private def conf(settings: (String, String)*) = new SparkConf(false).setAll(settings)
 
-  private def refused(code: String, conf: SparkConf, passphrase: Option[String] = None): CofferException = {
+  private def refused(
+      code: String,
+      conf: SparkConf,
+      passphrase: Option[String] = None): CofferException = {
     val e = intercept[CofferException](Guards.check(conf, passphrase))
     assert(e.code == code)
     assert(e.hint.nonEmpty)
     e
   }
 
-  test("a passphrase in SparkConf is refused, by whatever name, and is not repeated in the message") {
-    Seq("spark.coffer.passphrase", "spark.coffer.kms.password", "spark.coffer.secretKey", "spark.coffer.auth.token",
+  test("a passphrase in SparkConf is refused, by whatever name, and is not repeated in the " +
+    "message") {
+    Seq("spark.coffer.passphrase", "spark.coffer.kms.password", "spark.coffer.secretKey",
+      "spark.coffer.auth.token",
       "spark.executorEnv.COFFER_PASSPHRASE").foreach { key =>
       val e = refused("COFFER_SECRET_IN_CONF", conf(key -> "correct horse"))
       assert(e.getMessage.contains(key) && !e.getMessage.contains("correct horse"))
@@ -24,7 +29,9 @@ class GuardsSuite extends AnyFunSuite {
   }
 
   test("the passphrase itself under an innocent name is refused") {
-    refused("COFFER_SECRET_IN_CONF", conf("spark.app.note" -> "x correct horse y"), Some("correct horse"))
+    refused("COFFER_SECRET_IN_CONF",
+      conf("spark.app.note" ->
+        "x correct horse y"), Some("correct horse"))
     Guards.check(conf("spark.app.note" -> "x"), Some("correct horse"))
   }
 
@@ -36,18 +43,28 @@ class GuardsSuite extends AnyFunSuite {
     val on = "spark.eventLog.enabled" -> "true"
     refused("COFFER_EVENT_LOG", conf(on, "spark.eventLog.dir" -> "/data/events"))
     refused("COFFER_EVENT_LOG",
-      conf(on, "spark.eventLog.dir" -> "/data/events", "spark.coffer.eventLog.trustedDir" -> "/data/ev"))
+      conf(on, "spark.eventLog.dir" -> "/data/events",
+        "spark.coffer.eventLog.trustedDir" ->
+          "/data/ev"))
     refused("COFFER_EVENT_LOG",
-      conf(on, "spark.eventLog.dir" -> "/data/ev/../other", "spark.coffer.eventLog.trustedDir" -> "/data/ev"))
+      conf(on, "spark.eventLog.dir" -> "/data/ev/../other",
+        "spark.coffer.eventLog.trustedDir" ->
+          "/data/ev"))
     refused("COFFER_EVENT_LOG",
-      conf(on, "spark.eventLog.dir" -> "hdfs://nn/data/ev", "spark.coffer.eventLog.trustedDir" -> "/data/ev"))
+      conf(on, "spark.eventLog.dir" -> "hdfs://nn/data/ev",
+        "spark.coffer.eventLog.trustedDir" ->
+          "/data/ev"))
     Guards.check(
-      conf(on, "spark.eventLog.dir" -> "file:///data/ev/app", "spark.coffer.eventLog.trustedDir" -> "/data/ev"), None)
+      conf(on,
+        "spark.eventLog.dir" ->
+          "file:///data/ev/app", "spark.coffer.eventLog.trustedDir" -> "/data/ev"), None)
     Guards.check(conf("spark.eventLog.dir" -> "/data/events"), None)
   }
 
   test("Kryo and shuffle settings that change what an output's id means are refused") {
-    refused("COFFER_SERIALIZER", conf("spark.serializer" -> "org.apache.spark.serializer.KryoSerializer"))
+    refused("COFFER_SERIALIZER",
+      conf("spark.serializer" ->
+        "org.apache.spark.serializer.KryoSerializer"))
     refused("COFFER_SHUFFLE_CONF", conf("spark.shuffle.useOldFetchProtocol" -> "true"))
     refused("COFFER_SHUFFLE_CONF", conf("spark.shuffle.push.enabled" -> "true"))
   }

@@ -7,10 +7,23 @@ import scala.concurrent.Await
 import scala.concurrent.duration._
 import scala.util.Try
 
-import org.apache.spark.{BarrierTaskContext, QueryContext, SparkArithmeticException, SparkContext, SparkEnv, SparkException, TaskContext}
+import org.apache.spark.{
+  BarrierTaskContext,
+  QueryContext,
+  SparkArithmeticException,
+  SparkContext,
+  SparkEnv,
+  SparkException,
+  TaskContext
+}
 import org.apache.spark.executor.CommitDeniedException
 import org.apache.spark.memory.SparkOutOfMemoryError
-import org.apache.spark.scheduler.{ExecutorDecommissionInfo, SparkListener, SparkListenerExecutorRemoved, SparkListenerTaskEnd}
+import org.apache.spark.scheduler.{
+  ExecutorDecommissionInfo,
+  SparkListener,
+  SparkListenerExecutorRemoved,
+  SparkListenerTaskEnd
+}
 import org.apache.spark.scheduler.cluster.CoarseGrainedSchedulerBackend
 import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.sql.SparkSession
@@ -18,9 +31,10 @@ import org.apache.spark.sql.functions.{broadcast, col, sum}
 import org.apache.spark.storage.StorageLevel
 
 /**
- * What an honest cluster sends to its driver, one kind after the other, so that the classes can be recorded: results,
- * failures of tasks and of executors, blocks, shuffles, barriers, decommissioning, and what plain queries bring to the client. The
- * cluster needs three executors of one core, and loses some of them.
+ * What an honest cluster sends to its driver, one kind after the other, so that the classes can be
+ * recorded: results, failures of tasks and of executors, blocks, shuffles, barriers,
+ * decommissioning, and what plain queries bring to the client. The cluster needs three executors of
+ * one core, and loses some of them.
  */
 object Kinds {
   private def within(what: String, seconds: Int)(done: => Boolean): Unit = {
@@ -48,7 +62,8 @@ object Kinds {
     sc.parallelize(Seq(Array[Byte](1), Array[Byte](2)), 2).take(2)
     sc.parallelize(1 to 10, 2).map(i => (i, Option(s"$i"), Seq(i), Map("k" -> i))).collect()
     sc.parallelize(1 to 10, 2).map(i => (i % 2, i)).reduceByKey(_ + _).collectAsMap()
-    sc.parallelize(1 to 10, 2).map(i => (i % 3, i)).groupByKey(2).sortByKey().mapValues(_.size).collect()
+    sc.parallelize(1 to 10, 2).map(i => (i % 3, i)).groupByKey(2).sortByKey().mapValues(
+      _.size).collect()
     // Brought to the client by way of a block, and not at all.
     sc.parallelize(Seq(1), 1).map(_ => new Array[Byte](1 << 18)).collect()
     val large = failure(sc.parallelize(Seq(1), 1).map(_ => new Array[Byte](6 << 20)).collect())
@@ -56,7 +71,8 @@ object Kinds {
   }
 
   def accumulators(sc: SparkContext): Unit = {
-    val (long, double, list) = (sc.longAccumulator("l"), sc.doubleAccumulator("d"), sc.collectionAccumulator[String]("c"))
+    val (long, double, list) =
+      (sc.longAccumulator("l"), sc.doubleAccumulator("d"), sc.collectionAccumulator[String]("c"))
     sc.parallelize(1 to 9, 3).foreach { i =>
       long.add(i.toLong); double.add(0.5); list.add(s"$i")
       Thread.sleep(100) // as long as some heartbeats
@@ -70,16 +86,20 @@ object Kinds {
       val text = failure(sc.parallelize(Seq(1), 1).map[Int](_ => throw error).collect())
       require(text.contains(part), s"$name: $text")
     }
-    fails("plain", "first cause")(new RuntimeException("outer", new IllegalStateException("first cause")))
+    fails("plain", "first cause")(new RuntimeException("outer",
+        new IllegalStateException("first cause")))
     fails("i/o", "no such file")(new java.io.FileNotFoundException("no such file"))
-    fails("of a class that is not listed", "of another kind")(new UnlistedException("of another kind", new Held(1)))
+    fails("of a class that is not " +
+        "listed", "of another kind")(new UnlistedException("of another kind", new Held(1)))
     fails("that cannot be sent", "not to be sent")(new UnsendableException("not to be sent"))
     fails("memory", "UNABLE_TO_ACQUIRE_MEMORY")(new SparkOutOfMemoryError(
         "UNABLE_TO_ACQUIRE_MEMORY",
         java.util.Map.of("requestedBytes", "1", "receivedBytes", "0")))
     // Of a query it carries the query's text, of a class that is not listed, and stays behind.
     fails("arithmetic", "DIVIDE_BY_ZERO")(
-      new SparkArithmeticException("DIVIDE_BY_ZERO", Map("config" -> "none"), Array.empty[QueryContext], ""))
+      new SparkArithmeticException("DIVIDE_BY_ZERO",
+        Map("config" ->
+          "none"), Array.empty[QueryContext], ""))
     fails("suppressed", "with another") {
       val e = new java.io.IOException("with another")
       e.addSuppressed(new IllegalArgumentException("beside"))
@@ -104,10 +124,12 @@ object Kinds {
 
   private def fetchFailure(sc: SparkContext): Unit = {
     val shuffled = sc.parallelize(1 to 10, 2).map(i => (i % 3, i)).groupByKey(2)
-    val shuffle = shuffled.dependencies.head.asInstanceOf[org.apache.spark.ShuffleDependency[_, _, _]].shuffleId
+    val shuffle =
+      shuffled.dependencies.head.asInstanceOf[org.apache.spark.ShuffleDependency[_, _, _]].shuffleId
     val twice = shuffled.mapPartitions { rows =>
       if (TaskContext.get().stageAttemptNumber() == 0)
-        throw new FetchFailedException(SparkEnv.get.blockManager.blockManagerId, shuffle, 0L, 0, 0, "made up")
+        throw new FetchFailedException(SparkEnv.get.blockManager.blockManagerId, shuffle, 0L, 0, 0,
+          "made up")
       rows
     }
     require(twice.count() == 3)
@@ -121,7 +143,8 @@ object Kinds {
     Thread.sleep(500) // some heartbeats
     job.cancel()
     require(Try(Await.result(job, 30.seconds)).isFailure)
-    within("the end of the tasks", 20)(sc.statusTracker.getExecutorInfos.forall(_.numRunningTasks() == 0))
+    within("the end of the " +
+        "tasks", 20)(sc.statusTracker.getExecutorInfos.forall(_.numRunningTasks() == 0))
     // Repeated because it is slow; the other attempt is then killed.
     val slow = sc.parallelize(1 to 3, 3).mapPartitionsWithIndex { (index, rows) =>
       if (index == 0 && TaskContext.get().attemptNumber() == 0) Thread.sleep(20000)
@@ -143,7 +166,8 @@ object Kinds {
     checked.count()
     disk.unpersist(blocking = true)
     val master = SparkEnv.get.blockManager.master
-    master.getBlockStatus(org.apache.spark.storage.RDDBlockId(twice.id, 0), askStorageEndpoints = true)
+    master.getBlockStatus(org.apache.spark.storage.RDDBlockId(twice.id, 0),
+      askStorageEndpoints = true)
     executors(sc).foreach { id =>
       require(sc.getExecutorThreadDump(id).exists(_.nonEmpty))
       require(sc.getExecutorHeapHistogram(id).exists(_.nonEmpty))
@@ -164,7 +188,9 @@ object Kinds {
     val file = Files.writeString(folder.resolve("added.txt"), "added")
     sc.addFile(file.toString)
     val read = sc.parallelize(1 to 2, 2)
-      .map(_ => Files.readString(java.nio.file.Paths.get(org.apache.spark.SparkFiles.get("added.txt")))).collect()
+      .map(_ =>
+        Files.readString(
+          java.nio.file.Paths.get(org.apache.spark.SparkFiles.get("added.txt")))).collect()
     require(read.forall(_ == "added"))
     sc.parallelize(1 to 10, 2).saveAsTextFile(folder.resolve("text").toString)
     require(sc.textFile(folder.resolve("text").toString).count() == 10)
@@ -173,10 +199,18 @@ object Kinds {
   /** Queries of Spark's own over plain data, in a session that has Coffer, too. */
   def plainQueries(spark: SparkSession, folder: Path): Unit = {
     val t = spark.range(0, 2000, 1, 3).selectExpr(
-      "id", "id % 7 AS k", "CAST(id AS DOUBLE) / 3 AS v", "CAST(id AS DECIMAL(12, 2)) AS d", "concat('s', id) AS s",
-      "DATE '2020-01-01' AS day", "TIMESTAMP '2020-01-01 00:00:00' AS at", "CAST('x' AS BINARY) AS b",
-      "id > 3 AS even", "CAST(id AS INT) AS i", "CAST(id % 100 AS BYTE) AS y", "CAST(id AS SHORT) AS h",
-      "CAST(id AS FLOAT) AS f", "array(id) AS list", "map('a', id) AS m", "named_struct('x', id) AS r",
+      "id", "id % 7 AS k", "CAST(id AS DOUBLE) / 3 AS v",
+      "CAST(id AS DECIMAL(12, 2)) AS " +
+        "d", "concat('s', id) AS s",
+      "DATE '2020-01-01' AS day", "TIMESTAMP '2020-01-01 00:00:00' AS at",
+      "CAST('x' AS BINARY) " +
+        "AS b",
+      "id > 3 AS even", "CAST(id AS INT) AS i",
+      "CAST(id % 100 AS BYTE) AS " +
+        "y", "CAST(id AS SHORT) AS h",
+      "CAST(id AS FLOAT) AS f", "array(id) AS list", "map('a', id) AS m",
+      "named_struct('x', id) " +
+        "AS r",
       "TIMESTAMP_NTZ '2020-01-01 00:00:00' AS n")
     val path = folder.resolve("plain").toString
     t.write.parquet(path)
@@ -188,17 +222,21 @@ object Kinds {
     require(read.as("a").join(read.as("b"), "i").count() == 2000)
     require(read.orderBy("s").limit(3).collect().length == 3)
     require(read.tail(2).length == 2 && read.sample(0.5, 1).count() > 0)
-    require(spark.read.parquet((0 until 7).map(k => folder.resolve(s"parts/k=$k").toString): _*).count() == 2000)
-    require(spark.read.option("mergeSchema", "true").parquet(folder.resolve("parts").toString).count() == 2000)
+    require(spark.read.parquet(
+      (0 until 7).map(k => folder.resolve(s"parts/k=$k").toString): _*).count() == 2000)
+    require(spark.read.option("mergeSchema", "true").parquet(
+      folder.resolve("parts").toString).count() == 2000)
     read.stat.approxQuantile("v", Array(0.5), 0.1)
     read.select("id", "s", "v").write.option("header", "true").csv(folder.resolve("csv").toString)
-    spark.read.option("header", "true").option("inferSchema", "true").csv(folder.resolve("csv").toString).count()
+    spark.read.option("header", "true").option("inferSchema", "true").csv(
+      folder.resolve("csv").toString).count()
     read.select("id", "s", "r").write.json(folder.resolve("json").toString)
     spark.read.json(folder.resolve("json").toString).count()
     val cached = read.select("id", "v").cache()
     require(cached.count() == 2000 && cached.where("id > 1990").collect().length == 9)
     cached.unpersist(blocking = true)
-    require(Try(spark.sql("SELECT id / (id - 5) FROM range(0, 10, 1, 2)").collect()).failed.get.toString.contains("BY_ZERO"))
+    require(Try(spark.sql("SELECT id / (id - 5) FROM range(0, 10, 1, " +
+          "2)").collect()).failed.get.toString.contains("BY_ZERO"))
   }
 
   /** At the end, for executors go: one leaves with its blocks, one by order, one at once. */
@@ -209,7 +247,8 @@ object Kinds {
     shuffled.count()
     val gone = new AtomicReference(Set.empty[String])
     sc.addSparkListener(new SparkListener {
-      override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit = gone.updateAndGet(_ + event.executorId)
+      override def onExecutorRemoved(event: SparkListenerExecutorRemoved): Unit =
+        gone.updateAndGet(_ + event.executorId)
     })
     val backend = sc.schedulerBackend.asInstanceOf[CoarseGrainedSchedulerBackend]
     val first = executors(sc).head

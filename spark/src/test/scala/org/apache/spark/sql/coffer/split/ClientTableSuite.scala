@@ -12,7 +12,10 @@ import org.apache.spark.sql.coffer.proto.plan.{Fragment, Node}
 import org.apache.spark.sql.coffer.proto.wire.RunAtClient
 import org.apache.spark.sql.coffer.translate.Nodes
 
-/** Tables that the client engine reads itself, where engines hold no keys: what it is asked for, and what is refused before. */
+/**
+ * Tables that the client engine reads itself, where engines hold no keys: what it is asked for, and
+ * what is refused before.
+ */
 class ClientTableSuite extends AnyFunSuite with SitesFixture {
   override protected def settings: Map[String, String] = Map("spark.coffer.enclave" -> "none")
 
@@ -25,11 +28,14 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
 
   private def refused(body: => Any): CofferException = {
     val e = intercept[Exception](body)
-    Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException => c }
+    Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).collectFirst {
+      case c: CofferException => c
+    }
       .getOrElse(fail("not refused by us", e))
   }
 
-  private def scans(node: Node): Seq[Node] = if (node.hasScan) Seq(node) else Nodes.children(node).flatMap(scans)
+  private def scans(node: Node): Seq[Node] =
+    if (node.hasScan) Seq(node) else Nodes.children(node).flatMap(scans)
 
   private def onlyScan(request: RunAtClient): Node = {
     val found = scans(Fragment.parseFrom(request.getFragment).getRoot)
@@ -54,25 +60,31 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
 
   test("what is not stored as it is, is opened") {
     val root = Fragment.parseFrom(asked("SELECT bonus, name, id FROM e").getFragment).getRoot
-    val decrypt = Iterator.iterate(root)(n => if (n.hasProject) n.getProject.getChild else n).find(n => !n.hasProject).get
+    val decrypt = Iterator.iterate(root)(n => if (n.hasProject) n.getProject.getChild else n).find(
+      n => !n.hasProject).get
     assert(decrypt.hasDecrypt)
     val opened = decrypt.getDecrypt.getColumnsList.asScala.map(c => c.getName -> c.getStored).toMap
     assert(opened == Map("bonus" -> "", "name" -> "c2", "id" -> "c1"))
   }
 
   test("conditions on columns that need no opening go into the scan below those that do") {
-    val root = Fragment.parseFrom(asked("SELECT id, bonus FROM e WHERE bonus > 100 AND open = 3 AND id <> 7").getFragment).getRoot
+    val root = Fragment.parseFrom(asked("SELECT id, bonus FROM e WHERE bonus > 100 AND open = 3 " +
+        "AND id <> 7").getFragment).getRoot
     val scan = onlyScan(client.ran.asScala.last).getScan
     val names = scan.getSchema.getFieldsList.asScala.map(_.getName)
-    val tested = scan.getPushedList.asScala.map(_.getCall).filter(c => Set("gt", "eq")(c.getName)).map(c => names(c.getArgs(0).getColumn))
+    val tested = scan.getPushedList.asScala.map(_.getCall).filter(c =>
+      Set("gt", "eq")(c.getName)).map(c => names(c.getArgs(0).getColumn))
     assert(tested.toSet == Set("c7", "c12"))
     // What is told of the opened id is above its opening.
     val filters =
-      Iterator.iterate(root)(n => Nodes.children(n).headOption.getOrElse(Node.getDefaultInstance)).take(6).filter(_.hasFilter).toSeq
+      Iterator.iterate(root)(n =>
+        Nodes.children(n).headOption.getOrElse(Node.getDefaultInstance)).take(6).filter(
+        _.hasFilter).toSeq
     assert(filters.size == 1 && filters.head.getFilter.getChild.hasDecrypt)
   }
 
-  test("a join of a table that is read at the client with one that engines read happens at the client") {
+  test("a join of a table that is read at the client with one that engines read happens at the " +
+    "client") {
     val (ran, stages) = (client.ran.size, client.stages.size)
     val df = spark.sql("SELECT label, bonus FROM e JOIN c ON category = cat")
     assert(!Vouched.verified(df.queryExecution.executedPlan))
@@ -83,9 +95,11 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
 
   test("what is read at the client alone is verified; with a part in engines it is not") {
     assert(PythonBridge.isVerified(spark.sql("SELECT bonus FROM e")))
-    assert(PythonBridge.isVerified(spark.sql("SELECT count(*) FROM t WHERE v > (SELECT avg(v) FROM t)")))
+    assert(PythonBridge.isVerified(spark.sql("SELECT count(*) FROM t WHERE v > (SELECT avg(v) " +
+          "FROM t)")))
     assert(!PythonBridge.isVerified(spark.sql("SELECT id FROM e")))
-    assert(!PythonBridge.isVerified(spark.sql("SELECT bonus FROM e WHERE open > (SELECT max(size) FROM c)")))
+    assert(!PythonBridge.isVerified(spark.sql("SELECT bonus FROM e WHERE open > (SELECT " +
+          "max(size) FROM c)")))
   }
 
   test("too much is refused before anything is read, with what would help") {
@@ -93,18 +107,25 @@ class ClientTableSuite extends AnyFunSuite with SitesFixture {
       val before = client.ran.size
       val e = refused(spark.sql("SELECT sum(bonus), category FROM e GROUP BY category").collect())
       assert(e.code == "too_much_at_client" && client.ran.size == before)
-      assert(e.plain.contains("`bonus`, `category`") || e.plain.contains("`category`, `bonus`"), e.plain)
-      assert(e.plain.contains("coffer.`e`") && e.plain.contains("1024.0 B") && e.plain.contains("work on `bonus`"), e.plain)
-      assert(e.hint.contains("`bonus` is summed: \"ashe\" in the policy would do") && e.hint.contains(ClientBytes.KEY), e.hint)
-      // As the advisor has it: an ORDER BY of the result needs no order on hosts, a range only an `ore`.
+      assert(e.plain.contains("`bonus`, `category`") ||
+          e.plain.contains("`category`, `bonus`"), e.plain)
+      assert(e.plain.contains("coffer.`e`") && e.plain.contains("1024.0 B") &&
+          e.plain.contains("work on `bonus`"), e.plain)
+      assert(e.hint.contains("`bonus` is summed: \"ashe\" in the policy would " +
+          "do") && e.hint.contains(ClientBytes.KEY), e.hint)
+      // As the advisor has it: an ORDER BY of the result needs no order on hosts, a range only an
+      // `ore`.
       val sorted = refused(spark.sql("SELECT bonus FROM e ORDER BY bonus").collect())
       assert(sorted.hint.contains("sorted by there: \"std\" in the policy would do"), sorted.hint)
       val ranged = refused(spark.sql("SELECT id FROM e WHERE bonus > 100 OR name = 'x'").collect())
-      assert(ranged.hint.contains("`bonus` is compared by size: \"ore\" in the policy would do"), ranged.hint)
+      assert(ranged.hint.contains("`bonus` is compared by size: \"ore\" in the policy would " +
+          "do"), ranged.hint)
       val greatest = refused(spark.sql("SELECT max(bonus) FROM e").collect())
       assert(greatest.hint.contains("\"ope\" in the policy would do"), greatest.hint)
-      val both = refused(spark.sql("SELECT bonus, count(*) FROM e GROUP BY bonus ORDER BY bonus").collect())
-      assert(both.hint.contains("joined or grouped by") && both.hint.contains(": \"det\" in the policy would do"), both.hint)
+      val both = refused(spark.sql("SELECT bonus, count(*) FROM e GROUP BY bonus ORDER BY " +
+          "bonus").collect())
+      assert(both.hint.contains("joined or grouped by") && both.hint.contains(": \"det\" in the " +
+          "policy would do"), both.hint)
       val carried = refused(spark.sql("SELECT bonus FROM e").collect())
       assert(carried.hint.contains("only brought to the client: \"std\""), carried.hint)
       val computed = refused(spark.sql("SELECT bonus * 2 FROM e").collect())
@@ -140,13 +161,16 @@ class WriteStoredSuite extends AnyFunSuite with SitesFixture {
 
   private def refused(sql: String): CofferException = {
     val e = intercept[Exception](spark.sql(sql))
-    Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).collectFirst { case c: CofferException => c }
+    Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).collectFirst {
+      case c: CofferException => c
+    }
       .getOrElse(fail("not refused by us", e))
   }
 
   test("what enclaves may open is written by them, and conditions on ciphertexts are theirs too") {
     val published = client.published.size
-    spark.sql("INSERT INTO t SELECT salary, CAST(bonus AS DOUBLE), code FROM e WHERE age > 30 AND category = 'nurse'")
+    spark.sql("INSERT INTO t SELECT salary, CAST(bonus AS DOUBLE), code FROM e WHERE age > 30 " +
+      "AND category = 'nurse'")
     assert(client.published.size == published + 1)
     val scan = client.stages.asScala.last.getScans(0)
     assert(scan.getColumnsList.asScala.toSet == Set("c3", "c4", "c6", "c7", "c11"))
@@ -155,9 +179,12 @@ class WriteStoredSuite extends AnyFunSuite with SitesFixture {
   test("what they may not open is not, and the refusal says so before anything is begun") {
     val begun = client.begun.size
     val e = refused("INSERT INTO t SELECT id, 1.0D, name FROM e")
-    assert(e.plain.contains("`id` (det)") && e.plain.contains("`name` (std)") && e.hint.contains("coffer encrypt"))
-    assert(refused("INSERT INTO t SELECT salary, 1.0D, upper(name) FROM e").plain.contains("name from std"))
-    assert(refused("INSERT INTO t SELECT salary, 1.0D, code FROM e WHERE name = 'x'").plain.contains("name from std"))
+    assert(e.plain.contains("`id` (det)") && e.plain.contains("`name` (std)") &&
+      e.hint.contains("coffer encrypt"))
+    assert(refused("INSERT INTO t SELECT salary, 1.0D, upper(name) FROM " +
+        "e").plain.contains("name from std"))
+    assert(refused("INSERT INTO t SELECT salary, 1.0D, code FROM e WHERE name = " +
+        "'x'").plain.contains("name from std"))
     assert(client.begun.size == begun)
   }
 }

@@ -12,7 +12,10 @@ import org.apache.spark.sql.coffer.proto.plan.{DataType, Field, Schema, TypeId}
 import org.apache.spark.sql.coffer.proto.wire.{Encoding, StoredColumn => Proto, TableInfo}
 import org.apache.spark.sql.coffer.translate.PlanFixture
 
-/** Tables with every protection, of a client engine that encrypts literals in a way that one can read. */
+/**
+ * Tables with every protection, of a client engine that encrypts literals in a way that one can
+ * read.
+ */
 trait SitesFixture extends FakeSession { self: Suite =>
 
   override protected def more: Map[String, TableInfo] =
@@ -26,9 +29,13 @@ trait SitesFixture extends FakeSession { self: Suite =>
   }
 
   /** The optimised query, split. */
-  protected def split(sql: String): LogicalPlan = new Sites(spark).rewrite(spark.sql(sql).queryExecution.optimizedPlan)
+  protected def split(sql: String): LogicalPlan =
+    new Sites(spark).rewrite(spark.sql(sql).queryExecution.optimizedPlan)
 
-  /** The operators of a plan, deepest last, one on a line; what engines do is below `brought clientRows`. */
+  /**
+   * The operators of a plan, deepest last, one on a line; what engines do is below
+   * `brought clientRows`.
+   */
   protected def shown(plan: LogicalPlan): Seq[String] = {
     def lines(plan: LogicalPlan, depth: Int): Seq[String] = {
       val here = SitesFixture.line(plan).map("  " * depth + _)
@@ -50,16 +57,21 @@ object SitesFixture {
   private def line(plan: LogicalPlan): Option[String] = plan match {
     case Project(_, _) => None
     case Filter(c, _) => Some(s"filter ${text(c)}")
-    case a: Aggregate => Some(s"aggregate ${list(a.aggregateExpressions)} by ${list(a.groupingExpressions)}")
-    case j: Join => Some(s"join ${j.joinType.sql.toLowerCase} on ${j.condition.fold("nothing")(text)}")
+    case a: Aggregate => Some(s"aggregate ${list(a.aggregateExpressions)} by " +
+        s"${list(a.groupingExpressions)}")
+    case j: Join => Some(s"join ${j.joinType.sql.toLowerCase} on " +
+        s"${j.condition.fold("nothing")(text)}")
     case s: Sort => Some(s"sort by ${list(s.order)}")
     case g: GlobalLimit => Some(s"limit ${text(g.limitExpr)}")
     case _: LocalLimit => None
     case o: Offset => Some(s"offset ${text(o.offsetExpr)}")
     case t: Tail => Some(s"tail ${text(t.limitExpr)}")
     case h: ClientRows => Some(s"brought to the client: ${h.openings.map(_.text).mkString(", ")}")
-    case t: ClientTable => Some(s"read at the client: ${t.openings.map(o => ClientTable.text(t, o)).mkString("; ")}")
-    case r: LeafNode if r.nodeName.contains("Relation") && r.output.nonEmpty => Some(s"read ${r.output.map(_.name).mkString(", ")}")
+    case t: ClientTable => Some(s"read at the client: " +
+        s"${t.openings.map(o => ClientTable.text(t, o)).mkString("; ")}")
+    case r: LeafNode
+        if r.nodeName.contains("Relation") &&
+          r.output.nonEmpty => Some(s"read ${r.output.map(_.name).mkString(", ")}")
     case other => Some(other.nodeName.toLowerCase)
   }
 
@@ -75,8 +87,12 @@ object SitesFixture {
 
   private def kind(id: TypeId): DataType = DataType.newBuilder.setId(id).build()
 
-  private def table(handle: Int, path: String, columns: Seq[(String, TypeId, Seq[(String, TypeId)])]): TableInfo = {
-    val info = TableInfo.newBuilder.setHandle(handle).setTableId(path).setVersion(1).setRows(6000).setBytes(6000).setPath(path)
+  private def table(
+      handle: Int,
+      path: String,
+      columns: Seq[(String, TypeId, Seq[(String, TypeId)])]): TableInfo = {
+    val info = TableInfo.newBuilder.setHandle(handle).setTableId(path).setVersion(1).setRows(
+      6000).setBytes(6000).setPath(path)
       .setName(path.stripPrefix("/sealed/"))
     val schema = Schema.newBuilder
     columns.foreach { case (name, id, _) => schema.addFields(field(name, id)) }
@@ -87,21 +103,26 @@ object SitesFixture {
       Seq(("", "file", TypeId.BINARY, 0), ("", "row", TypeId.LONG, 0))
     stored.zipWithIndex.foreach { case ((column, protection, id, at), number) =>
       val made = protection match {
-        case "file" => Proto.newBuilder.setProtection(protection).setEncoding(Encoding.ENCODING_FILE)
+        case "file" =>
+          Proto.newBuilder.setProtection(protection).setEncoding(Encoding.ENCODING_FILE)
         case "row" => Proto.newBuilder.setProtection(protection).setEncoding(Encoding.ENCODING_ROW)
         case _ =>
           val by = PrintedProtections.all(protection)
           val link = if (column == "category" || column == "cat") "category" else s"$path.$at"
-          Protections.describe(Proto.newBuilder, by, columns(at)._2 == TypeId.STRING, nullable = true).setLink(
+          Protections.describe(Proto.newBuilder, by, columns(at)._2 == TypeId.STRING,
+            nullable = true).setLink(
             if (by.getLinked) link else "")
       }
-      info.addStored(made.setName(s"c${number + 1}").setColumn(at).setType(kind(id)).setNullable(true).setBytes(2000))
+      info.addStored(made.setName(s"c${number + 1}").setColumn(at).setType(kind(id)).setNullable(
+          true).setBytes(2000))
     }
     info.addAllProtections(PrintedProtections.all.all.asJava)
-    columns.foreach(_ => info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("several").setBytes(2000)))
+    columns.foreach(_ =>
+      info.addColumns(TableInfo.ColumnInfo.newBuilder.setProtection("several").setBytes(2000)))
     (0 until 2).foreach { _ =>
       val file = TableInfo.FileInfo.newBuilder
-      (0 until 3).foreach(_ => file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(1000).setBytes(1000)))
+      (0 until 3).foreach(_ =>
+        file.addRowGroups(TableInfo.FileInfo.RowGroup.newBuilder.setRows(1000).setBytes(1000)))
       info.addFiles(file)
     }
     info.build()
@@ -113,7 +134,10 @@ object SitesFixture {
   private val ashe = "ashe" -> TypeId.LONG
   private val std = "std" -> TypeId.BINARY
 
-  /** c1 and c2 are of id and name, c3 and c4 of age and category, c5 and c6 of salary, and so on in order. */
+  /**
+   * c1 and c2 are of id and name, c3 and c4 of age and category, c5 and c6 of salary, and so on in
+   * order.
+   */
   val employees: TableInfo = table(
     11,
     "/sealed/e",
@@ -131,5 +155,6 @@ object SitesFixture {
   val categories: TableInfo = table(
     12,
     "/sealed/c",
-    Seq(("cat", TypeId.STRING, Seq(det)), ("label", TypeId.STRING, Seq(std)), ("size", TypeId.INT, Seq(ope))))
+    Seq(("cat", TypeId.STRING, Seq(det)), ("label", TypeId.STRING, Seq(std)),
+      ("size", TypeId.INT, Seq(ope))))
 }

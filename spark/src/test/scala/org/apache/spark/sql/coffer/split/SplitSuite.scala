@@ -10,8 +10,9 @@ import org.apache.spark.sql.coffer.plugin.CofferExplain
 import org.apache.spark.sql.coffer.translate.PlanFixture
 
 /**
- * How queries are split between engines and home, against `src/test/resources/golden-sites`. `COFFER_GOLDEN=1` writes the files anew;
- * review the difference. A literal N stands in ciphertexts as 1000 + N (ope), as "det:N" or "ore:N".
+ * How queries are split between engines and home, against `src/test/resources/golden-sites`.
+ * `COFFER_GOLDEN=1` writes the files anew; review the difference. A literal N stands in ciphertexts
+ * as 1000 + N (ope), as "det:N" or "ore:N".
  */
 abstract class SplitSuite(name: String, mode: String) extends AnyFunSuite with SitesFixture {
   override protected def settings: Map[String, String] = Map("spark.coffer.enclave" -> mode)
@@ -22,7 +23,8 @@ abstract class SplitSuite(name: String, mode: String) extends AnyFunSuite with S
 
   test("EXPLAIN says of each operator where it runs, on what, and what that tells the host") {
     same(s"explain-$name.txt", SplitSuite.explained) { sql =>
-      new CofferExplain().generateExtendedInfo(spark.sql(sql).queryExecution.executedPlan).linesIterator.toSeq
+      new CofferExplain().generateExtendedInfo(
+        spark.sql(sql).queryExecution.executedPlan).linesIterator.toSeq
     }
   }
 
@@ -35,7 +37,8 @@ abstract class SplitSuite(name: String, mode: String) extends AnyFunSuite with S
       (s"# $sql" +: shown).mkString("", "\n", "\n")
     }.mkString("\n")
     val file: Path = Paths.get("src/test/resources/golden-sites", name)
-    if (sys.env.get("COFFER_GOLDEN").contains("1")) Files.write(file, text.getBytes(StandardCharsets.UTF_8))
+    if (sys.env.get("COFFER_GOLDEN").contains("1"))
+      Files.write(file, text.getBytes(StandardCharsets.UTF_8))
     else assert(text === new String(Files.readAllBytes(file), StandardCharsets.UTF_8))
   }
 }
@@ -48,7 +51,8 @@ class HostSplitSuite extends SplitSuite("hosts", "none")
 
 object SplitSuite {
   val explained: Seq[String] = Seq(
-    "SELECT category, avg(salary) FROM e WHERE age BETWEEN 25 AND 30 GROUP BY category ORDER BY category",
+    "SELECT category, avg(salary) FROM e WHERE age BETWEEN 25 AND 30 GROUP BY category ORDER BY " +
+      "category",
     "SELECT name FROM e WHERE id IN (1, 2) ORDER BY age LIMIT 3",
     "SELECT label, count(*), max(age) FROM e JOIN c ON category = cat GROUP BY label",
     "SELECT grade, open FROM e WHERE grade > 3 AND open > 1",

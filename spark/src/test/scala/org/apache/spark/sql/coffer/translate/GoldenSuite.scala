@@ -11,8 +11,9 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
 
 /**
- * Every query of [[GoldenQueries]] against its file under `src/test/resources/golden`: all fragments as protobuf text, the deepest
- * stage first. `COFFER_GOLDEN=1` writes the files anew; review the difference.
+ * Every query of [[GoldenQueries]] against its file under `src/test/resources/golden`: all
+ * fragments as protobuf text, the deepest stage first. `COFFER_GOLDEN=1` writes the files anew;
+ * review the difference.
  */
 class GoldenSuite extends AnyFunSuite with PlanFixture {
   private val regenerate = sys.env.get("COFFER_GOLDEN").contains("1")
@@ -46,19 +47,23 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
     val stages = exchanges.zipWithIndex.map {
       case (e: ShuffleExchangeExec, i) => s"## stage ${i + 1}: exchange\n${exchange(e)}"
       case (e, i) =>
-        s"## stage ${i + 1}: broadcast\n${show(valid(Fragments.broadcast(e.child, PlanFixture.context())).fragment)}"
+        s"## stage ${i + 1}: " +
+          s"broadcast\n${show(valid(Fragments.broadcast(e.child, PlanFixture.context())).fragment)}"
     }
     val result = valid(ResultPlan.of(plan, PlanFixture.context()))
     val task = s"## result${result.tail.fold("")(n => s", tail $n")}\n${show(result.task.fragment)}"
-    val finish = result.finish.map(f => s"## finish${if (result.merges) ", merges" else ""}\n${show(f)}")
+    val finish =
+      result.finish.map(f => s"## finish${if (result.merges) ", merges" else ""}\n${show(f)}")
     (stages :+ task).mkString("\n") + finish.fold("")("\n" + _)
   }
 
   private def exchange(exchange: ShuffleExchangeExec): String = exchange.outputPartitioning match {
     case range: RangePartitioning =>
-      val fragments = valid(Fragments.range(range, exchange.child, PlanFixture.context(), 77, 100, 1L))
+      val fragments =
+        valid(Fragments.range(range, exchange.child, PlanFixture.context(), 77, 100, 1L))
       s"${show(fragments.sample.fragment)}\n${show(fragments.shuffle.fragment)}"
-    case other => show(valid(Fragments.shuffle(other, exchange.child, PlanFixture.context())).fragment)
+    case other =>
+      show(valid(Fragments.shuffle(other, exchange.child, PlanFixture.context())).fragment)
   }
 
   private def valid[A](result: Result[A]): A = result.fold(u => fail(u.message), identity)
@@ -66,7 +71,8 @@ class GoldenSuite extends AnyFunSuite with PlanFixture {
   private def show(message: Message): String =
     // Which digits floats have as text is this JVM's, not the plan's (PiecesSuite looks at it).
     GoldenSuite.compact(
-      TextFormat.printer().printToString(message).linesIterator.filterNot(_.trim.startsWith("float_text:")).mkString("\n"))
+      TextFormat.printer().printToString(message).linesIterator.filterNot(
+        _.trim.startsWith("float_text:")).mkString("\n"))
 }
 
 object GoldenSuite {
@@ -81,7 +87,8 @@ object GoldenSuite {
         val start = above.lastIndexWhere(l => l.endsWith("{") && indent(l) == indent(line))
         val body = above.drop(start + 1).map(_.trim)
         val joined = (above(start) +: body :+ "}").mkString(" ")
-        if (joined.length <= 120 && above.drop(start + 1).forall(l => !l.endsWith("{"))) above.take(start) :+ joined
+        if (joined.length <= 120 &&
+          above.drop(start + 1).forall(l => !l.endsWith("{"))) above.take(start) :+ joined
         else above :+ line
       }
     }

@@ -26,9 +26,11 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
 
   test("types go there and back") {
     Seq(
-      NullType, BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, StringType, BinaryType,
-      DateType, TimestampType, TimestampNTZType, DecimalType(38, 38), DecimalType(1, 0)).foreach { t =>
-      assert(Types.of(t).flatMap(Types.toCatalyst) === Right(t))
+      NullType, BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType,
+      StringType, BinaryType,
+      DateType, TimestampType, TimestampNTZType, DecimalType(38, 38), DecimalType(1, 0)).foreach {
+      t =>
+        assert(Types.of(t).flatMap(Types.toCatalyst) === Right(t))
     }
   }
 
@@ -36,7 +38,8 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
     assert(Types.of(CharType(3)).map(_.getId) === Right(TypeId.STRING))
     assert(Types.of(VarcharType(3)).map(_.getId) === Right(TypeId.STRING))
     Seq(
-      ArrayType(IntegerType), MapType(StringType, LongType), StructType(Nil), CalendarIntervalType, YearMonthIntervalType(),
+      ArrayType(IntegerType), MapType(StringType, LongType), StructType(Nil), CalendarIntervalType,
+      YearMonthIntervalType(),
       DayTimeIntervalType(), VariantType, TimeType(6), StringType("UNICODE")).foreach { t =>
       assert(Types.of(t).isLeft, t)
     }
@@ -44,20 +47,25 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
 
   test("a table's columns are declared CHAR and VARCHAR beside their values' type") {
     val schema = StructType.fromDDL("c CHAR(3), v VARCHAR(20), s STRING NOT NULL")
-    val fields = Types.declared(schema).map(s => (0 until 3).map(s.getFields)).fold(u => fail(u.message), identity)
+    val fields = Types.declared(schema).map(s => (0 until 3).map(s.getFields)).fold(
+      u => fail(u.message), identity)
     assert(fields.map(f => (f.getType.getId, f.getDeclared, f.getNullable)) ===
-      Seq((TypeId.STRING, "char(3)", true), (TypeId.STRING, "varchar(20)", true), (TypeId.STRING, "", false)))
+      Seq((TypeId.STRING, "char(3)", true), (TypeId.STRING, "varchar(20)", true),
+        (TypeId.STRING, "", false)))
   }
 
   test("floats as text are those of this JVM, where an answer goes by them") {
-    val mine = if (Runtime.version.feature < 19) FloatText.FLOAT_TEXT_JDK18 else FloatText.FLOAT_TEXT_SHORTEST
-    val (d, f, i) = (AttributeReference("d", DoubleType)(), AttributeReference("f", FloatType)(), AttributeReference("i", IntegerType)())
+    val mine = if (Runtime.version.feature < 19) FloatText.FLOAT_TEXT_JDK18
+    else FloatText.FLOAT_TEXT_SHORTEST
+    val (d, f, i) = (AttributeReference("d", DoubleType)(), AttributeReference("f", FloatType)(),
+      AttributeReference("i", IntegerType)())
     def text(e: Expression): FloatText = {
       val scope = new Scope(Seq(d, f, i), new Translation(PlanFixture.context()))
       val made = scope.convert(e).fold(u => fail(u.message), identity)
       if (made.hasCast) made.getCast.getFloatText else made.getCall.getFloatText
     }
-    Seq(Cast(d, StringType), Cast(f, StringType), Cast(f, DecimalType(38, 0)), ToPrettyString(d, Some("UTC")), Round(d, CatalystLiteral(1)),
+    Seq(Cast(d, StringType), Cast(f, StringType), Cast(f, DecimalType(38, 0)),
+      ToPrettyString(d, Some("UTC")), Round(d, CatalystLiteral(1)),
       BRound(f, CatalystLiteral(-1), true)).foreach(e => assert(text(e) === mine, e))
     Seq(Cast(i, StringType), Add(d, d), ToPrettyString(i, Some("UTC")))
       .foreach(e => assert(text(e) === FloatText.FLOAT_TEXT_SHORTEST, e))
@@ -66,14 +74,18 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
   test("a padded CHAR that is compared with texts has bounds") {
     val c = AttributeReference("c", StringType)()
     val read =
-      CharVarcharUtils.addPaddingForScan(CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType.fromDDL("c CHAR(5)")).head match {
-        case f => c.withMetadata(f.metadata)
-      })
+      CharVarcharUtils.addPaddingForScan(CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+          StructType.fromDDL("c CHAR(5)")).head match {
+          case f => c.withMetadata(f.metadata)
+        })
     def bounds(e: Expression): Seq[String] = CharVarchar.bounds(e).map(_.sql)
     assert(bounds(EqualTo(read, CatalystLiteral("ab   "))) === Seq("(c >= 'ab')", "(c <= 'ab   ')"))
-    assert(bounds(In(read, Seq(CatalystLiteral("b    "), CatalystLiteral("ab   ")))) === Seq("(c >= 'ab')", "(c <= 'b    ')"))
-    assert(bounds(InSet(read, Set(UTF8String.fromString("b    "), null))) === Seq("(c >= 'b')", "(c <= 'b    ')"))
-    Seq(In(read, Seq(c)), EqualTo(c, CatalystLiteral("ab   ")), EqualTo(read, CatalystLiteral(null, StringType)), EqualTo(read, c))
+    assert(bounds(In(read, Seq(CatalystLiteral("b    "), CatalystLiteral("ab   ")))) === Seq(
+      "(c >= 'ab')", "(c <= 'b    ')"))
+    assert(bounds(InSet(read, Set(UTF8String.fromString("b    "), null))) === Seq("(c >= 'b')",
+      "(c <= 'b    ')"))
+    Seq(In(read, Seq(c)), EqualTo(c, CatalystLiteral("ab   ")),
+      EqualTo(read, CatalystLiteral(null, StringType)), EqualTo(read, c))
       .foreach(e => assert(bounds(e) === Nil, e))
   }
 
@@ -89,7 +101,8 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
 
   test("a string literal that is not UTF-8 is refused") {
     assert(Literals.of(UTF8String.fromBytes(Array(0xc3.toByte, 0x28)), StringType).isLeft)
-    assert(Literals.of(UTF8String.fromString("ä€𝄞"), StringType).map(_.getString) === Right("ä€𝄞"))
+    assert(Literals.of(UTF8String.fromString("ä€𝄞"), StringType).map(_.getString) === Right(
+      "ä€𝄞"))
   }
 
   test("NULL has a type and no value; a value in a foreign form is refused") {
@@ -99,18 +112,23 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
     assert(Literals.of(1L, IntegerType).isLeft)
   }
 
-  test("a filter that the source took over goes into the scan, and is refused where it could fail") {
-    def scanning(filter: AttributeReference => org.apache.spark.sql.catalyst.expressions.Expression): Result[TranslatedFragment] = {
+  test("a filter that the source took over goes into the scan, and is refused where it could " +
+    "fail") {
+    def scanning(filter: AttributeReference => org.apache.spark.sql.catalyst.expressions.Expression)
+        : Result[TranslatedFragment] = {
       val plan = physical("SELECT i FROM t").collectFirst { case s: FileSourceScanExec => s }.get
       val column = plan.output.head.asInstanceOf[AttributeReference]
       val leaves = new LeafResolver {
-        def leaf(p: SparkPlan): Option[Leaf] = Some(ScanLeaf(p, Seq("i"), plan.output, Seq(filter(column)), () => 1))
+        def leaf(p: SparkPlan): Option[Leaf] =
+          Some(ScanLeaf(p, Seq("i"), plan.output, Seq(filter(column)), () => 1))
       }
       Fragments.result(plan, Context(leaves, (_, _) => 0))
     }
-    assert(scanning(a => EqualTo(a, CatalystLiteral(1))).map(_.fragment.getRoot.getScan.getPushedCount) === Right(1))
+    assert(scanning(a => EqualTo(a, CatalystLiteral(1))).map(
+      _.fragment.getRoot.getScan.getPushedCount) === Right(1))
     val failing = scanning(a =>
-      EqualTo(org.apache.spark.sql.catalyst.expressions.Abs(a, failOnError = true), CatalystLiteral(1)))
+      EqualTo(org.apache.spark.sql.catalyst.expressions.Abs(a, failOnError = true),
+        CatalystLiteral(1)))
     assert(failing.left.map(_.reason) === Left("a pushed filter could fail"))
   }
 
@@ -123,7 +141,8 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
   }
 
   test("a merged subquery's own plan gives the struct's fields as columns") {
-    val plan = physical("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) FROM t)")
+    val plan = physical("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) " +
+      "FROM t)")
     val merged = plan.subqueriesAll.flatMap(_.children).collectFirst {
       case p if p.output.head.dataType.isInstanceOf[StructType] => p
     }.get
@@ -135,7 +154,8 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
 
   test("what a fragment reads is handed back with its ids") {
     val union = physical("SELECT i FROM t UNION ALL SELECT i FROM t")
-    val fragment = Fragments.result(union, PlanFixture.context()).fold(u => fail(u.message), identity)
+    val fragment =
+      Fragments.result(union, PlanFixture.context()).fold(u => fail(u.message), identity)
     assert(fragment.scans.map(_.id) === Seq(0, 1))
     assert(fragment.partitions === 8)
     assert(fragment.nodes.keySet === (1 to fragment.nodes.size).toSet)
@@ -143,16 +163,20 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
 
   test("arguments that must be literals, and which") {
     def reasons(sql: String) = Support.check(physical(sql), PlanFixture.Scans).map(_.reason)
-    assert(reasons("SELECT date_format(ts, 'EEEE') FROM t") === Seq("this pattern is not supported"))
-    assert(reasons("SELECT date_format(ts, 'yyyy MMM') FROM t") === Seq("this pattern is not supported"))
+    assert(reasons("SELECT date_format(ts, 'EEEE') FROM t") === Seq("this pattern is not " +
+      "supported"))
+    assert(reasons("SELECT date_format(ts, 'yyyy MMM') FROM t") === Seq("this pattern is not " +
+      "supported"))
     assert(reasons("SELECT date_format(ts, 'd.M.yyyy HH:mm:ss.SSS') FROM t") === Nil)
-    assert(reasons("SELECT trunc(day, s) FROM t") === Seq("unit that is no literal is not supported"))
+    assert(reasons("SELECT trunc(day, s) FROM t") === Seq("unit that is no literal is not " +
+      "supported"))
   }
 
   test("patterns of LIKE") {
     assert(Support.check(physical("SELECT s LIKE 'a\\\\%' FROM t"), PlanFixture.Scans) === Nil)
     assert(
-      Support.check(physical("SELECT i FROM t WHERE s LIKE concat(s, '%')"), PlanFixture.Scans).map(_.reason) ===
+      Support.check(physical("SELECT i FROM t WHERE s LIKE concat(s, " +
+          "'%')"), PlanFixture.Scans).map(_.reason) ===
         Seq("a pattern that is not a literal is not supported"))
   }
 }

@@ -12,7 +12,10 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
 
-/** A Spark session without the plugin, and Parquet tables that stand in for sealed ones: only plans are looked at. */
+/**
+ * A Spark session without the plugin, and Parquet tables that stand in for sealed ones: only plans
+ * are looked at.
+ */
 trait PlanFixture extends BeforeAndAfterAll { self: Suite =>
   protected var spark: SparkSession = _
 
@@ -32,7 +35,10 @@ trait PlanFixture extends BeforeAndAfterAll { self: Suite =>
     PlanFixture.idsFrom(1000000)
     PlanFixture.tables.foreach { case (name, columns) =>
       val path = Files.createTempDirectory("coffer-plan").resolve(name).toString
-      spark.sql(s"SELECT ${columns.map { case (c, t) => s"CAST(NULL AS $t) AS $c" }.mkString(", ")}").write.parquet(path)
+      spark.sql(s"SELECT ${columns.map { case (c, t) =>
+          s"CAST(NULL AS $t) AS " +
+            s"$c"
+        }.mkString(", ")}").write.parquet(path)
       spark.read.parquet(path).createOrReplaceTempView(name)
     }
   }
@@ -85,15 +91,21 @@ object PlanFixture {
       "day" -> "DATE",
       "ts" -> "TIMESTAMP",
       "ntz" -> "TIMESTAMP_NTZ"),
-    "nested" -> Seq("id" -> "INT", "items" -> "ARRAY<INT>", "folded" -> "STRING COLLATE UTF8_LCASE"))
+    "nested" -> Seq("id" -> "INT", "items" -> "ARRAY<INT>",
+      "folded" ->
+        "STRING COLLATE UTF8_LCASE"))
 
   /** Exchanges become inputs, file scans become sealed scans; every leaf has four partitions. */
   object Leaves extends LeafResolver {
     override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
-      case scan: FileSourceScanExec => Some(ScanLeaf(scan, scan.output.map(_.name), scan.output, Nil, () => 4))
-      case exchange: Exchange => Some(InputLeaf(exchange, exchange.output, () => 4, exchange.isInstanceOf[BroadcastExchangeLike]))
+      case scan: FileSourceScanExec =>
+        Some(ScanLeaf(scan, scan.output.map(_.name), scan.output, Nil, () => 4))
+      case exchange: Exchange => Some(InputLeaf(exchange, exchange.output, () => 4,
+            exchange.isInstanceOf[BroadcastExchangeLike]))
       case reused: ReusedExchangeExec =>
-        leaf(reused.child).map { case i: InputLeaf => i.copy(plan = reused, output = reused.output); case l => l }
+        leaf(reused.child).map {
+          case i: InputLeaf => i.copy(plan = reused, output = reused.output); case l => l
+        }
       case _ => None
     }
   }
@@ -106,13 +118,17 @@ object PlanFixture {
     }
   }
 
-  /** Fixes the next expression's id: what Spark keeps in hash sets comes in the same order, whatever ran in this JVM before. */
+  /**
+   * Fixes the next expression's id: what Spark keeps in hash sets comes in the same order, whatever
+   * ran in this JVM before.
+   */
   def idsFrom(id: Long): Unit = {
     val next = NamedExpression.getClass.getDeclaredField("curId")
     next.setAccessible(true)
     next.get(NamedExpression) match {
       case counter: AtomicLong => counter.set(id)
-      case other => throw new IllegalStateException(s"Spark counts expressions by ${other.getClass}")
+      case other => throw new IllegalStateException(s"Spark counts expressions by " +
+          s"${other.getClass}")
     }
   }
 

@@ -21,7 +21,8 @@ class ReferenceSuite extends AnyFunSuite {
   test("the engine's reference lists every function that is translated") {
     val engine = Paths.get("../docs/reference/expressions.md")
     val text = new String(Files.readAllBytes(engine), StandardCharsets.UTF_8)
-    val missing = Expressions.reference.flatMap(_._2).map(_._2).flatMap("^`(\\w+)`".r.findFirstMatchIn(_)).map(_.group(1))
+    val missing = Expressions.reference.flatMap(_._2).map(_._2).flatMap(
+      "^`(\\w+)`".r.findFirstMatchIn(_)).map(_.group(1))
       .filterNot(name => text.contains(s"`$name`"))
     assert(missing === Nil)
   }
@@ -31,38 +32,46 @@ object ReferenceSuite {
   private val intro =
     """# Operators and expressions
       |
-      |Which of Spark's physical operators and expressions run sealed, and what becomes of them in the engine. Whatever is not listed
-      |here is refused while the query is planned, before any task starts, with the operator, the expression and the reason named.
-      |Literals are shown as `?` in such messages. This page is made from the code (`ReferenceSuite`); the engine's side of the functions
-      |is in `expressions.md`.
+      |Which of Spark's physical operators and expressions run sealed, and what becomes of them in
+      |the engine. Whatever is not listed here is refused while the query is planned, before any
+      |task starts, with the operator, the expression and the reason named. Literals are shown as
+      |`?` in such messages. This page is made from the code (`ReferenceSuite`); the engine's side
+      |of the functions is in `expressions.md`.
       |
-      |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and VARCHAR as Spark has them), binary, date,
-      |timestamp with and without time zone. Nested types, intervals, variants, user-defined types and other collations are refused.
+      |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and
+      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone. Nested types,
+      |intervals, variants, user-defined types and other collations are refused.
       |
       |Three things happen on the way:
-      |* Of a filter directly above a scan, the conjuncts that cannot fail and need nothing but the row are handed to the scan, which
-      |  applies them exactly. Those that can fail (an ANSI division, say) stay, in their order.
-      |* A root `ORDER BY` needs no exchange. Tasks sort their partitions; the client engine merges, then does what is left: the final
-      |  limit and offset, the projection that drops the sort columns.
+      |* Of a filter directly above a scan, the conjuncts that cannot fail and need nothing but the
+      |  row are handed to the scan, which applies them exactly. Those that can fail (an ANSI
+      |  division, say) stay, in their order.
+      |* A root `ORDER BY` needs no exchange. Tasks sort their partitions; the client engine merges,
+      |  then does what is left: the final limit and offset, the projection that drops the sort
+      |  columns.
       |* A scalar subquery's value is no part of the fragment; it comes sealed, by id.
       |
       |""".stripMargin
 
   private val exchanges =
     """
-      |Exchanges are the edges of fragments: hash, single, round-robin and range partitioning are supported. A range exchange takes two
-      |fragments, one that samples keys and one that uses the bounds picked from them.
+      |Exchanges are the edges of fragments: hash, single, round-robin and range partitioning are
+      |supported. A range exchange takes two fragments, one that samples keys and one that uses the
+      |bounds picked from them.
       |
       |## Aggregate functions
       |
-      |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`, `variance_samp`, `variance_pop`, and what Spark
-      |rewrites to them (`any_value`, `bool_and`, `count_if`, `try_sum`, …); with DISTINCT and FILTER; in each of Spark's modes.
-      |User-defined aggregates are refused.
+      |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`,
+      |`variance_samp`, `variance_pop`, and what Spark rewrites to them (`any_value`, `bool_and`,
+      |`count_if`, `try_sum`, …); with DISTINCT and FILTER; in each of Spark's modes. User-defined
+      |aggregates are refused.
       |
-      |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they do not depend on the order of the rows, nor
-      |does whether a sum of decimals fits its type. `min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first` and `last` depend on the order:
+      |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they
+      |do not depend on the order of the rows, nor does whether a sum of decimals fits its type.
+      |`min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first` and `last` depend on the order:
       |what is computed from them is reported to Spark as INDETERMINATE
-      |([0020](../decisions/0020-exact-sums-and-a-list-of-what-is-repeatable.md) has the whole list).
+      |([0020](../decisions/0020-exact-sums-and-a-list-of-what-is-repeatable.md) has the whole
+      |list).
       |""".stripMargin
 
   def page: String = {
@@ -74,5 +83,6 @@ object ReferenceSuite {
   }
 
   private def table(head: String, rows: Seq[(String, String)]): String =
-    rows.map { case (name, becomes) => s"| `$name` | $becomes |" }.mkString(s"| $head | In the engine |\n|---|---|\n", "\n", "\n")
+    rows.map { case (name, becomes) => s"| `$name` | $becomes |" }.mkString(s"| $head | In the " +
+        s"engine |\n|---|---|\n", "\n", "\n")
 }

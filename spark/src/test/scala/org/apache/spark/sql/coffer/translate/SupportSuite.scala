@@ -26,22 +26,31 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
   test("joins") {
     refused(
       "SELECT a.i FROM t a FULL JOIN t b ON a.l < b.l",
-      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task " +
+        "has all")
     refused(
       "SELECT /*+ BROADCAST(a) */ a.i FROM t a LEFT JOIN t b ON a.l < b.l",
-      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task has all")
+      "BroadcastNestedLoopJoin: it would emit unmatched rows of a broadcast, of which each task " +
+        "has all")
     assert(
-      messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t a").exists(_.contains("scalar subquery that may give several rows")))
-    assert(messages("SELECT a.i FROM t a JOIN t b ON a.s RLIKE b.s").exists(_.contains("regular expressions of Java's dialect")))
+      messages("SELECT i, (SELECT d FROM t b WHERE b.i = a.i) FROM t " +
+        "a").exists(_.contains("scalar subquery that may give several rows")))
+    assert(messages("SELECT a.i FROM t a JOIN t b ON a.s RLIKE " +
+        "b.s").exists(_.contains("regular expressions of Java's dialect")))
   }
 
   test("windows, generators, samples, coalesce") {
-    refused("SELECT row_number() OVER (ORDER BY i) FROM t", "Window: window functions are not supported")
-    refused("SELECT explode(items) FROM nested", "Generate: generators such as explode are not supported")
+    refused("SELECT row_number() OVER (ORDER BY i) FROM t",
+      "Window: window functions are not " +
+        "supported")
+    refused("SELECT explode(items) FROM nested",
+      "Generate: generators such as explode are not " +
+        "supported")
     assert(messages("SELECT i FROM t TABLESAMPLE (50 PERCENT)").exists(_.startsWith("Sample: ")))
     refused(
       "SELECT /*+ COALESCE(1) */ i FROM t",
-      "Coalesce: merging partitions without an exchange is not supported; use repartition instead of coalesce")
+      "Coalesce: merging partitions without an exchange is not supported; use repartition " +
+        "instead of coalesce")
   }
 
   test("types are named with their column") {
@@ -50,7 +59,8 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
         Seq("Scan parquet : items: type ARRAY<INT>: nested types are not supported"))
     refused(
       "SELECT folded FROM nested",
-      "Scan parquet : folded: type STRING COLLATE UTF8_LCASE: only the UTF8_BINARY collation is supported")
+      "Scan parquet : folded: type STRING COLLATE UTF8_LCASE: only the UTF8_BINARY collation is " +
+        "supported")
     assert(messages("SELECT ts - ts FROM t").exists(_.endsWith("intervals are not supported")))
   }
 
@@ -72,21 +82,26 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
   }
 
   test("everything that is missing is named at once, below subqueries too") {
-    val all = messages("SELECT rand(1), md5(s) FROM t WHERE i > (SELECT count(*) FROM t WHERE s RLIKE 'a')")
+    val all = messages("SELECT rand(1), md5(s) FROM t WHERE i > (SELECT count(*) FROM t WHERE s " +
+      "RLIKE 'a')")
     assert(all.exists(_.startsWith("Project: ")), all)
     assert(all.exists(_.contains("regular expressions of Java's dialect are not supported")), all)
   }
 
   test("a plaintext table beside a sealed one") {
-    val none = new LeafResolver { def leaf(plan: org.apache.spark.sql.execution.SparkPlan): Option[Leaf] = None }
-    assert(Support.check(physical("SELECT i FROM t"), none).map(_.reason).exists(_.startsWith("a plaintext table")))
+    val none = new LeafResolver {
+      def leaf(plan: org.apache.spark.sql.execution.SparkPlan): Option[Leaf] = None
+    }
+    assert(Support.check(physical("SELECT i FROM " +
+          "t"), none).map(_.reason).exists(_.startsWith("a plaintext table")))
   }
 
   test("a struct is refused but where the optimizer made it of several scalar subqueries") {
     refused(
       "SELECT named_struct('a', i) FROM t",
       "Project: named_struct(?, i): type STRUCT<a: INT>: nested types are not supported")
-    assert(messages("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) FROM t)") === Nil)
+    assert(messages("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) " +
+      "FROM t)") === Nil)
   }
 
   test("aggregates without a kernel") {

@@ -13,16 +13,23 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.coffer.e2e.Programs
 import org.apache.spark.util.Utils
 
-/** In JVMs of their own: each chain runs where nothing filters, and is refused by a JVM that starts with the filter. */
+/**
+ * In JVMs of their own: each chain runs where nothing filters, and is refused by a JVM that starts
+ * with the filter.
+ */
 class ChainsSuite extends AnyFunSuite {
 
-  private def outcomes(folder: Path, options: Seq[String], arguments: String*): Map[String, String] = {
+  private def outcomes(
+      folder: Path,
+      options: Seq[String],
+      arguments: String*): Map[String, String] = {
     val java = Paths.get(sys.props("java.home"), "bin", "java").toString
     // What Spark needs of the JVM, as this one has it.
     val modules = ManagementFactory.getRuntimeMXBean.getInputArguments.asScala
       .filter(o => o.startsWith("--add-") || o.startsWith("-XX:+IgnoreUnrecognized")).toSeq
     val command = (java +: modules) ++ options ++
-      Seq("-cp", sys.props("java.class.path"), classOf[ReadChains.type].getName.stripSuffix("$"), folder.toString) ++ arguments
+      Seq("-cp", sys.props("java.class.path"), classOf[ReadChains.type].getName.stripSuffix("$"),
+        folder.toString) ++ arguments
     val (out, err) = (mutable.ArrayBuffer.empty[String], mutable.ArrayBuffer.empty[String])
     val code = Programs.ended(Process(command), ProcessLogger(out += _, err += _))
     assert(code == 0, err.mkString("\n"))

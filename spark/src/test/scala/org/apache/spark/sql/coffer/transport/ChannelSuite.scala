@@ -14,7 +14,14 @@ import com.google.protobuf.ByteString
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.proto.wire.{ClientMessage, Hello, Problem, ResultEnd, Session, Welcome}
+import org.apache.spark.sql.coffer.proto.wire.{
+  ClientMessage,
+  Hello,
+  Problem,
+  ResultEnd,
+  Session,
+  Welcome
+}
 
 class ChannelSuite extends AnyFunSuite {
 
@@ -58,7 +65,8 @@ class ChannelSuite extends AnyFunSuite {
     (kind, exactly(length - 1).array())
   }
 
-  private def write(socket: SocketChannel, bytes: ByteBuffer): Unit = while (bytes.hasRemaining) socket.write(bytes)
+  private def write(socket: SocketChannel, bytes: ByteBuffer): Unit =
+    while (bytes.hasRemaining) socket.write(bytes)
 
   test("messages go out and come back whole, however large") {
     val big = Array.tabulate[Byte](3 << 20)(i => (i % 251).toByte)
@@ -75,11 +83,15 @@ class ChannelSuite extends AnyFunSuite {
     }
   }
 
-  Seq("length_zero" -> 0, "length_over_the_limit" -> ((64 << 20) + 1), "length_negative" -> -1).foreach {
+  Seq("length_zero" -> 0, "length_over_the_limit" -> ((64 << 20) + 1),
+    "length_negative" ->
+      -1).foreach {
     case (name, length) =>
       test(s"$name is refused before anything is allocated") {
         withPeer { socket =>
-          write(socket, ByteBuffer.allocate(5).order(ByteOrder.LITTLE_ENDIAN).putInt(length).put(1.toByte).flip())
+          write(socket,
+            ByteBuffer.allocate(5).order(ByteOrder.LITTLE_ENDIAN).putInt(length).put(
+              1.toByte).flip())
         } { address =>
           val channel = Channel.connect(address)
           val e = intercept[IOException](channel.receive())
@@ -103,14 +115,17 @@ class ChannelSuite extends AnyFunSuite {
     assert(Address.parse("unix:/tmp/a:b") == Address.Unix("/tmp/a:b"))
     assert(Address.parse("tcp:127.0.0.1:43210") == Address.Tcp("127.0.0.1", 43210))
     assert(Address.parse("tcp:[::1]:5") == Address.Tcp("::1", 5))
-    Seq("", "unix:", "tcp:host", "tcp:host:0", "tcp:host:70000", "http://x", "vsock:3:4").foreach { bad =>
-      assert(intercept[CofferException](Address.parse(bad)).code == "COFFER_ADDRESS", bad)
+    Seq("", "unix:", "tcp:host", "tcp:host:0", "tcp:host:70000", "http://x", "vsock:3:4").foreach {
+      bad =>
+        assert(intercept[CofferException](Address.parse(bad)).code == "COFFER_ADDRESS", bad)
     }
   }
 
   test("the ready line is JSON with an address and a version") {
-    val line = """{"listening":"unix:/tmp/x","engine_id":"ab","evidence":"simulated","version":"0.1.0"}"""
-    assert(EngineProcess.parseReady(line).contains(ReadyLine(Address.Unix("/tmp/x"), "ab", "simulated", "0.1.0")))
+    val line =
+      """{"listening":"unix:/tmp/x","engine_id":"ab","evidence":"simulated","version":"0.1.0"}"""
+    assert(EngineProcess.parseReady(line).contains(ReadyLine(Address.Unix("/tmp/x"), "ab",
+          "simulated", "0.1.0")))
     assert(EngineProcess.parseReady("listening on /tmp/x").isEmpty)
     assert(EngineProcess.parseReady("""{"listening":"nowhere","version":"1"}""").isEmpty)
   }
@@ -120,12 +135,15 @@ class ChannelSuite extends AnyFunSuite {
     write(socket, message(ClientMessage.WELCOME_VALUE, Welcome.getDefaultInstance.toByteArray))
   }
 
-  private def client(address: Address) = new ClientConnections(address, Hello.getDefaultInstance, () => None)
+  private def client(address: Address) =
+    new ClientConnections(address, Hello.getDefaultInstance, () => None)
 
-  test("a PROBLEM, to the greeting or later, becomes an exception with its code, message and hint") {
+  test("a PROBLEM, to the greeting or later, becomes an exception with its code, message and " +
+    "hint") {
     withPeer { socket =>
       read(socket)
-      val problem = Problem.newBuilder.setCode("COFFER_X").setMessage("it broke").setHint("mend it").build()
+      val problem =
+        Problem.newBuilder.setCode("COFFER_X").setMessage("it broke").setHint("mend it").build()
       write(socket, message(ClientMessage.PROBLEM_VALUE, problem.toByteArray))
     } { address =>
       val engine = client(address)
@@ -151,7 +169,8 @@ class ChannelSuite extends AnyFunSuite {
     }
   }
 
-  test("a connection that the peer closed while it lay idle, or said something on, is not used again") {
+  test("a connection that the peer closed while it lay idle, or said something on, is not used " +
+    "again") {
     val folder = Files.createTempDirectory("coffer-test")
     val path = folder.resolve("s")
     val server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)
@@ -179,7 +198,8 @@ class ChannelSuite extends AnyFunSuite {
     }
   }
 
-  test("an answer of the wrong kind, one that cannot be read, and none at all are told apart from a refusal") {
+  test("an answer of the wrong kind, one that cannot be read, and none at all are told apart " +
+    "from a refusal") {
     withPeer { socket =>
       greet(socket)
       read(socket)
@@ -209,7 +229,9 @@ class ChannelSuite extends AnyFunSuite {
       read(socket)
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](1, 2)))
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](3)))
-      write(socket, message(ClientMessage.RESULT_END_VALUE, ResultEnd.newBuilder.setRows(5).build().toByteArray))
+      write(socket,
+        message(ClientMessage.RESULT_END_VALUE,
+          ResultEnd.newBuilder.setRows(5).build().toByteArray))
     } { address =>
       val opened = client(address).openResult(OpenResult.getDefaultInstance)
       assert(opened.toSeq.map(_.toSeq) == Seq(Seq[Byte](1, 2), Seq[Byte](3)))
@@ -219,7 +241,9 @@ class ChannelSuite extends AnyFunSuite {
       greet(socket)
       read(socket)
       write(socket, message(ClientMessage.RESULT_ARROW_VALUE, Array[Byte](1)))
-      write(socket, message(ClientMessage.PROBLEM_VALUE, Problem.newBuilder.setCode("COFFER_Y").build().toByteArray))
+      write(socket,
+        message(ClientMessage.PROBLEM_VALUE,
+          Problem.newBuilder.setCode("COFFER_Y").build().toByteArray))
     } { address =>
       val opened = client(address).openResult(OpenResult.getDefaultInstance)
       assert(intercept[CofferException](opened.toSeq).code == "COFFER_Y")

@@ -1,6 +1,12 @@
 package org.apache.spark.sql.coffer.transport
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InvalidClassException, ObjectInputStream, ObjectOutputStream}
+import java.io.{
+  ByteArrayInputStream,
+  ByteArrayOutputStream,
+  InvalidClassException,
+  ObjectInputStream,
+  ObjectOutputStream
+}
 import java.lang.reflect.{InvocationHandler, Proxy}
 import java.nio.ByteBuffer
 
@@ -25,7 +31,8 @@ import org.apache.spark.util.{AccumulatorV2, ByteBufferInputStream, LongAccumula
 class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   private val local = new SparkConf(false).setMaster("local[1]")
   private def serializer = new JavaSerializer(local).newInstance()
-  private def trip(value: AnyRef): AnyRef = serializer.deserialize[AnyRef](serializer.serialize(value))
+  private def trip(value: AnyRef): AnyRef =
+    serializer.deserialize[AnyRef](serializer.serialize(value))
 
   override protected def afterEach(): Unit = DeserializationFilter.release()
 
@@ -38,9 +45,15 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   /** Reads it as from a cluster. */
-  private def read(value: AnyRef, limits: Limits = Limits.default, extra: Set[String] = Set.empty): AnyRef = {
+  private def read(
+      value: AnyRef,
+      limits: Limits = Limits.default,
+      extra: Set[String] = Set.empty): AnyRef = {
     val stream = new ObjectInputStream(new ByteArrayInputStream(bytes(value)))
-    stream.setObjectInputFilter(DeserializationFilter.held(_, n => ListedClasses.contains(n) || extra(n), limits))
+    stream.setObjectInputFilter(DeserializationFilter.held(_,
+        n =>
+          ListedClasses.contains(n) ||
+            extra(n), limits))
     stream.readObject()
   }
 
@@ -67,7 +80,8 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(read(Some(List[Any]("a", 1L))) == Some(List[Any]("a", 1L)))
   }
 
-  test("a class that is not listed is refused as an object, an array, a Class, an enum and behind a proxy") {
+  test("a class that is not listed is refused as an object, an array, a Class, an enum and " +
+    "behind a proxy") {
     val handler = new Handler
     val closure: AnyRef = (i: Int) => i + 1
     Seq[AnyRef](
@@ -83,7 +97,8 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
       java.time.DayOfWeek.MONDAY,
       Proxy.newProxyInstance(getClass.getClassLoader, Array(classOf[Runnable]), handler),
       // Interfaces that are listed, or none, make a proxy no better.
-      Proxy.newProxyInstance(getClass.getClassLoader, Array(classOf[java.io.Serializable]), handler),
+      Proxy.newProxyInstance(getClass.getClassLoader, Array(classOf[java.io.Serializable]),
+        handler),
       Proxy.newProxyInstance(getClass.getClassLoader, Array.empty, handler),
       closure,
       Ordering.by[String, Int](_.length),
@@ -100,18 +115,23 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("few bytes cannot claim a long array, a deep stack or a great many objects") {
-    def nested(levels: Int): AnyRef = (1 to levels).foldLeft[AnyRef]("core")((inner, _) => Some(inner))
+    def nested(levels: Int): AnyRef =
+      (1 to levels).foldLeft[AnyRef]("core")((inner, _) => Some(inner))
     def many(levels: Int): AnyRef = Array.fill[AnyRef](9000)(nested(levels))
     val limits = Limits(array = 80000, depth = 50, references = 30000)
-    Seq[AnyRef](new Array[Byte](80000), new Array[Long](10000), new Array[AnyRef](10000), nested(40), many(1))
+    Seq[AnyRef](new Array[Byte](80000), new Array[Long](10000), new Array[AnyRef](10000),
+      nested(40), many(1))
       .foreach(read(_, limits))
-    Seq[AnyRef](new Array[Byte](80001), new Array[Long](10001), new Array[AnyRef](10001), nested(60), many(4))
+    Seq[AnyRef](new Array[Byte](80001), new Array[Long](10001), new Array[AnyRef](10001),
+      nested(60), many(4))
       .foreach(value => intercept[InvalidClassException](read(value, limits)))
-    assert(Limits.of(new SparkConf(false).set("spark.driver.maxResultSize", "0")).array == Long.MaxValue)
+    assert(Limits.of(new SparkConf(false).set("spark.driver.maxResultSize",
+        "0")).array == Long.MaxValue)
     assert(Limits.of(new SparkConf(false)) == Limits.default)
   }
 
-  test("with a local master closures come back, but not from the network; without a context nothing does") {
+  test("with a local master closures come back, but not from the network; without a context " +
+    "nothing does") {
     val closure = Closures.increment
     def onNetwork(value: AnyRef): Option[Throwable] = {
       var thrown: Option[Throwable] = None
@@ -148,53 +168,71 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("classes are added by exact names that can do no harm") {
-    def of(names: String): Set[String] = AllowedClasses.of(new SparkConf(false).set(CofferConf.ALLOW_CLASSES, names))
+    def of(names: String): Set[String] =
+      AllowedClasses.of(new SparkConf(false).set(CofferConf.ALLOW_CLASSES, names))
     assert(of("") == Set.empty)
     val name = classOf[Held].getName
     assert(of(s" $name , java.util.UUID") == Set(name, "java.util.UUID"))
     read(new Held(1), extra = of(name))
     refused(new Held(1))
-    Seq("org.apache.spark.", "org.apache.spark.sql.*", "org.apache.spark.**", "*", "!java.lang.String", "org.apache.spark.sql",
-      "com.acme.Udf", s"[L$name;", s"$name[]", "maxdepth=5", s"$name;java.lang.String").foreach { text =>
-      val refusal = intercept[CofferException](of(s"$name,$text"))
-      assert(refusal.code == "COFFER_CONF" && refusal.hint.contains("in full"), text)
+    Seq("org.apache.spark.", "org.apache.spark.sql.*", "org.apache.spark.**", "*",
+      "!java.lang.String", "org.apache.spark.sql",
+      "com.acme.Udf", s"[L$name;", s"$name[]", "maxdepth=5", s"$name;java.lang.String").foreach {
+      text =>
+        val refusal = intercept[CofferException](of(s"$name,$text"))
+        assert(refusal.code == "COFFER_CONF" && refusal.hint.contains("in full"), text)
     }
-    Seq("java.lang.Class", "java.lang.invoke.SerializedLambda", "java.util.PriorityQueue", "java.net.URL",
-      "org.apache.spark.sql.catalyst.expressions.InterpretedOrdering", "org.apache.spark.SerializableWritable",
+    Seq("java.lang.Class", "java.lang.invoke.SerializedLambda", "java.util.PriorityQueue",
+      "java.net.URL",
+      "org.apache.spark.sql.catalyst.expressions.InterpretedOrdering",
+      "org.apache.spark.SerializableWritable",
       "scala.collection.immutable.LazyList", "scala.math.Ordering$Int$",
       "org.apache.spark.sql.catalyst.expressions.objects.Invoke").foreach { text =>
       val refusal = intercept[CofferException](of(text))
-      assert(refusal.code == "COFFER_CONF" && refusal.plain.contains("can run code in the driver"), text)
+      assert(refusal.code == "COFFER_CONF" && refusal.plain.contains("can run code in the " +
+          "driver"), text)
     }
   }
 
-  test("a failure whose exception is not listed keeps its text, and one that is listed its exception") {
+  test("a failure whose exception is not listed keeps its text, and one that is listed its " +
+    "exception") {
     DeserializationFilter.release()
     def failure(e: Throwable): ExceptionFailure = {
       val sent = SentFailures.sent(new ExceptionFailure(e, Nil), DeserializationFilter.lists)
       read(sent).asInstanceOf[ExceptionFailure]
     }
     val listed = failure(new IllegalStateException("as it was", new java.io.IOException("below")))
-    assert(listed.exception.exists(e => e.getMessage == "as it was" && e.getCause.getMessage == "below"))
-    val unlisted = failure(new RuntimeException("outer", new UnlistedException("inner", new Held(1))))
+    assert(listed.exception.exists(e =>
+        e.getMessage == "as it was" &&
+          e.getCause.getMessage == "below"))
+    val unlisted =
+      failure(new RuntimeException("outer", new UnlistedException("inner", new Held(1))))
     assert(unlisted.exception.isEmpty)
-    assert(unlisted.description == "outer" && unlisted.toErrorString.contains("UnlistedException: inner"))
+    assert(unlisted.description == "outer" &&
+      unlisted.toErrorString.contains("UnlistedException: inner"))
     // An executor that sends it all the same.
     // The refusal is caught where the exception is read, and the stream cannot be read on.
-    assert(Try(read(new ExceptionFailure(new UnlistedException("inner", new Held(1)), Nil))).isFailure)
+    assert(Try(read(new ExceptionFailure(new UnlistedException("inner", new Held(1)),
+            Nil))).isFailure)
   }
 
-  test("an update of Python's accumulator, which is a list of pickles, is read only where it is empty") {
+  test("an update of Python's accumulator, which is a list of pickles, is read only where it is " +
+    "empty") {
     val guarded = new TaskEnds.GuardedInstance(serializer)
     def ends(update: PythonAccumulatorV2): Seq[AnyRef] = Seq(
-      new DirectTaskResult[Any](ByteBuffer.allocate(1), Seq(new LongAccumulator, update).map(travelled), Array.empty[Long]),
-      new ExceptionFailure(new IllegalStateException("failed"), Nil).withAccums(Seq(travelled(update))),
+      new DirectTaskResult[Any](ByteBuffer.allocate(1),
+        Seq(new LongAccumulator, update).map(travelled), Array.empty[Long]),
+      new ExceptionFailure(new IllegalStateException("failed"), Nil).withAccums(
+        Seq(travelled(update))),
       TaskKilled("killed", Nil, Seq(travelled(update))))
     def readings(end: AnyRef): Seq[() => AnyRef] = Seq(
       () => guarded.deserialize[AnyRef](serializer.serialize(end)),
       () => guarded.deserialize[AnyRef](serializer.serialize(end), getClass.getClassLoader),
-      () => guarded.deserializeStream(new ByteBufferInputStream(serializer.serialize(end))).readObject[AnyRef]())
-    for (end <- ends(pythonUpdate()); reading <- readings(end)) assert(reading().getClass == end.getClass)
+      () =>
+        guarded.deserializeStream(new ByteBufferInputStream(serializer.serialize(end))).readObject[
+          AnyRef]())
+    for (end <- ends(pythonUpdate()); reading <- readings(end))
+      assert(reading().getClass == end.getClass)
     for (end <- ends(pythonUpdate("a pickle")); reading <- readings(end)) {
       val rejected = intercept[InvalidClassException](reading())
       assert(rejected.getMessage.contains("filter status: REJECTED"))
@@ -206,7 +244,8 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
   /** Made as reading makes it: its constructor wants a context. */
   private def pythonUpdate(pickles: String*): PythonAccumulatorV2 = {
     val constructor = ReflectionFactory.getReflectionFactory
-      .newConstructorForSerialization(classOf[PythonAccumulatorV2], classOf[Object].getConstructor())
+      .newConstructorForSerialization(classOf[PythonAccumulatorV2],
+        classOf[Object].getConstructor())
     val made = constructor.newInstance().asInstanceOf[PythonAccumulatorV2]
     pickles.foreach(text => made.add(text.getBytes))
     made
@@ -226,5 +265,8 @@ private object Closures {
 }
 
 private final class Handler extends InvocationHandler with Serializable {
-  override def invoke(proxy: AnyRef, method: java.lang.reflect.Method, arguments: Array[AnyRef]): AnyRef = null
+  override def invoke(
+      proxy: AnyRef,
+      method: java.lang.reflect.Method,
+      arguments: Array[AnyRef]): AnyRef = null
 }

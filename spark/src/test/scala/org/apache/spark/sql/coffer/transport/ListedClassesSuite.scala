@@ -12,7 +12,10 @@ import org.apache.spark.sql.coffer.e2e.{Programs, SparkHome}
 import org.apache.spark.sql.coffer.recorded.Kinds
 import org.apache.spark.util.Utils
 
-/** A cluster of executors in processes of their own sends all kinds of messages; what it sends is what is listed. */
+/**
+ * A cluster of executors in processes of their own sends all kinds of messages; what it sends is
+ * what is listed.
+ */
 class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
   private var folder: Path = _
   private var spark: SparkSession = _
@@ -79,12 +82,15 @@ class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
 
   test("sealed queries") {
     val plain = folder.resolve("t").toString
-    spark.range(0, 1000, 1, 2).selectExpr("id", "id % 5 AS k", "CAST(id AS STRING) AS s").write.parquet(plain)
-    Programs.coffer(folder.resolve("home"), "encrypt", plain, folder.resolve("sealed").toString, "--table", "t")
+    spark.range(0, 1000, 1, 2).selectExpr("id", "id % 5 AS k",
+      "CAST(id AS STRING) AS s").write.parquet(plain)
+    Programs.coffer(folder.resolve("home"), "encrypt", plain, folder.resolve("sealed").toString,
+      "--table", "t")
     val t = spark.read.format("coffer").load(folder.resolve("sealed").toString)
     assert(t.groupBy("k").count().orderBy("k").collect().length == 5)
     assert(t.join(t.select("id").limit(3), "id").count() == 3)
-    assert(intercept[Exception](t.selectExpr("id / (id - 5)").collect()).getMessage.contains("DIVIDE_BY_ZERO"))
+    assert(intercept[Exception](t.selectExpr("id / (id - 5)").collect()).getMessage.contains(
+        "DIVIDE_BY_ZERO"))
   }
 
   test("losses of executors")(Kinds.losses(sc))
@@ -92,11 +98,15 @@ class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
   test("the list is not stale: it has what a cluster sends, and nothing else without a reason") {
     sc.listenerBus.waitUntilEmpty(60000)
     val recorded = Files.readAllLines(record).asScala.map(_.split("\t", -1)).toSeq
-    val carriers = recorded.groupMap(_(0))(_(2)).view.mapValues(_.distinct.sorted.mkString(", ")).toMap
+    val carriers =
+      recorded.groupMap(_(0))(_(2)).view.mapValues(_.distinct.sorted.mkString(", ")).toMap
     val listed = (everywhere ++ localCluster).map(_.name).toSet
     val missing = (carriers.keySet - classOf[java.net.URL].getName -- listed).toSeq.sorted
-    assert(missing.isEmpty, missing.map(m => s"stale: missing $m (in ${carriers(m)})").mkString("\n", "\n", ""))
-    val needless = (everywhere ++ localCluster).filter(e => e.unseen.isEmpty && !carriers.contains(e.name))
-    assert(needless.isEmpty, needless.map(e => s"stale: nobody sends ${e.name}").mkString("\n", "\n", ""))
+    assert(missing.isEmpty,
+      missing.map(m => s"stale: missing $m (in ${carriers(m)})").mkString("\n", "\n", ""))
+    val needless =
+      (everywhere ++ localCluster).filter(e => e.unseen.isEmpty && !carriers.contains(e.name))
+    assert(needless.isEmpty,
+      needless.map(e => s"stale: nobody sends ${e.name}").mkString("\n", "\n", ""))
   }
 }

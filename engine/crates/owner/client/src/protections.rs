@@ -130,8 +130,8 @@ mod tests {
                 "{protection}"
             );
         }
-        for encoding in [StoredEncoding::File, StoredEncoding::Row] {
-            assert_ne!(encoding(encoding), Encoding::Unknown, "{encoding}");
+        for of in [StoredEncoding::File, StoredEncoding::Row] {
+            assert_ne!(encoding(of), Encoding::Unknown, "{of}");
         }
         let named = |prefix: &str, code: &str| format!("{prefix}_{}", code.to_ascii_uppercase());
         for of in Leakage::ALL {

@@ -270,7 +270,7 @@ fn campaign(
         defects.extend(judge::beside(name, report.beside.as_deref()));
         let verdict = match &ended {
             Ok(rows) if *rows != shape.expected() => Err("rows".to_owned()),
-            Ok(_) if report.what.is_some() && mutation.slot() == "boot" => {
+            Ok(_) if report.what.is_some() && mutation.position() == "boot" => {
                 Err("accepted".to_owned())
             }
             Ok(_) if report.what.is_some() && !judge::may_be_right(name) => {

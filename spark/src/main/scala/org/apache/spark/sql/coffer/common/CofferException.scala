@@ -1,7 +1,11 @@
 package org.apache.spark.sql.coffer.common
 
 /** An error that a user is meant to read: a stable code, what happened, and what to do about it. */
-class CofferException(val code: String, val plain: String, val hint: String, cause: Throwable = null)
+class CofferException(
+    val code: String,
+    val plain: String,
+    val hint: String,
+    cause: Throwable = null)
     extends RuntimeException(CofferException.text(code, plain, hint), cause)
 
 object CofferException {

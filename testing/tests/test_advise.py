@@ -107,8 +107,8 @@ def test_hosts_see_what_some_query_needs(advised: Advised) -> None:
     assert hosts["columns"]["lineitem.l_comment"] == ["tee"]
     assert "plain" not in {p for protections in hosts["columns"].values() for p in protections}
     assert any(warning["id"] == "host-results" for warning in hosts["warnings"])
-    total = sum(plan["home_bytes"] for plan in hosts["plans"])
-    assert total < hosts["all_std_values_home"]
+    total = sum(plan["client_bytes"] for plan in hosts["plans"])
+    assert total < hosts["all_std_values_to_client"]
 
 
 def test_the_size_is_about_what_it_becomes(advised: Advised) -> None:

@@ -121,7 +121,7 @@ class Pieces(Table):
             return _question(sql, {"k": "bigint", "n": "bigint", "b": "bigint"}, rows)
         if which == 2:
             last = first + rng.randrange(1, 3000)
-            sql = f"SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id BETWEEN {first} AND {last}"
+            sql = f"SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id BETWEEN {first} AND {last}"  # noqa: E501
             some = slice(first, last + 1)
             row = [
                 str(last + 1 - first),
@@ -135,7 +135,7 @@ class Pieces(Table):
 
     def whole(self, _: random.Random) -> Question:
         """About all values of all columns."""
-        sql = "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, max(s) AS l FROM pieces"
+        sql = "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, max(s) AS l FROM pieces"  # noqa: E501
         sums = [int(column.sum()) for column in (self._id, self._a, self._b)]
         row = [str(self.ROWS), *map(str, sums), min(self._s), max(self._s)]
         types = ["bigint", "bigint", "bigint", "bigint", "string", "string"]

@@ -171,7 +171,7 @@ class Spilled:
         panic = cramped.log.panic()
         if panic:
             verdict = ("wrong", "panic", panic)
-        detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
+        detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"  # noqa: E501
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 
 

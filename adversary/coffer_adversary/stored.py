@@ -64,11 +64,11 @@ class Stored:
         if self.pieces or rng.random() < 0.5:
             table: Table = pieces
             question = self.asked(pieces, rng)
-            run = lambda: pieces.ask(cluster, question)
+            run = lambda: pieces.ask(cluster, question)  # noqa: E731
         else:
             question = cluster.ask(rng)
             table = fixtures.of_tpch(cluster, rng.choice(fixtures.read_by(cluster, question)))
-            run = lambda: cluster.run(question)
+            run = lambda: cluster.run(question)  # noqa: E731
         others = tuple(
             fixtures.of_tpch(cluster, name) for name in ("orders", "customer") if name != table.name
         )

@@ -46,7 +46,7 @@ class Ledger:
         # Which of them knows more than the other is found out, so both are set back.
         home = [cluster.owner.home / "register.coffer", cluster.owner.home / "audit" / "log"]
         aside = [self._copies / path.name for path in home]
-        rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="
+        rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="  # noqa: E501
 
         def run(sql: str) -> Answer:
             return cluster.within(lambda: cluster.driver.query(sql))

@@ -24,7 +24,7 @@ _CROSSINGS = 2000
 _WHERE = """\
 Milliseconds, summed over tasks that run side by side: planning by Catalyst; translating and sealing of stages; launching of
 tasks; the engine's operators; and the wire, which is the rest of the tasks' time: frames and their sealing, sockets, shuffle
-files, waiting."""
+files, waiting."""  # noqa: E501
 
 _PAGE = """\
 <!doctype html>
@@ -35,7 +35,7 @@ td, th {{ padding: .15em .7em; text-align: right; }} svg {{ max-width: 100%; hei
 <body>
 {body}
 </body></html>
-"""
+"""  # noqa: E501
 
 
 def write(result: dict[str, Any], path: Path) -> None:

@@ -166,7 +166,7 @@ QUERY = """
 -- The tutorial's; and one that no engine runs.
 SELECT category, avg(salary) AS average, count(*) FROM employees WHERE age BETWEEN 25 AND 30 GROUP BY category;
 SELECT count(*) FROM employees WHERE name RLIKE 'x;y';
-"""
+"""  # noqa: E501
 
 
 def test_words_and_refusals(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from conftest import CONF, Expected
 
 # Of `src`, whose rows an engine reads: what Spark knows when it plans, it checks and pads itself.
 ROWS = """(1, 'ab'), (2, 'abcde'), (3, ''), (4, null), (5, 'é😀'), (6, 'ab   '), (7, 'a'), (8, ' ab'), (9, 'ab' || chr(9)),
-(10, 'abcde    '), (11, 'éàç😀ñ'), (12, '     ')"""
+(10, 'abcde    '), (11, 'éàç😀ñ'), (12, '     ')"""  # noqa: E501
 
 READS = """
 select *, length(c), length(v), octet_length(c), octet_length(v), concat('[', c, '|', v, ']') from t order by id
@@ -37,7 +37,7 @@ select d, max(c), min(v), count(distinct c), count(distinct s) from t group by d
 select a.id, b.id from t a join t b on a.c = b.d order by 1, 2
 select a.id, b.id from t a join t b on a.c = b.v order by 1, 2
 select a.id, b.id from t a left join t b on a.c = b.s and b.id < 6 order by 1, 2
-"""
+"""  # noqa: E501
 
 # What is left to the client, or needs whole columns, where there are ciphertexts only.
 MORE = """
@@ -50,7 +50,7 @@ select cast(id as char(3)) || '.', cast(s as varchar(2)) || '.', cast(s as char(
 select c from t union select s from t order by 1
 select id, case when c = 'ab' then d else v end, coalesce(c, 'none') from t order by id
 with u as (select c x, v y from t) select x, length(x), y from u where x = 'ab' order by y
-"""
+"""  # noqa: E501
 
 # Each in its turn, the same to both; {u} is the format.
 SCRIPT = """
@@ -129,7 +129,7 @@ describe p
 create table empty (c char(0), v varchar(0)) using {u}
 describe empty
 create table bad (c varchar) using {u}
-"""
+"""  # noqa: E501
 
 # Its script has not run to its end everywhere yet.
 pytestmark = pytest.mark.full
@@ -210,7 +210,7 @@ result.append([f.dataType.simpleString() for f in spark.table("named").schema])
 result.append([[row[0], row[1]] for row in spark.sql("describe named").collect()][:5])
 ddl = spark.sql("show create table named").first()[0]
 result.append([word in ddl for word in ("c CHAR(5)", "v VARCHAR(5)", "s STRING", "d CHAR(8)")])
-"""
+"""  # noqa: E501
     return driver.run(code, source=source, folder=str(folder))
 
 

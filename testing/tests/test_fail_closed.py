@@ -137,7 +137,7 @@ def test_way_out_is_refused(sealed: Driver, tmp_path: Path, name: str) -> None:
 
 
 def test_cached_rows_do_not_leave_the_seal(sealed: Driver) -> None:
-    code = "df = spark.sql('SELECT id, s FROM edge').cache()\ntry:\n    df.count()\nfinally:\n    df.unpersist()"
+    code = "df = spark.sql('SELECT id, s FROM edge').cache()\ntry:\n    df.count()\nfinally:\n    df.unpersist()"  # noqa: E501
     refused(lambda: sealed.run(code), "COFFER_UNSUPPORTED", REWRITE, "cached data")
 
 
@@ -163,7 +163,7 @@ def test_cluster_deploy_mode_is_refused(own: tuple[Owner, dict[str, Path]], tmp_
     # that runs already.
     with start(owner, tables, tmp_path) as driver:
         names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file)}
-        hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"
+        hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"  # noqa: E501
         refused(lambda: driver.run(CLUSTER_MODE, **names), "cluster_deploy_mode", hint, "cluster")
 
 
@@ -459,7 +459,7 @@ def test_engine_that_dies_ends_the_query_with_an_error(
     script.write_text(
         f"#!{sys.executable}\n"
         "import json\n"
-        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '0.1.0'}\n"
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '0.1.0'}\n"  # noqa: E501
         "print(json.dumps(ready))\n"
     )
     script.chmod(0o755)
@@ -500,7 +500,7 @@ def test_engine_of_another_version_is_refused(
     script.write_text(
         f"#!{sys.executable}\n"
         "import json, sys\n"
-        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '9.9.9'}\n"
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '9.9.9'}\n"  # noqa: E501
         "print(json.dumps(ready), flush=True)\n"
         "sys.stdin.read()\n"
     )

@@ -20,7 +20,7 @@ from coffer_testing.servers.aws_kms import CREDENTIALS
 from coffer_testing.servers.softhsm import NotInstalledError
 
 SQL = "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g ORDER BY g"
-LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"
+LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"  # noqa: E501
 GENERATE, DECRYPT = "_eek?eek_op=generate", "_eek?eek_op=decrypt"
 
 
@@ -269,7 +269,7 @@ def test_a_wrong_pin_and_a_token_that_is_away(
 def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path) -> None:
     server = HadoopKms(tmp_path / "kms").start()
     relay = Relay(server.address)
-    asked = lambda: sum(DECRYPT in what for what in relay.seen)
+    asked = lambda: sum(DECRYPT in what for what in relay.seen)  # noqa: E731
     try:
         server.create("payroll")
         site = Site(

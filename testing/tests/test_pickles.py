@@ -615,7 +615,7 @@ result = [
     repr(numbers.map(lambda n: np.float64(n)).max()),
     repr(numbers.map(lambda n: np.array([n, n])).first()),
 ]
-"""
+"""  # noqa: E501
 
 
 def test_a_cluster_s_python_works_on_plain_data(driver: Driver) -> None:

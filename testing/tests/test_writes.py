@@ -47,7 +47,7 @@ class Writing:
 
     def loaded(self, name: str) -> list[list[Any]]:
         """The same of a folder."""
-        code = "result = [list(map(str, row)) for row in spark.read.format('coffer').load(folder + '/' + name).collect()]"
+        code = "result = [list(map(str, row)) for row in spark.read.format('coffer').load(folder + '/' + name).collect()]"  # noqa: E501
         return sorted(self.run(code, name=name))
 
     def verified(self, path: Path) -> None:
@@ -303,7 +303,7 @@ def test_save_in_all_modes(w: Writing) -> None:
 
 def test_save_by_default_partitioned_and_as_table(w: Writing) -> None:
     w.run(
-        "spark.table('edge').select('id', 's', 'k').write.format('coffer').partitionBy('k').save(folder + '/default')"
+        "spark.table('edge').select('id', 's', 'k').write.format('coffer').partitionBy('k').save(folder + '/default')"  # noqa: E501
     )
     assert w.loaded("default") == canonical(w, "SELECT id, s, k FROM edge")
     w.run(
@@ -339,7 +339,7 @@ def test_plain_rows_do_not_travel(w: Writing) -> None:
         lambda: w.run("spark.range(5).write.format('coffer').save(folder + '/range')"),
         "spark.range",
     )
-    code = "spark.createDataFrame([(1, 'a')], 'a INT, b STRING').write.format('coffer').save(folder + '/rows')"
+    code = "spark.createDataFrame([(1, 'a')], 'a INT, b STRING').write.format('coffer').save(folder + '/rows')"  # noqa: E501
     refused(lambda: w.run(code), "Arrow table")
     w.run(
         "import pyarrow as "
@@ -386,7 +386,7 @@ result = answers
 
 def test_a_table_is_read_while_it_is_overwritten(w: Writing) -> None:
     w.sql("CREATE TABLE moving USING coffer AS SELECT id FROM events")
-    code = "pinned = spark.table('moving'); spark.sql('INSERT OVERWRITE moving SELECT 1'); result = pinned.count()"
+    code = "pinned = spark.table('moving'); spark.sql('INSERT OVERWRITE moving SELECT 1'); result = pinned.count()"  # noqa: E501
     assert w.run(code) == data.EVENTS_ROWS
     assert w.rows("moving") == [["1"]]
     cleaned = w.owner.coffer("verify", "--clean", w.folder / "warehouse" / "moving")
@@ -446,7 +446,7 @@ def test_engines_of_several_executors_write_one_version(
 ) -> None:
     on_cluster = Writing(owner, clustered, tmp_path)
     source = "SELECT id, s, dt, k FROM edge"
-    made = f"CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION '{tmp_path / 'spread'}' AS {source} WHERE id < 600"
+    made = f"CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION '{tmp_path / 'spread'}' AS {source} WHERE id < 600"  # noqa: E501
     on_cluster.sql(made)
     on_cluster.sql(f"INSERT INTO spread {source} WHERE id >= 600")
     assert on_cluster.rows("spread") == canonical(on_cluster, source)

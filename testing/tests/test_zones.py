@@ -175,7 +175,7 @@ spark.sql(f"ALTER TABLE partly PARTITION (p = 1) SET LOCATION '{folder}/old/part
 hadoop = spark._jsc.hadoopConfiguration()
 hadoop.set('fs.raw.impl', 'org.apache.hadoop.fs.RawLocalFileSystem')
 hadoop.set('fs.viewfs.mounttable.mounted.link./z', f'file://{zone}')
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")

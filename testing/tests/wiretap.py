@@ -77,7 +77,7 @@ class Wiretap:
         # : For `spark.coffer.engine.path`.
         self.program = folder / "coffer-engine"
         self.program.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__)}" "{find_binary("coffer-engine")}" "{folder}" "$@"\n'
+            f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__)}" "{find_binary("coffer-engine")}" "{folder}" "$@"\n'  # noqa: E501
         )
         self.program.chmod(0o700)
         self._seen = [0, 0]

@@ -60,7 +60,7 @@ l_comment = "std"
 p_partkey = {{ protection = "det", link = "part" }}
 p_size = [OPENED"ope"]
 p_name = "std"
-"""
+"""  # noqa: E501
 
 
 def write(name: str, owner: Owner) -> None:

@@ -198,7 +198,7 @@ frame.count(); frame.take(3); frame.show(3); frame.explain(True)
 list(zip(range(5), frame.sort('number').limit(5).collect()))
 sc.setLocalProperty('spark.job.description', None); sc.setLocalProperty('spark.jobGroup.id', None)
 spark.conf.unset('spark.leaks.note')
-"""
+"""  # noqa: E501
     session.run(
         spoken, sql=f"SELECT * FROM secret WHERE number <> {LITERAL_NUMBER}L AND tag "
         f"<> '{LITERAL}-10'", literal=LITERAL,

@@ -79,7 +79,7 @@ _CODE = """
     logging marshal mmap multiprocessing nt operator os pdb pickle pip pkgutil platform posix profile pty py4j pydoc runpy
     shelve shutil signal site socket socketserver ssl subprocess sys tempfile test threading timeit trace types unittest
     urllib venv webbrowser xmlrpc
-"""
+"""  # noqa: E501
 
 
 def never(text: str) -> bool:

@@ -171,10 +171,6 @@ object Chains {
     map
   }
 
-  /**
-   * An exception that asks its value for its text, and a node that asks its bean for its properties
-   * then.
-   */
   /** Whether a chain ran: its mark or its file is there. `exec` takes a moment. */
   def ran(mark: String, file: Path, wait: Boolean): Boolean = {
     val deadline = System.nanoTime() + (if (wait) 10000000000L else 0L)

@@ -7,15 +7,18 @@ line and answers each with one line.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, ClassVar, Self
 
 from coffer_testing import processes
 from coffer_testing.answers import Answer, encode
@@ -23,6 +26,8 @@ from coffer_testing.answers import Answer, encode
 DEADLINE = (
     3600.0  # seconds for one request, a benchmark's longest too; tests have a time-out of their own
 )
+# Each has a JVM's memory.
+MOST_KEPT = 3
 
 
 class QueryFailed(RuntimeError):
@@ -36,6 +41,20 @@ class QueryFailed(RuntimeError):
         self.condition = condition
 
 
+def same_error(one: QueryFailed, other: QueryFailed) -> bool:
+    """Whether two drivers' errors are one to a user: class, condition and message, which has
+    SQLSTATE and the place in the query. Which of several bad rows is met first is not said."""
+
+    def values(message: str) -> str:
+        return re.sub(r"The value .* of the type", "The value … of the type", message)
+
+    return (one.kind, one.condition, values(one.message)) == (
+        other.kind,
+        other.condition,
+        values(other.message),
+    )
+
+
 class Driver:
     """A Spark session in a child process, with `tables` (name → path) as temporary views.
 
@@ -43,6 +62,10 @@ class Driver:
     Parquet and Spark is as it comes. `log`: the file that takes the child's standard error.
     `python`: another interpreter, with another PySpark.
     """
+
+    # Whether children are kept for the next driver of their kind when a driver stops: a JVM that
+    # runs already starts a Spark context in a second. What a test set outside of Spark would stay.
+    kept = False
 
     def __init__(
         self,
@@ -58,6 +81,7 @@ class Driver:
         python: Path | None = None,
     ) -> None:
         start = {
+            "op": "start",
             "tables": {name: str(path) for name, path in tables.items()},
             "sealed": sealed,
             "master": master,
@@ -65,52 +89,50 @@ class Driver:
             "passphrase_file": str(passphrase_file) if passphrase_file else None,
             "conf": conf or {},
         }
-        self._log = log.open("ab")
-        self._process = processes.start(
-            [str(python or sys.executable), "-m", "coffer_testing.runner"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            env={**os.environ, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1", **(env or {})},
+        # What a JVM takes when it starts, and what classes of Spark and Hadoop keep for all of its
+        # life.
+        kind = (
+            sealed,
+            master.startswith("local"),
+            str(python or sys.executable),
+            tuple(sorted((env or {}).items())),
+            tuple(sorted(item for item in (conf or {}).items() if item[0].startswith(_OF_A_JVM))),
         )
+        self._child = _Child.of(kind, log, env or {})
         try:
-            self._ask(start)
-        except BaseException:
+            self._child.ask(start)
+        except QueryFailed:
             self.stop()
+            raise
+        except BaseException:
+            self._child.end()
             raise
 
     @property
     def pid(self) -> int:
         """The child's process id; the driver's JVM and, in local mode, the engines are below it."""
-        return self._process.pid
+        return self._child.process.pid
 
     def query(self, sql: str, conf: dict[str, str] | None = None) -> Answer:
         """Runs a query and fetches all rows; `seconds` covers planning, run and fetch."""
-        return Answer.from_json(self._ask({"op": "query", "sql": sql, "conf": conf or {}}))
+        return Answer.from_json(self._child.ask({"op": "query", "sql": sql, "conf": conf or {}}))
 
     def timed(self, sql: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
         """As `query`, with `counters` and `milliseconds` beside the answer: see `QueryProfile` of
         the plugin."""
-        return self._ask({"op": "query", "sql": sql, "conf": conf or {}})
+        return self._child.ask({"op": "query", "sql": sql, "conf": conf or {}})
 
     def run(self, code: str, **names: Any) -> Any:
         """Executes Python with `spark`, and `names`, at hand; returns the value it left in
         `result`, as JSON has it."""
-        return self._ask({"op": "run", "code": code, "names": names})["result"]
+        return self._child.ask({"op": "run", "code": code, "names": names})["result"]
 
     def stop(self) -> None:
-        """Ends the child by closing its pipe; kills it if it does not go."""
-        if self._process.stdin:
-            self._process.stdin.close()
-        try:
-            self._process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(timeout=60)
-        if self._process.stdout:
-            self._process.stdout.close()
-        self._log.close()
+        """Stops the session; ends the child too, unless it is kept."""
+        if Driver.kept:
+            self._child.keep()
+        else:
+            self._child.end()
 
     def __enter__(self) -> Self:
         return self
@@ -123,23 +145,103 @@ class Driver:
     ) -> None:
         self.stop()
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdin and self._process.stdout
+
+_OF_A_JVM = (
+    "spark.driver.",
+    "spark.jars",
+    "spark.submit.",
+    "spark.local.dir",
+    "spark.hadoop.",
+    "spark.sql.catalogImplementation",
+    "spark.sql.hive.",
+)
+
+
+class _Child:
+    """A process that runs `main`, with at most one Spark session at a time. What it and its JVM
+    write to standard error goes to the log of the driver that has it."""
+
+    _idle: ClassVar[list[_Child]] = []
+
+    def __init__(self, kind: tuple[Any, ...], log: Path, env: dict[str, str]) -> None:
+        self._kind = kind
+        self._log = log
+        reading, writing = os.pipe()
+        self.process = processes.start(
+            [kind[2], "-m", "coffer_testing.runner"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=writing,
+            text=True,
+            env={**os.environ, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1", **env},
+        )
+        os.close(writing)
+        self._pump = threading.Thread(target=self._copy, args=(reading,), daemon=True)
+        self._pump.start()
+
+    @staticmethod
+    def of(kind: tuple[Any, ...], log: Path, env: dict[str, str]) -> _Child:
+        """An idle one of this kind, or a new one."""
+        for ended in [child for child in _Child._idle if child.process.poll() is not None]:
+            _Child._idle.remove(ended)
+            ended.end()
+        found = next((child for child in _Child._idle if child._kind == kind), None)
+        if found is None:
+            return _Child(kind, log, env)
+        _Child._idle.remove(found)
+        found._log = log
+        return found
+
+    def keep(self) -> None:
+        """Stops its session and keeps it for another driver; ends it where that does not work."""
         try:
-            self._process.stdin.write(json.dumps(request) + "\n")
-            self._process.stdin.flush()
+            self.ask({"op": "stop"})
+        except QueryFailed:
+            self.end()
+            return
+        _Child._idle.append(self)
+        while len(_Child._idle) > MOST_KEPT:
+            _Child._idle.pop(0).end()
+
+    def end(self) -> None:
+        """Ends it by closing its pipe; kills it if it does not go."""
+        if self.process.stdin:
+            self.process.stdin.close()
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(timeout=60)
+        if self.process.stdout:
+            self.process.stdout.close()
+        # Its last words are in the log when this returns, unless a process of its own lives on.
+        self._pump.join(10)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Sends a request and waits for its answer. QueryFailed where that is an error."""
+        assert self.process.stdin and self.process.stdout
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
         except BrokenPipeError:
             pass  # it ended; the missing answer below says so
         try:
-            line = processes.line_of(self._process, DEADLINE)
+            line = processes.line_of(self.process, DEADLINE)
         except TimeoutError as error:
-            raise QueryFailed("Driver", f"{error}; see {self._log.name}", None) from error
+            raise QueryFailed("Driver", f"{error}; see {self._log}", None) from error
         if not line:
-            raise QueryFailed("Driver", f"the driver process ended; see {self._log.name}", None)
+            raise QueryFailed("Driver", f"the driver process ended; see {self._log}", None)
         reply = json.loads(line)
         if "error" in reply:
             raise QueryFailed(reply["kind"], reply["error"], reply.get("condition"))
         return reply
+
+    def _copy(self, reading: int) -> None:
+        with os.fdopen(reading, "rb", buffering=0) as words:
+            while some := words.read(1 << 16):
+                # A test may have removed its folder.
+                with contextlib.suppress(OSError), self._log.open("ab") as log:
+                    log.write(some)
 
 
 def main() -> None:
@@ -151,9 +253,12 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if spark is None:
+            reply: dict[str, Any] = {}
+            if request["op"] == "start":
                 spark = _start(request)
-                reply: dict[str, Any] = {}
+            elif request["op"] == "stop":
+                spark = None
+                _stop()
             elif request["op"] == "query":
                 reply = _query(spark, request["sql"], request["conf"])
             else:
@@ -164,8 +269,28 @@ def main() -> None:
             traceback.print_exc()
             reply = _failure(error)
         _send(answers, reply)
-    if spark is not None:
-        spark.stop()
+    _stop()
+
+
+def _stop() -> None:
+    """Stops what runs, also a session that was refused a table when it had started."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    running = SparkContext._active_spark_context
+    if running is None:
+        return
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+    else:
+        running.stop()
+    # What the first session's launcher was given stands in the JVM as defaults of all later ones.
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    for name in list(jvm.java.lang.System.getProperties().stringPropertyNames()):
+        if name.startswith("spark."):
+            jvm.java.lang.System.clearProperty(name)
 
 
 def _send(answers: IO[str], reply: dict[str, Any]) -> None:
@@ -175,6 +300,7 @@ def _send(answers: IO[str], reply: dict[str, Any]) -> None:
 
 def _start(request: dict[str, Any]) -> Any:
     conf = {
+        "spark.app.name": "coffer-tests",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

@@ -7,7 +7,7 @@ import pytest
 from coffer_testing.answers import difference
 from coffer_testing.cluster import Cluster
 from coffer_testing.queries import EDGE, TPCH, Query
-from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.turns import one_of
 from conftest import Expected, ansi_conf
 
@@ -49,7 +49,7 @@ def check(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
         assert theirs.value.condition == query.error
         with pytest.raises(QueryFailed) as ours:
             sealed.query(query.sql, ansi_conf(ansi))
-        assert query.error in ours.value.message
+        assert same_error(theirs.value, ours.value)
         return
     want = expected.answer(query.sql, ansi)
     got = sealed.query(query.sql, ansi_conf(ansi))

@@ -79,6 +79,7 @@ def session(
     when a context starts; and for a cluster's master when Spark's JVM runs already and was started
     without Coffer's deserialisation filter.
     """
+    from pyspark.errors.exceptions.captured import install_exception_handler
     from pyspark.sql import SparkSession
 
     running = SparkSession.getActiveSession()
@@ -94,6 +95,8 @@ def session(
     builder = SparkSession.builder.master(master)
     for key, value in settings.items():
         builder = builder.config(key, value)
+    # PySpark does so once a session is there; what is refused before is no JVM's stack either.
+    install_exception_handler()
     with _passphrase(settings):
         spark = builder.getOrCreate()
     results.install()

@@ -4,7 +4,6 @@ import scala.util.control.NonFatal
 
 import com.google.protobuf.ByteString
 
-import org.apache.spark.SparkThrowable
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
@@ -89,7 +88,6 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   private def opened[T](body: => T): T =
     try body
     catch {
-      case e: CofferQueryException => throw e
       case NonFatal(e) =>
         CofferTaskException.find(e) match {
           case Some(failure) => throw explained(failure, e)
@@ -112,7 +110,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
           .setPartition(failure.partition)
           .setSealedError(ByteString.copyFrom(failure.error))
           .build())
-      new CofferQueryException(detail.getCode, detail.getMessage, detail.getLocation, cause)
+      QueryErrors.of(detail.getCode, detail.getMessage, child, cause)
     }
 }
 
@@ -160,42 +158,4 @@ object CofferRootExec {
       "shuffle data could not be fetched, however often Spark repeated the stage that wrote it",
       "see the executors' logs; if no disk and no executor failed, one of them removes or " +
         "damages shuffle files"))
-}
-
-/**
- * An error that a query made inside an engine: Spark's error class where Spark has one, as vanilla
- * Spark would throw it.
- */
-final class CofferQueryException(
-    condition: String,
-    message: String,
-    val location: String,
-    cause: Throwable)
-    extends RuntimeException(CofferQueryException.text(condition, message), cause)
-    with SparkThrowable {
-  override def getCondition: String = condition
-}
-
-object CofferQueryException {
-  private def text(condition: String, message: String): String = {
-    val named = if (message.startsWith(s"[$condition")) message else s"[$condition] $message"
-    // Spark's own conditions say themselves what to do; what is Coffer's is about the data's way
-    // here.
-    if (condition.startsWith("COFFER_")) s"$named\nhint: ${hint(condition)}" else named
-  }
-
-  private def hint(condition: String): String = condition match {
-    case code if code == "COFFER_OPERATOR" || code.startsWith("COFFER_FILE_") =>
-      "a file may be damaged, missing or changed: check the table with `coffer verify --deep` at " +
-        "the client"
-    case "COFFER_INPUT_CHANGED" =>
-      "run the query again once nothing writes to the plain files; `coffer adopt` or `coffer " +
-        "encrypt` pins them for good"
-    case "COFFER_MEMORY" =>
-      "give each engine more memory (spark.coffer.engine.memory), or split the work finer " +
-        "(spark.sql.shuffle.partitions)"
-    case "COFFER_STORAGE" | "COFFER_DISK_FULL" =>
-      "check the tables' storage, and that the disks of executors (spark.local.dir) have room"
-    case _ => "run the query again; if it persists, an executor or its storage changes sealed data"
-  }
 }

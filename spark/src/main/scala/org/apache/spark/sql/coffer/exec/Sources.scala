@@ -15,7 +15,8 @@ final class ShuffleSource(val exchange: CofferShuffleExchangeExec) extends Sourc
   override def reduces: Int = exchange.numPartitions
 
   /** Unpacked bytes of each reduce partition, from sealed commits. */
-  lazy val bytes: Vector[Long] = exchange.sealedShuffle.known().getBytesByReduceList.asScala.map(_.longValue).toVector
+  lazy val bytes: Vector[Long] =
+    exchange.sealedShuffle.known().getBytesByReduceList.asScala.map(_.longValue).toVector
 }
 
 final class BroadcastSource(val broadcast: SealedBroadcast) extends Source {

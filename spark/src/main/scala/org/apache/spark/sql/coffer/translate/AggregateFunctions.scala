@@ -2,7 +2,11 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.coffer.proto.plan.EvalMode
-import org.apache.spark.sql.execution.aggregate.{ScalaAggregator, ScalaUDAF, TypedAggregateExpression}
+import org.apache.spark.sql.execution.aggregate.{
+  ScalaAggregator,
+  ScalaUDAF,
+  TypedAggregateExpression
+}
 
 /** An aggregate function that only engines have, by the name that they know it by. */
 trait EngineAggregate {
@@ -12,7 +16,10 @@ trait EngineAggregate {
 /** The aggregate functions that the engine has, with what is said of each call. */
 private[translate] object AggregateFunctions {
 
-  final case class Known(name: String, eval: EvalMode = EvalMode.LEGACY, ignoreNulls: Boolean = false)
+  final case class Known(
+      name: String,
+      eval: EvalMode = EvalMode.LEGACY,
+      ignoreNulls: Boolean = false)
 
   def of(function: AggregateFunction): Result[Known] = function match {
     case _: Count => Right(Known("count"))

@@ -10,7 +10,7 @@ import org.scalatest.funsuite.AnyFunSuite
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.PythonBridge
-import org.apache.spark.sql.coffer.exec.CofferQueryException
+import org.apache.spark.SparkArithmeticException
 import org.apache.spark.sql.execution.FormattedMode
 import org.apache.spark.util.Utils
 
@@ -181,7 +181,8 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
   }
 
   test("an error inside an engine is Spark's own, opened at the client") {
-    val e = intercept[CofferQueryException](spark.sql("SELECT id / (id - 5) FROM secret").collect())
+    val e =
+      intercept[SparkArithmeticException](spark.sql("SELECT id / (id - 5) FROM secret").collect())
     assert(e.getCondition == "DIVIDE_BY_ZERO")
   }
 }

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.SparkArithmeticException
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.coffer.fake.FakeSession
@@ -256,8 +257,9 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     test(s"what failed in a broadcast's task is opened at the client (adaptive: $aqe)") {
       withConf(adaptive -> aqe) {
         engine.failures.put((1, 0), 100)
-        val e = intercept[CofferQueryException](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON " +
-            "a.k = b.k").collect())
+        val e =
+          intercept[SparkArithmeticException](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON " +
+              "a.k = b.k").collect())
         engine.failures.clear()
         assert(e.getCondition == "DIVIDE_BY_ZERO")
       }

@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.SparkArithmeticException
 import org.apache.spark.rdd.DeterministicLevel
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.coffer.PythonBridge
@@ -155,7 +156,7 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     val again = engine.starts.asScala.filter(s => s.getStage == 3 && s.getPartition == 0)
     assert(again.exists(_.getSealedObjectsList.asScala.exists(_.toStringUtf8 == "attempts")))
     engine.failures.put((4, 0), 100)
-    val e = intercept[CofferQueryException](df.collect())
+    val e = intercept[SparkArithmeticException](df.collect())
     engine.failures.clear()
     // Empty errors are told by their place only; this one was not empty or the client would not
     // have opened it.

@@ -4,6 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.SparkArithmeticException
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
@@ -114,7 +115,8 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     spark.sql("DROP TABLE made")
     engine.failures.put((1, 0), 100)
     val failed =
-      try intercept[CofferQueryException](spark.sql("CREATE TABLE unmade USING coffer AS SELECT " +
+      try intercept[SparkArithmeticException](
+          spark.sql("CREATE TABLE unmade USING coffer AS SELECT " +
             "* FROM u"))
       finally engine.failures.clear()
     assert(failed.getCondition == "DIVIDE_BY_ZERO")
@@ -130,7 +132,7 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     val (aborted, published) = (client.aborted.size, client.published.size)
     engine.failures.put((1, 0), 100)
     val failed =
-      try intercept[CofferQueryException](spark.sql("INSERT INTO t SELECT * FROM u"))
+      try intercept[SparkArithmeticException](spark.sql("INSERT INTO t SELECT * FROM u"))
       finally engine.failures.clear()
     assert(failed.getCondition == "DIVIDE_BY_ZERO")
     assert(client.aborted.size == aborted + 1 && client.published.size == published)

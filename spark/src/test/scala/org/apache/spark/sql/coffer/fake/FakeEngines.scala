@@ -121,8 +121,10 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo])
       case C.RELEASE_KEYS_VALUE =>
         c.send(C.KEYS_RELEASED_VALUE, KeysReleased.newBuilder.setRelease(release).build())
       case C.OPEN_ERROR_VALUE =>
-        val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setMessage(
-          "Division by zero.").setLocation("here")
+        val detail = ErrorDetail.newBuilder.setCode("DIVIDE_BY_ZERO").setLocation("here")
+          .setMessage("Division by zero. Use `try_divide` to tolerate divisor being 0 and return " +
+            "NULL instead. If necessary set \"spark.sql.ansi.enabled\" to \"false\" to bypass " +
+            "this error.")
         c.send(C.ERROR_OPENED_VALUE, ErrorOpened.newBuilder.setDetail(detail).build())
       case C.OPEN_METRICS_VALUE => c.send(C.METRICS_OPENED_VALUE, MetricsOpened.getDefaultInstance)
       case C.ENCRYPT_LITERALS_VALUE => encrypt(c, EncryptLiterals.parseFrom(payload))

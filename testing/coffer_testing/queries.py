@@ -165,6 +165,28 @@ EDGE = [
     Query(
         "arithmetic_decimal_overflow_null", "SELECT id, d38 * d38, d38 + d38 FROM edge", ansi=OFF
     ),
+    Query(
+        "bit_aggregates",
+        "SELECT k, bit_and(i32), bit_or(i64), bit_xor(i16), bit_and(i8), bit_xor(n) FROM edge GROUP BY k",
+    ),
+    Query(
+        "best_rows",
+        "SELECT g, max_by(v, id), min_by(q, id), max_by(n, id), min_by(at, concat(v, id)) FROM events GROUP BY g",
+    ),
+    Query(
+        "best_row_of_doubles",
+        "SELECT max_by(id, if(abs(f64) < 1000, f64 + id / 1e9, NULL)), max_by(s, id), min_by(k, id), "
+        "max_by(id, b) FILTER (WHERE id < 0) FROM edge",
+    ),
+    Query(
+        "pairs",
+        "SELECT g, round(covar_pop(q, n), 3), round(covar_samp(q, n), 3), round(corr(q, n), 9), corr(q, q), "
+        "covar_pop(q, NULL) FROM events GROUP BY g",
+    ),
+    Query(
+        "pairs_of_edges",
+        "SELECT k, covar_pop(n, 0), corr(n, 1), round(covar_samp(n, q), 3), count(*) FROM edge GROUP BY k",
+    ),
     Query("error_int_overflow", "SELECT i32 + 1 FROM edge", error="ARITHMETIC_OVERFLOW"),
     Query(
         "error_long_overflow",

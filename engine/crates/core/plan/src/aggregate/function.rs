@@ -16,10 +16,13 @@ use datafusion_expr::{
 use super::{
     ashe::Sums,
     average::{AverageDecimal, AverageDouble},
+    bits::{BitState, Bits},
+    by::By,
     count::Count,
     extreme,
     first_last::FirstLast,
     moments::Moments,
+    pair::{PairState, Pairs},
     state::GroupState,
     sum::{SumDouble, SumLong, SumTracked, Tracked},
 };
@@ -58,6 +61,9 @@ enum Kind {
     Extreme { largest: bool },
     FirstLast { last: bool, ignore_nulls: bool },
     Moments { sample: bool, deviation: bool },
+    Pairs(Pairs),
+    Bits(Bits),
+    By { largest: bool, order: DataType },
     AsheSum,
 }
 
@@ -77,6 +83,10 @@ impl Function {
             _ => Err(format!("takes one argument, not {}", inputs.len())),
         };
         let integral = |t: &DataType| matches!(t, Int8 | Int16 | Int32 | Int64);
+        let known = |t: &DataType| {
+            t.is_primitive() || matches!(t, Boolean | Utf8 | Binary | DataType::Null)
+        };
+        let ordered = |t: &DataType| extreme::state(t, true).is_some();
         let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
             (
                 precision.saturating_add(more).min(38),
@@ -154,9 +164,7 @@ impl Function {
             },
             "first" | "last" => {
                 let input = one()?.clone();
-                let known = input.is_primitive()
-                    || matches!(input, Boolean | Utf8 | Binary | DataType::Null);
-                if !known {
+                if !known(&input) {
                     return Err(format!("not of {input}"));
                 }
                 of(
@@ -180,7 +188,28 @@ impl Function {
                     Float64,
                 )
             }
-            _ => Err("is not known to this engine".to_owned()),
+            "max_by" | "min_by" => match inputs {
+                [value, order] if known(value) && ordered(order) => of(
+                    Kind::By {
+                        largest: name == "max_by",
+                        order: order.clone(),
+                    },
+                    vec![value.clone(), order.clone()],
+                    value.clone(),
+                ),
+                _ => Err(format!("not of {inputs:?}")),
+            },
+            _ => match (Pairs::named(name), Bits::named(name)) {
+                (Some(pairs), _) => match inputs {
+                    [Float64, Float64] => of(Kind::Pairs(pairs), pairs.buffer(), Float64),
+                    _ => Err("takes two doubles".to_owned()),
+                },
+                (_, Some(bits)) => match one()? {
+                    t if integral(t) => of(Kind::Bits(bits), vec![t.clone()], t.clone()),
+                    other => Err(format!("no bits of {other}")),
+                },
+                _ => Err("is not known to this engine".to_owned()),
+            },
         }
     }
 
@@ -197,7 +226,9 @@ impl Function {
             Kind::SumTracked { .. } | Kind::AverageDecimal { .. } => DependsOn::Rows,
             // A sum modulo 2^64, and a set of rows.
             Kind::AsheSum => DependsOn::Rows,
-            Kind::FirstLast { .. } => DependsOn::Order,
+            Kind::Pairs(_) | Kind::Bits(_) => DependsOn::Rows,
+            // Of rows with the same to go by it is the last.
+            Kind::FirstLast { .. } | Kind::By { .. } => DependsOn::Order,
         }
     }
 
@@ -230,6 +261,11 @@ impl Function {
                 Box::new(FirstLast::new(*last, *ignore_nulls, self.result.clone())?)
             }
             Kind::Moments { sample, deviation } => Box::new(Moments::new(*sample, *deviation)),
+            Kind::Pairs(pairs) => Box::new(PairState::new(*pairs)),
+            Kind::Bits(bits) => Box::new(BitState::new(*bits, self.result.clone())),
+            Kind::By { largest, order } => {
+                Box::new(By::new(*largest, self.result.clone(), order.clone())?)
+            }
             Kind::AsheSum => Box::new(Sums::default()),
         })
     }

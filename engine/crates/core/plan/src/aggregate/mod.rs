@@ -11,12 +11,15 @@
 
 mod ashe;
 mod average;
+mod bits;
+mod by;
 mod count;
 mod exact;
 mod extreme;
 mod first_last;
 mod function;
 mod moments;
+mod pair;
 mod state;
 mod sum;
 mod unpack;

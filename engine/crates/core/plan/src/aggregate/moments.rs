@@ -55,7 +55,7 @@ impl Moment {
 }
 
 /// `value` · 2^`exponent`, in steps that are doubles.
-fn scaled(mut value: f64, mut exponent: i32) -> f64 {
+pub(super) fn scaled(mut value: f64, mut exponent: i32) -> f64 {
     while exponent != 0 {
         let step = exponent.clamp(-1000, 1000);
         value *= 2f64.powi(step);

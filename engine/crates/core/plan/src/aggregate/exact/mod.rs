@@ -58,6 +58,21 @@ fn two_square(a: f64) -> (f64, f64) {
     )
 }
 
+/// The high half of a number's digits, and the rest (Veltkamp).
+fn split(a: f64) -> (f64, f64) {
+    let big = 134_217_729.0 * a; // 2^27 + 1
+    let high = big - (big - a);
+    (high, a - high)
+}
+
+/// The rounded product, and what rounding took (Dekker).
+fn two_product(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    let ((a_high, a_low), (b_high, b_low)) = (split(a), split(b));
+    let rest = a_high * b_high - product + a_high * b_low + a_low * b_high + a_low * b_low;
+    (product, rest)
+}
+
 impl ExactSum {
     pub(super) fn is_empty(&self) -> bool {
         self.digits.is_none() && self.head == 0.0 && self.head.is_sign_negative()
@@ -158,6 +173,39 @@ impl ExactSum {
         }
         let mut digits = self.digits();
         digits.add_square(value);
+        self.hold(digits, grown);
+    }
+
+    /// Adds the product of two numbers, exactly.
+    #[inline]
+    pub(super) fn add_product(&mut self, a: f64, b: f64, grown: &mut isize) {
+        let exact = |value: f64| value == 0.0 || SQUARES.contains(&value.abs());
+        if exact(a) && exact(b) {
+            let (product, rest) = two_product(a, b);
+            self.add(product, grown);
+            if rest != 0.0 {
+                self.add(rest, grown);
+            }
+        } else {
+            self.add_product_slowly(a, b, grown);
+        }
+    }
+
+    #[cold]
+    fn add_product_slowly(&mut self, a: f64, b: f64, grown: &mut isize) {
+        if !a.is_finite() || !b.is_finite() {
+            return self.add_special(a * b, grown);
+        }
+        if self.digits.is_none() && !self.head.is_finite() {
+            return;
+        }
+        let [a, b] = [a, b].map(|value| {
+            let mut digits = Digits::default();
+            digits.add(value);
+            digits
+        });
+        let mut digits = self.digits();
+        digits.merge(&a.times(&b));
         self.hold(digits, grown);
     }
 

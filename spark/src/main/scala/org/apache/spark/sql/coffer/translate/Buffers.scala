@@ -28,8 +28,8 @@ private[translate] object Buffers {
           own.tail
       case a: Average if exact(a.child.dataType) || !a.child.dataType.isInstanceOf[DecimalType] =>
         own.head.withDataType(BinaryType) +: own.tail
-      case _: VariancePop | _: VarianceSamp | _: StddevPop | _: StddevSamp => own.head +:
-          own.tail.map(_.withDataType(BinaryType))
+      case _: VariancePop | _: VarianceSamp | _: StddevPop | _: StddevSamp | _: CovPopulation |
+          _: CovSample | _: Corr => own.head +: own.tail.map(_.withDataType(BinaryType))
       case _ => own
     }
   }

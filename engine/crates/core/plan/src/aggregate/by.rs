@@ -1,0 +1,205 @@
+//! MAX_BY and MIN_BY: the value of the row whose other value is the largest or smallest; of several
+//! the last. Buffer: `[valueWithExtremumOrdering, extremumOrdering]` (MaxByAndMinBy.scala), both
+//! NULL as long as no row had something to go by.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{
+        Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Float32Array, Float64Array,
+        new_empty_array, new_null_array,
+    },
+    compute::cast,
+    datatypes::{DataType, Float32Type, Float64Type},
+    row::{RowConverter, SortField},
+};
+use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
+use datafusion_expr::EmitTo;
+
+use super::state::{GroupState, column, each, live};
+
+pub(super) struct By {
+    largest: bool,
+    value: DataType,
+    order: DataType,
+    rows: RowConverter,
+    null: ScalarValue,
+    states: Vec<Option<Best>>,
+    bytes: usize,
+}
+
+/// What a group has: the bytes of what its rows are ordered by, which compare as it does.
+#[derive(Clone)]
+struct Best {
+    order: Box<[u8]>,
+    value: ScalarValue,
+}
+
+impl Best {
+    fn size(&self) -> usize {
+        self.order.len() + self.value.size()
+    }
+}
+
+impl By {
+    pub(super) fn new(largest: bool, value: DataType, order: DataType) -> Result<Self> {
+        Ok(Self {
+            largest,
+            rows: RowConverter::new(vec![SortField::new(order.clone())])?,
+            null: ScalarValue::try_from(&value)?,
+            value,
+            order,
+            states: vec![],
+            bytes: 0,
+        })
+    }
+
+    fn take(
+        &mut self,
+        columns: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let values = column(columns, 0, &self.value)?;
+        let order = as_spark_orders(&column(columns, 1, &self.order)?);
+        let rows = self.rows.convert_columns(&[Arc::clone(&order)])?;
+        let live = live(order.logical_nulls().as_ref(), filter);
+        let (states, bytes, largest) = (&mut self.states, &mut self.bytes, self.largest);
+        each(live.as_ref(), groups, |row, group| {
+            let new = rows.row(row);
+            let stays = states[group].as_ref().is_some_and(|best| {
+                let before: &[u8] = &best.order;
+                if largest {
+                    before > new.as_ref()
+                } else {
+                    before < new.as_ref()
+                }
+            });
+            if !stays {
+                let mut value = ScalarValue::try_from_array(&values, row)?;
+                // Else a single row would keep its whole batch in memory.
+                value.compact();
+                let best = Best {
+                    order: new.as_ref().into(),
+                    value,
+                };
+                *bytes += best.size();
+                let before = states[group].replace(best);
+                *bytes = bytes.saturating_sub(before.map_or(0, |before| before.size()));
+            }
+            Ok(())
+        })
+    }
+
+    fn emitted(&mut self, emit: EmitTo) -> Vec<Option<Best>> {
+        let states = emit.take_needed(&mut self.states);
+        let freed: usize = states.iter().flatten().map(Best::size).sum();
+        self.bytes = self.bytes.saturating_sub(freed);
+        states
+    }
+
+    fn values(&self, states: &[Option<Best>]) -> Result<ArrayRef> {
+        if states.is_empty() {
+            return Ok(new_empty_array(&self.value));
+        }
+        ScalarValue::iter_to_array(states.iter().map(|state| match state {
+            Some(best) => best.value.clone(),
+            None => self.null.clone(),
+        }))
+    }
+
+    /// What the states are ordered by, as a column.
+    fn orders(&self, states: &[Option<Best>]) -> Result<ArrayRef> {
+        let parser = self.rows.parser();
+        let known = states
+            .iter()
+            .flatten()
+            .map(|best| parser.parse(&best.order));
+        let known = self.rows.convert_rows(known)?.pop();
+        let known =
+            known.ok_or_else(|| internal_datafusion_err!("rows of one column have none"))?;
+        let nothing = new_null_array(&self.order, 1);
+        let mut next = 0;
+        let positions: Vec<(usize, usize)> = states
+            .iter()
+            .map(|state| match state {
+                Some(_) => {
+                    next += 1;
+                    (0, next - 1)
+                }
+                None => (1, 0),
+            })
+            .collect();
+        Ok(arrow::compute::interleave(&[&known, &nothing], &positions)?)
+    }
+}
+
+/// NaN is one value and the largest, and −0.0 is 0.0.
+fn as_spark_orders(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float64 => {
+            let column: Float64Array = column.as_primitive::<Float64Type>().unary(|value| {
+                if value.is_nan() {
+                    f64::NAN
+                } else if value.is_zero() {
+                    0.0
+                } else {
+                    value
+                }
+            });
+            Arc::new(column)
+        }
+        DataType::Float32 => {
+            let column: Float32Array = column.as_primitive::<Float32Type>().unary(|value| {
+                if value.is_nan() {
+                    f32::NAN
+                } else if value.is_zero() {
+                    0.0
+                } else {
+                    value
+                }
+            });
+            Arc::new(column)
+        }
+        _ => Arc::clone(column),
+    }
+}
+
+impl GroupState for By {
+    fn resize(&mut self, groups: usize) {
+        self.states.resize(groups, None);
+    }
+
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        self.take(values, groups, filter)
+    }
+
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        self.take(buffers, groups, filter)
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let states = self.emitted(emit);
+        self.values(&states)
+    }
+
+    fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        let states = self.emitted(emit);
+        let orders = cast(&self.orders(&states)?, &self.order)?;
+        Ok(vec![self.values(&states)?, orders])
+    }
+
+    fn size(&self) -> usize {
+        self.states.capacity() * size_of::<Option<Best>>() + self.bytes + self.rows.size()
+    }
+}

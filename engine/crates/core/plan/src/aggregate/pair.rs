@@ -1,0 +1,223 @@
+//! COVAR_POP, COVAR_SAMP and CORR. Buffer: `[n, x, y, xy]`, and for CORR `[…, xx, yy]`, in the
+//! place of Spark's means and co-moments (Covariance.scala, Corr.scala): the exact sums of the
+//! values and of their products, as BINARY. Results are rounded from n · Σxy − Σx · Σy and its
+//! like, which are exact, so they depend on no order.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array},
+    buffer::NullBuffer,
+    datatypes::{DataType, Float64Type},
+};
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_expr::EmitTo;
+
+use super::{
+    exact::{ExactSum, Rounded},
+    moments::scaled,
+    state::{GroupState, binary, column, each, fold, live},
+    sum::{encoded, memory},
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Pairs {
+    Covariance { sample: bool },
+    Correlation,
+}
+
+impl Pairs {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        match name {
+            "covar_pop" => Some(Self::Covariance { sample: false }),
+            "covar_samp" => Some(Self::Covariance { sample: true }),
+            "corr" => Some(Self::Correlation),
+            _ => None,
+        }
+    }
+
+    /// The sums that its buffer has.
+    fn sums(self) -> usize {
+        match self {
+            Self::Covariance { .. } => 3,
+            Self::Correlation => 5,
+        }
+    }
+
+    pub(super) fn buffer(self) -> Vec<DataType> {
+        let sums = std::iter::repeat_n(DataType::Binary, self.sums());
+        std::iter::once(DataType::Float64).chain(sums).collect()
+    }
+}
+
+pub(super) struct PairState {
+    of: Pairs,
+    states: Vec<Pair>,
+    /// Bytes of sums that two doubles do not hold.
+    more: isize,
+}
+
+/// Sums of x, y, xy, xx, yy over the rows that have both.
+#[derive(Clone, Default)]
+struct Pair {
+    n: u64,
+    sums: [ExactSum; 5],
+}
+
+impl Pair {
+    /// n · Σab − Σa · Σb; none if a sum is not finite.
+    fn moment(&self, product: usize, a: usize, b: usize) -> Option<Rounded> {
+        let [product, a, b] = [product, a, b].map(|i| self.sums.get(i).and_then(ExactSum::finite));
+        let mut moment = product?.multiplied(self.n);
+        let mut less = a?.times(&b?);
+        less.negate();
+        moment.merge(&less);
+        Some(moment.unbounded())
+    }
+
+    fn covariance(&self, sample: bool) -> Option<f64> {
+        // One pair has no sample covariance: NULL, as without spark.sql.legacy.statisticalAggregate.
+        if self.n == 0 || (sample && self.n == 1) {
+            return None;
+        }
+        let Some(Rounded { mantissa, exponent }) = self.moment(2, 0, 1) else {
+            return Some(f64::NAN);
+        };
+        let below = if sample { self.n - 1 } else { self.n };
+        Some(scaled(mantissa / self.n as f64 / below as f64, exponent))
+    }
+
+    fn correlation(&self) -> Option<f64> {
+        if self.n < 2 {
+            return None;
+        }
+        let moments = (
+            self.moment(2, 0, 1),
+            self.moment(3, 0, 0),
+            self.moment(4, 1, 1),
+        );
+        let (Some(xy), Some(xx), Some(yy)) = moments else {
+            return Some(f64::NAN);
+        };
+        // Each power of two is taken apart from its number: nothing overflows on the way.
+        let (mut product, mut exponent) = (
+            xx.mantissa * yy.mantissa,
+            i64::from(xx.exponent) + i64::from(yy.exponent),
+        );
+        if exponent % 2 != 0 {
+            product *= 2.0;
+            exponent -= 1;
+        }
+        let exponent = i64::from(xy.exponent) - exponent / 2;
+        let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
+        // Values that do not differ: 0 / 0, as in Spark.
+        Some(scaled(xy.mantissa / product.sqrt(), exponent))
+    }
+}
+
+impl PairState {
+    pub(super) fn new(of: Pairs) -> Self {
+        Self {
+            of,
+            states: vec![],
+            more: 0,
+        }
+    }
+
+    fn emitted(&mut self, emit: EmitTo) -> Vec<Pair> {
+        let states = emit.take_needed(&mut self.states);
+        self.more -= memory(states.iter().flat_map(|state| &state.sums));
+        states
+    }
+}
+
+impl GroupState for PairState {
+    fn resize(&mut self, groups: usize) {
+        self.states.resize_with(groups, Pair::default);
+    }
+
+    fn update(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let [x, y] = [
+            column(values, 0, &DataType::Float64)?,
+            column(values, 1, &DataType::Float64)?,
+        ];
+        let both = NullBuffer::union(x.nulls(), y.nulls());
+        let live = live(both.as_ref(), filter);
+        let doubles = |column: &ArrayRef| {
+            let found = column.as_primitive_opt::<Float64Type>();
+            found
+                .map(|column| column.values().clone())
+                .ok_or_else(|| internal_datafusion_err!("a column of doubles is none"))
+        };
+        let (x, y) = (doubles(&x)?, doubles(&y)?);
+        let (states, more) = (&mut self.states, &mut self.more);
+        let squares = self.of == Pairs::Correlation;
+        each(live.as_ref(), groups, |row, group| {
+            let Pair { n, sums } = &mut states[group];
+            let [of_x, of_y, of_xy, of_xx, of_yy] = sums;
+            let (x, y) = (x[row], y[row]);
+            *n += 1;
+            of_x.add(x, more);
+            of_y.add(y, more);
+            of_xy.add_product(x, y, more);
+            if squares {
+                of_xx.add_square(x, more);
+                of_yy.add_square(y, more);
+            }
+            Ok(())
+        })
+    }
+
+    fn merge(
+        &mut self,
+        buffers: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+    ) -> Result<()> {
+        let (states, more) = (&mut self.states, &mut self.more);
+        let counts = column(buffers, 0, &DataType::Float64)?;
+        fold::<Float64Type, _>(&counts, groups, filter, states, |state, n| {
+            // A whole number: it was one when it was sent.
+            state.n = state.n.saturating_add(n as u64);
+            Ok(())
+        })?;
+        for sum in 0..self.of.sums() {
+            let encoded = binary(buffers, sum + 1)?;
+            let live = live(encoded.nulls(), filter);
+            each(live.as_ref(), groups, |row, group| {
+                states[group].sums[sum].merge_encoded(encoded.value(row), more)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
+        let of = self.of;
+        let states = self.emitted(emit);
+        let results = states.iter().map(|state| match of {
+            Pairs::Covariance { sample } => state.covariance(sample),
+            Pairs::Correlation => state.correlation(),
+        });
+        Ok(Arc::new(results.collect::<Float64Array>()))
+    }
+
+    fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
+        let states = self.emitted(emit);
+        let counts = states.iter().map(|state| Some(state.n as f64));
+        let counts: ArrayRef = Arc::new(counts.collect::<Float64Array>());
+        let sums = (0..self.of.sums()).map(|sum| {
+            let sums: Vec<&ExactSum> = states.iter().map(|state| &state.sums[sum]).collect();
+            encoded(sums.into_iter())
+        });
+        Ok(std::iter::once(counts).chain(sums).collect())
+    }
+
+    fn size(&self) -> usize {
+        self.states.capacity() * size_of::<Pair>() + usize::try_from(self.more).unwrap_or(0)
+    }
+}

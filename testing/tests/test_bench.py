@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coffer_bench import page, report, sides
-from coffer_bench.__main__ import _numbers
+from coffer_bench.queries import SUITES
 from coffer_bench.sides import Resources
 
 SECONDS = {
@@ -70,8 +70,15 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_which_queries() -> None:
-    assert _numbers("all") == list(range(1, 23))
-    assert _numbers("1,6,12-15") == [1, 6, 12, 13, 14, 15]
+    tpch, tpcds = SUITES["tpch"], SUITES["tpcds"]
+    assert tpch.choose("all") == [f"q{number}" for number in range(1, 23)]
+    assert tpch.choose("1,6,12-15,6") == ["q1", "q6", "q12", "q13", "q14", "q15"]
+    assert tpcds.choose("13-15,39b") == ["q13", "q14a", "q14b", "q15", "q39b"]
+    assert tpcds.choose("5a_v2.7,q5") == ["q5a_v2.7", "q5"]
+    assert len(tpcds.choose("v2.7")) == 32 and len(tpcds.choose("all")) == 135
+    for wrong in ("23", "0", "x", "", "3-1", "1,"):
+        with pytest.raises(ValueError, match="no query"):
+            tpch.choose(wrong)
 
 
 class Started:

@@ -21,8 +21,7 @@ from coffer_testing import made, spark_tests
 from coffer_testing.answers import Answer
 from coffer_testing.runner import Driver, QueryFailed
 
-# What the data depends on besides Spark's table definitions; see testing/requirements.txt.
-_GENERATOR = "4.0.0"
+_REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
 
 _V1_4 = [
     f"q{number}{letter}"
@@ -90,7 +89,8 @@ def data(scale: str) -> dict[str, Path]:
     """TPC-DS's tables at that scale as Spark writes them in Parquet, by name: made once, then kept
     in Coffer's cache folder."""
     definitions = schema()
-    digest = _digest([_GENERATOR, spark_tests.SPARK, _WRITE, definitions])
+    [generator] = re.findall(r"^tpcgen-cli==\S+", _REQUIREMENTS.read_text(), re.MULTILINE)
+    digest = _digest([generator, spark_tests.SPARK, _WRITE, definitions])
 
     def make(folder: Path) -> None:
         raw = folder / "raw"

@@ -160,7 +160,7 @@ class _Query:
         try:
             reply = self.drivers[side].timed(self.text)
         except QueryFailed as failure:
-            _wrong(self.name, side, str(failure).splitlines()[0], self.measured)
+            _wrong(self.name, side, _reason(failure), self.measured)
             return None
         answer = Answer.from_json(reply)
         ordered = tpcds.is_ordered(self.text)
@@ -192,6 +192,12 @@ def _digest(answer: Answer, ordered: bool) -> str:
     rows = [json.dumps(row) for row in answer.rows]
     text = "\n".join([json.dumps(answer.schema), *(rows if ordered else sorted(rows))])
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _reason(failure: QueryFailed) -> str:
+    """The line that says why: where Py4J carries an error of Java, that is its second."""
+    lines = str(failure).splitlines()
+    return next((line.removeprefix(": ") for line in lines if line.startswith(": ")), lines[0])
 
 
 def _wrong(name: str, side: str, why: str, measured: Measured) -> None:

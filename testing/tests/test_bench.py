@@ -91,7 +91,8 @@ class Answering:
     def timed(self, _: str) -> dict[str, Any]:
         rows = self.answers.pop(0)
         if rows is None:
-            raise QueryFailed("Refused", "not today\nat all", None)
+            message = "An error occurred while calling o1.f.\n: not today\nat all"
+            raise QueryFailed("Py4JJavaError", message, None)
         counted = {"counters": {"crossings": 1}, "milliseconds": {"planning": 2}}
         return {"seconds": 1.0, "schema": [["a", "string"]], "rows": rows, **counted}
 
@@ -130,7 +131,7 @@ def test_every_run_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         bad = measured("SELECT a FROM t", right, right, right, last)
         assert bad.same_answer == {"q1": False} and "q1" not in bad.seconds["coffer"]
         assert list(bad.failed) == [("q1", "coffer")] and len(bad.seconds["spark"]["q1"]) == 2
-    assert bad.failed[("q1", "coffer")] == "Refused: not today"
+    assert bad.failed[("q1", "coffer")] == "not today"
 
 
 class Started:

@@ -11,28 +11,40 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coffer_bench import encrypt, keys, page, report, schemes, sides, tpch
+from coffer_bench import encrypt, keys, page, queries, report, schemes, sides
 from coffer_testing import policies
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
-    parser.add_argument("benchmark", choices=["tpch", "encrypt", "keys", "schemes", "page"])
-    parser.add_argument("--sf", default="1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument(
-        "--queries", default="all", help="tpch: which queries, as 1,6,12-15 (default: %(default)s)"
+        "benchmark", choices=[*queries.SUITES, "encrypt", "keys", "schemes", "page"]
+    )
+    parser.add_argument("--sf", default="1", help="scale factor of the data (default: %(default)s)")
+    parser.add_argument(
+        "--queries",
+        default="all",
+        help="tpch, tpcds: which queries, as 1,6,12-15; of TPC-DS also 14a, v2.7 or 5a_v2.7 "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--sides",
-        help="tpch: who takes part (default: spark,coffer,unsealed; with --policy spark,coffer)",
+        help="tpch, tpcds: who takes part (default: spark,coffer,unsealed; with --policy "
+        "spark,coffer)",
     )
     parser.add_argument(
         "--peer",
         choices=["comet"],
-        help="tpch: compare with plaintext Comet too; fetched on demand",
+        help="tpch, tpcds: compare with plaintext Comet too; fetched on demand",
     )
     parser.add_argument(
         "--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--warm-ups",
+        type=int,
+        default=3,
+        help="tpch, tpcds: runs of each side before those that count (default: %(default)s)",
     )
     parser.add_argument(
         "--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)"
@@ -120,19 +132,15 @@ def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:
     resources = sides.Resources.of(
         arguments.cores, partitions, arguments.engine_memory, arguments.policy
     )
-    return tpch.measure(
-        arguments.sf, _numbers(arguments.queries), arguments.runs, folder, names, resources
-    )
-
-
-def _numbers(queries: str) -> list[int]:
-    if queries == "all":
-        return list(tpch.QUERIES)
-    numbers: list[int] = []
-    for part in queries.split(","):
-        first, _, last = part.partition("-")
-        numbers += range(int(first), int(last or first) + 1)
-    return numbers
+    if arguments.policy and arguments.benchmark != "tpch":
+        raise SystemExit("error: --policy names protections of TPC-H's columns")
+    suite = queries.SUITES[arguments.benchmark]
+    try:
+        chosen_queries = suite.choose(arguments.queries)
+    except ValueError as error:
+        raise SystemExit(f"error: {error}\nhint: --queries 1,6,12-15, or all") from error
+    rounds = queries.Rounds(max(1, arguments.warm_ups), arguments.runs)
+    return queries.measure(suite, arguments.sf, chosen_queries, rounds, folder, names, resources)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ _TARGETS: dict[str, dict[str, float]] = {
 _TOTAL_SF10 = 0.22
 _CROSSINGS = 2000
 
+_TITLES = {"tpch": "TPC-H", "tpcds": "TPC-DS"}
+
 _WHERE = """\
 Milliseconds, summed over tasks that run side by side: planning by Catalyst; translating and sealing of stages; launching of
 tasks; the engine's operators; and the wire, which is the rest of the tasks' time: frames and their sealing, sockets, shuffle
@@ -60,7 +62,7 @@ def write(result: dict[str, Any], path: Path) -> None:
 
 def render(result: dict[str, Any], drawn: dict[str, str]) -> str:
     """The page's text. `drawn`: HTML by title."""
-    title = f"{result['benchmark'].upper()} at scale {result['sf']}"
+    title = f"{_TITLES.get(result['benchmark'], result['benchmark'])} at scale {result['sf']}"
     body = [f"<h1>{escape(title)}</h1>", *(f"<p>{escape(line)}</p>" for line in _head(result))]
     body += ["<h2>Ratios</h2>", _table(ratios(result))]
     body += [f"<h2>{escape(what)}</h2>\n{html}" for what, html in drawn.items()]
@@ -127,7 +129,8 @@ def _head(result: dict[str, Any]) -> list[str]:
         )
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     return [
-        f"Medians of {result['runs']} runs after one warm-up, the sides taking turns. {shared}. "
+        f"Medians of {result['runs']} runs after {settings.get('warm_ups', 1)} to warm up, the "
+        f"sides taking turns. {shared}. "
         f"{same} of {len(result['same_answer'])} answers are the same.",
         f"{machine['cpu']}, {machine['memory_mib'] // 1024} GiB, {machine['system']}; {versions}.",
     ]

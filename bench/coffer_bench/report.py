@@ -18,8 +18,9 @@ SIDES = ("spark", "coffer", "unsealed", "comet")
 @dataclass
 class Measured:
     """Seconds by side and query, in the order they were taken; whether answers were the same; what
-    was counted; medians of where the milliseconds went, by side and query; and what failed, by
-    query and side, with the reason."""
+    was counted; medians of where the milliseconds went, by side and query; what failed, by query
+    and side, with the reason; and the digests of the answers of all runs, by query and side, each
+    once."""
 
     seconds: dict[str, dict[str, list[float]]]
     same_answer: dict[str, bool] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class Measured:
     milliseconds: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     failed: dict[tuple[str, str], str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    answers: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
 
 def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[str, Any]:
@@ -52,6 +54,7 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
         "counters": measured.counters,
         "milliseconds": measured.milliseconds,
         "failed": _failed(measured),
+        "answers": measured.answers,
     }
 
 
@@ -132,6 +135,7 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
     ).stdout
     versions = {
         "coffer": coffer.split()[-1] if coffer.split() else __version__,
+        "commit": commit(),
         "spark": pyspark.__version__,
         "java": java,
         "python": platform.python_version(),
@@ -139,6 +143,18 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
     if "comet" in sides:
         versions |= {"comet": f"{COMET} on Spark {COMET_SPARK}"}
     return versions
+
+
+def commit() -> str:
+    """The commit of this tree, and whether files differ from it."""
+    described = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return described.stdout.strip() or "unknown"
 
 
 def _lines(path: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -44,9 +45,12 @@ def encode(value: Any) -> str | None:
     raise TypeError(f"no encoding for {type(value).__name__}")
 
 
-def difference(expected: Answer, got: Answer, *, ordered: bool) -> str | None:
+def difference(
+    expected: Answer, got: Answer, *, ordered: bool, tolerance: float = 0.0
+) -> str | None:
     """None when the answers are the same, else one line on the first difference. Rows without a
-    claimed order are compared as multisets."""
+    claimed order are compared as multisets. `tolerance`: floats may differ by so much,
+    relatively."""
     if expected.schema != got.schema:
         return f"columns: expected {expected.schema}, got {got.schema}"
     if len(expected.rows) != len(got.rows):
@@ -55,9 +59,29 @@ def difference(expected: Answer, got: Answer, *, ordered: bool) -> str | None:
     if not ordered:
         left, right = sorted(left, key=_order), sorted(right, key=_order)
     for at, (a, b) in enumerate(zip(left, right, strict=True)):
-        if a != b:
+        if a != b and not (tolerance and _close(a, b, expected.schema, tolerance)):
             return f"row {at}: expected {a}, got {b}"
     return None
+
+
+def _close(
+    a: list[str | None], b: list[str | None], schema: list[list[str]], tolerance: float
+) -> bool:
+    return all(
+        one == other
+        or (
+            kind in ("float", "double")
+            and None not in (one, other)
+            and math.isclose(_float(one), _float(other), rel_tol=tolerance)
+        )
+        for one, other, (_, kind) in zip(a, b, schema, strict=True)
+    )
+
+
+def _float(text: str | None) -> float:
+    if text == "NaN":
+        return math.nan
+    return float(struct.unpack(">d", bytes.fromhex(text or ""))[0])
 
 
 def _order(row: list[str | None]) -> list[tuple[bool, str]]:

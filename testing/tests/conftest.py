@@ -27,6 +27,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 # one at the end.
 LONG = (
     "test_nothing_in_clear",
+    "test_tpcds",
     "test_faults",
     "test_fail_closed",
     "test_protections",
@@ -56,6 +57,14 @@ CONF = {
     "spark.sql.files.maxPartitionBytes": "65536",
     "spark.sql.files.openCostInBytes": "1024",
     "spark.coffer.scan.targetBytes": "65536",
+}
+
+# Of a driver on `cluster`.
+CLUSTERED = {
+    "spark.executor.memory": "768m",
+    "spark.cores.max": "2",
+    # Both executors are there before the first task.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
 }
 
 
@@ -163,13 +172,7 @@ def clustered(
         master=cluster.master,
         home=owner.home,
         passphrase_file=owner.passphrase_file,
-        conf={
-            **CONF,
-            "spark.executor.memory": "768m",
-            "spark.cores.max": "2",
-            # Both executors are there before the first task.
-            "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        },
+        conf={**CONF, **CLUSTERED},
     ) as driver:
         yield driver
 

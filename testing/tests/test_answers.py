@@ -56,3 +56,16 @@ def test_types_count() -> None:
 
 def test_missing_rows_count() -> None:
     assert difference(answer("1", "2"), answer("1"), ordered=False) is not None
+
+
+def test_floats_are_close_only_where_that_is_asked_for() -> None:
+    schema = [["a", "double"], ["b", "string"]]
+
+    def row(value: float | None, text: str) -> Answer:
+        return Answer(schema, [[encode(value), text]], 0.0)
+
+    one, near = row(1.0, "x"), row(1.0000000000000002, "x")
+    assert difference(one, near, ordered=True) is not None
+    assert difference(one, near, ordered=True, tolerance=1e-12) is None
+    for other in (row(1.1, "x"), row(1.0, "y"), row(None, "x"), row(float("nan"), "x")):
+        assert difference(one, other, ordered=True, tolerance=1e-12) is not None

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from coffer_bench import page, report, sides
-from coffer_bench.__main__ import _numbers
+from coffer_bench import page, queries, report, sides
+from coffer_bench.queries import SUITES
 from coffer_bench.sides import Resources
+from coffer_testing.runner import QueryFailed
 
 SECONDS = {
     "spark": {"q1": [4.0, 2.0, 3.0], "q6": [1.0, 1.0, 1.0], "q9": [5.0, 5.0, 5.0]},
@@ -70,8 +71,67 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
 
 
 def test_which_queries() -> None:
-    assert _numbers("all") == list(range(1, 23))
-    assert _numbers("1,6,12-15") == [1, 6, 12, 13, 14, 15]
+    tpch, tpcds = SUITES["tpch"], SUITES["tpcds"]
+    assert tpch.choose("all") == [f"q{number}" for number in range(1, 23)]
+    assert tpch.choose("1,6,12-15,6") == ["q1", "q6", "q12", "q13", "q14", "q15"]
+    assert tpcds.choose("13-15,39b") == ["q13", "q14a", "q14b", "q15", "q39b"]
+    assert tpcds.choose("5a_v2.7,q5") == ["q5a_v2.7", "q5"]
+    assert len(tpcds.choose("v2.7")) == 32 and len(tpcds.choose("all")) == 135
+    for wrong in ("23", "0", "x", "", "3-1", "1,"):
+        with pytest.raises(ValueError, match="no query"):
+            tpch.choose(wrong)
+
+
+class Answering:
+    """A driver that gives these answers, one after the other; None is a failure."""
+
+    def __init__(self, *answers: list[list[str]] | None) -> None:
+        self.answers = list(answers)
+
+    def timed(self, _: str) -> dict[str, Any]:
+        rows = self.answers.pop(0)
+        if rows is None:
+            message = "An error occurred while calling o1.f.\n: not today\nat all"
+            raise QueryFailed("Py4JJavaError", message, None)
+        counted = {"counters": {"crossings": 1}, "milliseconds": {"planning": 2}}
+        return {"seconds": 1.0, "schema": [["a", "string"]], "rows": rows, **counted}
+
+    def __enter__(self) -> Answering:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def measured_of(
+    sql: str, sides: dict[str, Answering], monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> report.Measured:
+    """Of two runs after two to warm up."""
+    starts = {name: lambda *_, side=side: side for name, side in sides.items()}
+    monkeypatch.setattr(queries, "START", starts)
+    suite = queries.Suite(("q1",), lambda _: {}, lambda _: sql)
+    rounds, resources = queries.Rounds(2, 2), Resources.of(2, 4, "1g")
+    return queries.measure(suite, "1", ["q1"], rounds, folder, list(sides), resources)
+
+
+def test_every_run_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right, other, turned = [["1"], ["2"]], [["1"], ["3"]], [["2"], ["1"]]
+
+    def measured(sql: str, *answers: list[list[str]] | None) -> report.Measured:
+        sides = {"spark": Answering(*[right] * 4), "coffer": Answering(*answers)}
+        return measured_of(sql, sides, monkeypatch, tmp_path)
+
+    good = measured("SELECT a FROM t", right, turned, right, right)
+    assert good.same_answer == {"q1": True} and not good.failed
+    assert good.seconds == {"spark": {"q1": [1.0, 1.0]}, "coffer": {"q1": [1.0, 1.0]}}
+    assert good.answers["q1"]["spark"] == good.answers["q1"]["coffer"]
+    assert len(good.answers["q1"]["coffer"]) == 1 and good.settings["warm_ups"] == 2
+    assert not measured("SELECT a FROM t ORDER BY a", right, turned, right, right).same_answer["q1"]
+    for last in (other, None):
+        bad = measured("SELECT a FROM t", right, right, right, last)
+        assert bad.same_answer == {"q1": False} and "q1" not in bad.seconds["coffer"]
+        assert list(bad.failed) == [("q1", "coffer")] and len(bad.seconds["spark"]["q1"]) == 2
+    assert bad.failed[("q1", "coffer")] == "not today"
 
 
 class Started:

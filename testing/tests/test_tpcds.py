@@ -1,0 +1,162 @@
+"""TPC-DS's own queries, all of them, over tables with Spark's own definitions: exactly plaintext
+Spark's rows, or a refusal that is declared here."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from coffer_testing import spark_tests, tpcds
+from coffer_testing.answers import Answer, difference
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import in_turns
+from conftest import CLUSTERED
+
+SCALE = "0.01"
+
+# Each scan of a large table is several tasks, each shuffle several partitions.
+CONF = {"spark.coffer.scan.targetBytes": "1m"}
+# Small tables are broadcast. Shuffled: none, so that joins meet in shuffles, which AQE then turns
+# into broadcasts where what comes out is small. As Spark plans without statistics of columns, some
+# queries then take a while.
+SHUFFLED = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "1000",
+}
+WAYS = {
+    "local": ("sealed", {}),
+    "cluster": ("clustered", {}),
+    "local-shuffled": ("sealed", SHUFFLED),
+    "cluster-shuffled": ("clustered", SHUFFLED),
+}
+
+# What is refused, and why: what the refusal must say. An entry that no longer holds fails.
+WINDOW = r"\[COFFER_UNSUPPORTED\] .*Window: window functions are not supported"
+WINDOWS = """
+q12 q20 q36 q44 q47 q49 q51 q53 q57 q63 q67 q70 q86 q89 q98
+q12_v2.7 q20_v2.7 q36a_v2.7 q47_v2.7 q49_v2.7 q51a_v2.7 q57_v2.7 q67a_v2.7 q70a_v2.7 q86a_v2.7
+q98_v2.7
+"""
+REFUSED = dict.fromkeys(WINDOWS.split(), WINDOW)
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, Path]:
+    return tpcds.data(SCALE)
+
+
+@pytest.fixture(scope="module")
+def answers(
+    tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tpcds.Expected]:
+    """Plaintext Spark's. It is started where an answer is not kept from an earlier run."""
+    with ExitStack() as stack:
+        started: list[Driver] = []
+
+        def start() -> Driver:
+            if not started:
+                log = tmp_path_factory.mktemp("plain") / "log"
+                # One query broadcasts more than a JVM of 2 GiB has room for.
+                conf = {"spark.driver.memory": "4g"}
+                driver = Driver(tables, sealed=False, log=log, conf=conf)
+                started.append(stack.enter_context(driver))
+            return started[0]
+
+        yield tpcds.Expected(tables, start)
+
+
+Start = Callable[..., Driver]
+
+
+@pytest.fixture(scope="module")
+def start(base: Path, owner: Owner, tables: dict[str, Path]) -> Start:
+    """Starts Coffer over the tables, which are sealed once."""
+    sealed = owner.encrypt(tables, base / "tpcds")
+
+    def start(name: str, master: str, conf: dict[str, str]) -> Driver:
+        return Driver(
+            sealed,
+            sealed=True,
+            log=base / f"{name}.log",
+            master=master,
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            conf={**CONF, **conf},
+        )
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def sealed(start: Start) -> Iterator[Driver]:
+    with start("tpcds-sealed", "local[2]", {}) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def clustered(start: Start, cluster: Cluster) -> Iterator[Driver]:
+    with start("tpcds-clustered", cluster.master, CLUSTERED) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.QUERIES, list(WAYS)))
+def test_answers_are_sparks(
+    name: str, way: str, answers: tpcds.Expected, request: pytest.FixtureRequest
+) -> None:
+    fixture, conf = WAYS[way]
+    driver: Driver = request.getfixturevalue(fixture)
+    sql, want = answers.query(name)
+    if name in REFUSED or isinstance(want, str):
+        with pytest.raises(QueryFailed) as failed:
+            driver.query(sql, conf)
+        expected = REFUSED.get(name) or re.escape(str(want))
+        assert re.search(expected, failed.value.message, re.DOTALL), failed.value.message
+        return
+    got = driver.query(sql, conf)
+    tolerance = tpcds.APPROXIMATE.get(name, 0.0)
+    assert difference(want, got, ordered=tpcds.is_ordered(sql), tolerance=tolerance) is None
+
+
+def test_most_answers_have_rows(answers: tpcds.Expected) -> None:
+    found = [answers.query(name)[1] for name in tpcds.QUERIES]
+    rows = [len(answer.rows) for answer in found if isinstance(answer, Answer)]
+    assert len(rows) >= 130 and sum(count > 0 for count in rows) >= 105
+    assert sum(count >= 100 for count in rows) >= 40
+
+
+def test_every_query_of_spark_is_here() -> None:
+    assert len(tpcds.QUERIES) == 103 + 32
+    folders = [spark_tests.names(folder) for folder in ("tpcds", "tpcds-v2.7.0")]
+    assert sorted(tpcds.QUERIES.values()) == sorted(itertools.chain(*folders))
+    assert {*REFUSED, *tpcds.APPROXIMATE} <= {*tpcds.QUERIES}
+
+
+def test_tables_are_sparks(sealed: Driver) -> None:
+    """CHAR and VARCHAR included: what is read is padded, and their lengths are known."""
+    definitions = tpcds.schema()
+    assert len(definitions) == 24
+    for name, columns in definitions.items():
+        declared = [column.split()[0].strip("`") for column in re.split(r",(?![^(]*\))", columns)]
+        assert sealed.run("result = spark.table(name).columns", name=name) == declared
+    sql = "SELECT count(*), max(length(i_category)), min(length(i_category)) FROM item WHERE i_category = 'Books'"  # noqa: E501
+    count, longest, shortest = sealed.query(sql).rows[0]
+    assert int(count or 0) > 0 and (longest, shortest) == ("50", "50")
+
+
+def test_an_order_is_made_total() -> None:
+    text = "SELECT a FROM (SELECT * FROM t ORDER BY x) -- ORDER BY q\nORDER BY ')', b DESC\nLIMIT 5"
+    made = "SELECT a FROM (SELECT * FROM t ORDER BY x) -- ORDER BY q\nORDER BY ')', b DESC\n, 1, 2\nLIMIT 5"  # noqa: E501
+    assert tpcds.total_order(text, 2) == made
+    assert tpcds.total_order("SELECT a FROM t\norder by a", 1).split("\n")[-2] == ", 1"
+    for unordered in (
+        "SELECT (a) FROM t LIMIT 3",
+        "SELECT 'ORDER BY a' FROM (SELECT 1 ORDER BY 1)",
+    ):
+        assert tpcds.total_order(unordered, 1) == unordered and not tpcds.is_ordered(unordered)

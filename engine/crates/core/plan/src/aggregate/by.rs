@@ -203,3 +203,57 @@ impl GroupState for By {
         self.states.capacity() * size_of::<Option<Best>>() + self.bytes + self.rows.size()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    fn of(largest: bool, values: &[i64], orders: &[Option<f64>]) -> Option<i64> {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(values.to_vec())),
+            Arc::new(Float64Array::from(orders.to_vec())),
+        ];
+        let state = || {
+            let mut state = By::new(largest, DataType::Int64, DataType::Float64).unwrap();
+            state.resize(1);
+            state
+        };
+        let result = |state: &mut By| {
+            let result = state.evaluate(EmitTo::All).unwrap();
+            let result = result.as_primitive::<arrow::datatypes::Int64Type>();
+            result.is_valid(0).then(|| result.value(0))
+        };
+        let mut whole = state();
+        let groups = vec![0; values.len()];
+        whole.update(&columns, &groups, None).unwrap();
+        let mut merged = state();
+        for row in 0..values.len() {
+            let mut one = state();
+            let columns: Vec<ArrayRef> = columns.iter().map(|c| c.slice(row, 1)).collect();
+            one.update(&columns, &[0], None).unwrap();
+            let buffers = one.buffers(EmitTo::All).unwrap();
+            merged.merge(&buffers, &[0], None).unwrap();
+        }
+        let whole = result(&mut whole);
+        assert_eq!(result(&mut merged), whole);
+        whole
+    }
+
+    #[test]
+    fn the_last_of_the_best() {
+        let orders = [Some(1.0), Some(3.0), None, Some(3.0), Some(-1.0)];
+        assert_eq!(of(true, &[1, 2, 3, 4, 5], &orders), Some(4));
+        assert_eq!(of(false, &[1, 2, 3, 4, 5], &orders), Some(5));
+        assert_eq!(of(true, &[1, 2], &[None, None]), None);
+    }
+
+    #[test]
+    fn nan_is_the_largest_and_zeros_are_one() {
+        let other_nan = f64::from_bits(0xfff8_0000_0000_0001);
+        let orders = [Some(f64::NAN), Some(f64::INFINITY), Some(other_nan)];
+        assert_eq!(of(true, &[1, 2, 3], &orders), Some(3));
+        assert_eq!(of(false, &[1, 2], &[Some(-0.0), Some(0.0)]), Some(2));
+    }
+}

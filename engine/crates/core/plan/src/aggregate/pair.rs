@@ -221,3 +221,84 @@ impl GroupState for PairState {
         self.states.capacity() * size_of::<Pair>() + usize::try_from(self.more).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(pairs: &[(f64, f64)]) -> Vec<ArrayRef> {
+        let column = |of: fn(&(f64, f64)) -> f64| -> ArrayRef {
+            Arc::new(Float64Array::from_iter_values(pairs.iter().map(of)))
+        };
+        vec![column(|pair| pair.0), column(|pair| pair.1)]
+    }
+
+    fn filled(name: &str, pairs: &[(f64, f64)]) -> PairState {
+        let mut state = PairState::new(Pairs::named(name).unwrap());
+        state.resize(1);
+        let groups = vec![0; pairs.len()];
+        state.update(&columns(pairs), &groups, None).unwrap();
+        state
+    }
+
+    fn result(state: &mut PairState) -> Option<f64> {
+        let result = state.evaluate(EmitTo::All).unwrap();
+        let result = result.as_primitive::<Float64Type>();
+        result.is_valid(0).then(|| result.value(0))
+    }
+
+    /// In one step; it must be the same of two halves in either order.
+    fn of(name: &str, pairs: &[(f64, f64)]) -> Option<f64> {
+        let whole = result(&mut filled(name, pairs));
+        let (left, right) = pairs.split_at(pairs.len() / 2);
+        for halves in [[left, right], [right, left]] {
+            let mut merged = PairState::new(Pairs::named(name).unwrap());
+            merged.resize(1);
+            for half in halves {
+                let buffers = filled(name, half).buffers(EmitTo::All).unwrap();
+                merged.merge(&buffers, &[0], None).unwrap();
+            }
+            let merged = result(&mut merged).map(f64::to_bits);
+            assert_eq!(merged, whole.map(f64::to_bits), "{name}");
+        }
+        whole
+    }
+
+    #[test]
+    fn covariances_and_correlations() {
+        let pairs = [(1.0, 2.0), (2.0, 4.0), (3.0, 6.0), (4.0, 8.0)];
+        assert_eq!(of("covar_pop", &pairs), Some(2.5));
+        assert_eq!(of("covar_samp", &pairs), Some(10.0 / 3.0));
+        assert_eq!(of("corr", &pairs), Some(1.0));
+        assert_eq!(
+            of("corr", &[(1.0, 3.0), (2.0, 2.0), (3.0, 1.0)]),
+            Some(-1.0)
+        );
+        assert_eq!(of("covar_pop", &pairs[..1]), Some(0.0));
+        assert_eq!(of("covar_samp", &pairs[..1]), None);
+        assert_eq!(of("corr", &pairs[..1]), None);
+        assert_eq!(of("covar_pop", &[]), None);
+        assert!(of("corr", &[(1.0, 2.0), (1.0, 3.0)]).unwrap().is_nan());
+        assert!(
+            of("covar_pop", &[(f64::INFINITY, 1.0), (1.0, 1.0)])
+                .unwrap()
+                .is_nan()
+        );
+    }
+
+    #[test]
+    fn nothing_is_lost_on_the_way() {
+        // 0.1 · 0.1 takes more than a double; 1e300 · 1e300 is none.
+        let far = [
+            (1e16 + 2.0, 0.1),
+            (1e16, 0.1),
+            (1e16 - 2.0, 0.3),
+            (0.1, 0.2),
+        ];
+        assert!(of("covar_pop", &far).unwrap().is_finite());
+        let huge = [(1e300, 1e300), (-1e300, -1e300), (2e300, 2e300)];
+        assert_eq!(of("corr", &huge), Some(1.0));
+        let tiny = [(1e-300, 1e-300), (2e-300, 2e-300), (3e-300, 3e-300)];
+        assert_eq!(of("corr", &tiny), Some(1.0));
+    }
+}

@@ -76,8 +76,10 @@ Start = Callable[..., Driver]
 
 
 @pytest.fixture(scope="module")
-def start(base: Path, owner: Owner, tables: dict[str, Path]) -> Start:
-    """Starts Coffer over the tables, which are sealed once."""
+def start(base: Path, tables: dict[str, Path]) -> Start:
+    """Starts Coffer over the tables, which are sealed once; by an owner of their own, as TPC-H has
+    a table of customers too."""
+    owner = Owner.create(base / "tpcds-trusted")
     sealed = owner.encrypt(tables, base / "tpcds")
 
     def start(name: str, master: str, conf: dict[str, str]) -> Driver:

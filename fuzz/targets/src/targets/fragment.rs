@@ -6,8 +6,13 @@ use coffer_plan::{BuildContext, build, readable};
 use coffer_protocol::plan::{
     AggCall, AggMode, Aggregate, Call, Cast, DataType, Expr, Field, Fragment, InList, Input, Join,
     JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Schema, Sink, Sort, SortKey,
-    TypeId, Union, Values, Window, WindowGroupLimit, expr::Kind, join, literal::Value, node::Op,
-    partitioning, sink, values::Row,
+    TypeId, Union, Values, Window, WindowGroupLimit,
+    expr::Kind,
+    join,
+    literal::Value,
+    node::Op,
+    partitioning, sink,
+    values::Row,
     window::{self, bound::Kind as Bound, call::Function as Called},
 };
 use prost::Message;
@@ -471,7 +476,10 @@ fn seeds() -> Vec<Seed> {
         seed("window_bound_of_another_type", encode(windowed(0, 4))),
         seed("window_no_buckets", encode(windowed(1, 0))),
         seed("window_group_limit", encode(result(first(3), schema()))),
-        seed("window_group_limit_none", encode(result(first(0), schema()))),
+        seed(
+            "window_group_limit_none",
+            encode(result(first(0), schema())),
+        ),
         seed(
             "pattern_odd",
             encode(result(filter(input(1), like("\\")), schema())),

@@ -85,6 +85,14 @@ impl Calls {
         self.calls.len()
     }
 
+    /// Bytes that a row takes while the columns are made, beside its own and those of its keys.
+    pub(super) fn scratch(&self) -> usize {
+        let frames = self.frames.len() * size_of::<Range<usize>>();
+        let columns = self.calls.iter().map(|_| size_of::<i128>()).sum::<usize>();
+        let working = self.calls.iter().map(|(call, _)| call.working()).max();
+        frames + columns + working.unwrap_or_default()
+    }
+
     /// A column for each call. `order`: the keys of the order.
     pub(super) fn columns(&self, chunk: &Chunk, order: Option<&KeyRows>) -> Result<Vec<ArrayRef>> {
         let mut frames: Vec<Option<Vec<Range<usize>>>> = vec![None; self.frames.len()];
@@ -145,6 +153,16 @@ impl Call {
         match self {
             Self::Ranking(_) | Self::Shift { .. } => None,
             Self::NthValue { frame, .. } | Self::Aggregate { frame, .. } => Some(*frame),
+        }
+    }
+
+    /// About so many bytes of a row while its column is made: indices of rows, and of aggregates
+    /// two nodes of the tree and a result.
+    fn working(&self) -> usize {
+        match self {
+            Self::Ranking(_) => size_of::<usize>(),
+            Self::Shift { .. } | Self::NthValue { .. } => 4 * size_of::<usize>(),
+            Self::Aggregate { .. } => 192,
         }
     }
 

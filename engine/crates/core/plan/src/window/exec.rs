@@ -182,7 +182,6 @@ impl Run {
                     if batch.num_rows() == 0 {
                         continue;
                     }
-                    // The rows, and the keys and results that are made of them.
                     self.memory.try_grow(bytes(&batch))?;
                     self.gathered.add(batch)?;
                     if self.gathered.complete() >= self.work.batch_size {
@@ -309,7 +308,10 @@ impl Work {
             return Ok(());
         };
         // Put together they are there twice; then the batches go, and come keys and results.
-        memory.try_grow(batches.iter().map(bytes).sum())?;
+        let (rows, own) = batches.iter().fold((0, 0), |(rows, own), batch| {
+            (rows + batch.num_rows(), own + bytes(batch))
+        });
+        memory.try_grow(own + rows * self.calls.scratch())?;
         let whole = match batches {
             [one] => one.clone(),
             _ => concat_batches(first.schema_ref(), batches)?,

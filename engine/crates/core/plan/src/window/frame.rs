@@ -216,7 +216,10 @@ fn alike(key: &DataType, bound: &DataType) -> bool {
 
 fn bounds_of(value: &Arc<dyn PhysicalExpr>, batch: &RecordBatch, keys: &KeyRows) -> Result<Rows> {
     let bounds = value.evaluate(batch)?.into_array(batch.num_rows())?;
-    let bounds = match (bounds.as_primitive_opt::<Decimal128Type>(), keys.first_type()) {
+    let bounds = match (
+        bounds.as_primitive_opt::<Decimal128Type>(),
+        keys.first_type(),
+    ) {
         (Some(decimals), Some(key)) => Arc::new(decimals.clone().with_data_type(key.clone())),
         _ => bounds,
     };

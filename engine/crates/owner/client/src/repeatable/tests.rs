@@ -3,7 +3,10 @@
 use coffer_protocol::plan::{
     AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr,
     Partitioning, Project, Scan, Sink, Sort, SortKey, TypeId, Union, Values, Window,
-    WindowGroupLimit, expand::Projection, expr::Kind, join::Strategy,
+    WindowGroupLimit,
+    expand::Projection,
+    expr::Kind,
+    join::Strategy,
     window::{bound::Kind as Bound, call::Function},
 };
 
@@ -147,7 +150,11 @@ fn a_window_that_tells_peers_apart_is_made_anew() {
         ("ntile", ranked(input(0), Rank::Ntile), Not),
         ("rank", ranked(input(0), Rank::Rank), Unordered),
         ("dense_rank", ranked(input(0), Rank::DenseRank), Unordered),
-        ("percent_rank", ranked(input(0), Rank::PercentRank), Unordered),
+        (
+            "percent_rank",
+            ranked(input(0), Rank::PercentRank),
+            Unordered,
+        ),
         ("cume_dist", ranked(input(0), Rank::CumeDist), Unordered),
         (
             "the first rows of what is ranked",
@@ -192,13 +199,21 @@ fn a_window_that_tells_peers_apart_is_made_anew() {
             framed(input(0), "mode", first(), first()),
             Not,
         ),
-        ("the first ranks", group_limit(input(0), Rank::Rank), Unordered),
+        (
+            "the first ranks",
+            group_limit(input(0), Rank::Rank),
+            Unordered,
+        ),
         (
             "the first dense ranks",
             group_limit(input(0), Rank::DenseRank),
             Unordered,
         ),
-        ("the first rows", group_limit(input(0), Rank::RowNumber), Not),
+        (
+            "the first rows",
+            group_limit(input(0), Rank::RowNumber),
+            Not,
+        ),
     ];
     for (what, root, expected) in cases {
         assert_eq!(

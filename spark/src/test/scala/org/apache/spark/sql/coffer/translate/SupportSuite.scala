@@ -41,7 +41,7 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
 
   test("windows") {
     assert(messages("SELECT collect_list(i) OVER (PARTITION BY l) FROM t").exists(
-      _.contains("the aggregate function collect_list is not supported")))
+        _.contains("the aggregate function collect_list is not supported")))
     assert(messages("SELECT count(i) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 2 DAYS PRECEDING " +
         "AND CURRENT ROW) FROM t").exists(_.contains("days differ in length")))
     assert(messages("SELECT count(i) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 MONTH PRECEDING " +

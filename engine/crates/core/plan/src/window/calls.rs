@@ -14,7 +14,7 @@ use coffer_protocol::plan::{
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-use super::{KeyRows, Sorted, chunk::Chunk, frame::Frame, picks, ranking::Ranking};
+use super::{KeyRows, Sorted, chunk::Chunk, frame::Frame, picks, ranking::Ranking, running};
 use crate::{
     Unsupported,
     aggregate::{OverFrames, over_frames},
@@ -83,6 +83,15 @@ impl Calls {
 
     pub(super) fn len(&self) -> usize {
         self.calls.len()
+    }
+
+    /// The ranks, if all calls are such as are known as soon as a row comes.
+    pub(super) fn running(&self) -> Option<Vec<running::Rank>> {
+        let ranks = self.calls.iter().map(|(call, _)| match call {
+            Call::Ranking(ranking) => ranking.running(),
+            _ => None,
+        });
+        ranks.collect()
     }
 
     /// Bytes that a row takes while the columns are made, beside its own and those of its keys.

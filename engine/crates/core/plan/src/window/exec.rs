@@ -1,6 +1,6 @@
 //! The operator: window partitions are gathered, and worked on as soon as they make a batch.
 //!
-//! A window partition is in memory whole, and counted in the pool; one that does not fit there ends
+//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool; one that does not fit there ends
 //! the query with an error of memory.
 
 use std::{collections::VecDeque, fmt, mem, sync::Arc};
@@ -25,12 +25,13 @@ use datafusion_physical_plan::{
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
-use futures::{TryStreamExt, stream};
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{
     KeyRows, Keys,
     calls::{Calls, with_columns},
     chunk::Chunk,
+    running::Running,
 };
 use crate::operator::operator_basics;
 
@@ -110,24 +111,33 @@ impl ExecutionPlan for WindowExec {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let input = self.child.schema();
-        let order = match self.keys.order.is_empty() {
-            true => None,
-            false => Some(KeyRows::new(&self.keys.order, &input)?),
-        };
-        let partitions = match self.keys.partition.is_empty() {
-            true => None,
-            false => Some(KeyRows::new(&self.keys.partition, &input)?),
-        };
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        if let Some(ranks) = self.calls.running() {
+            let mut running = Running::new(&self.keys, &input)?;
+            let schema = Arc::clone(&self.schema);
+            let rows = self.child.execute(partition, context)?.map(move |batch| {
+                let batch = batch?;
+                let _timer = metrics.elapsed_compute().timer();
+                let columns = running.columns(&batch, &ranks)?;
+                let made = with_columns(&schema, &batch, columns)?;
+                metrics.record_output(made.num_rows());
+                Ok(made)
+            });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                rows,
+            )));
+        }
         let run = Run {
             work: Work {
                 calls: self.calls.clone(),
                 schema: Arc::clone(&self.schema),
-                order,
+                order: KeyRows::some(&self.keys.order, &input)?,
                 batch_size: context.session_config().batch_size().max(1),
-                metrics: BaselineMetrics::new(&self.metrics, partition),
+                metrics,
             },
             gathered: Gathered {
-                partitions,
+                partitions: KeyRows::some(&self.keys.partition, &input)?,
                 last: None,
                 batches: vec![],
                 rows: 0,

@@ -3,10 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-use arrow::{
-    array::BooleanArray, compute::filter_record_batch, record_batch::RecordBatch, row::OwnedRow,
-};
-use coffer_protocol::plan::window;
+use arrow::{array::BooleanArray, compute::filter_record_batch};
 use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -17,29 +14,11 @@ use datafusion_physical_plan::{
 };
 use futures::StreamExt;
 
-use super::{KeyRows, Keys};
+use super::{
+    Keys,
+    running::{Rank, Running},
+};
 use crate::operator::operator_basics;
-
-/// By what rows are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
-    RowNumber,
-    Rank,
-    DenseRank,
-}
-
-impl Rank {
-    pub(super) fn read(rank: i32) -> Option<Self> {
-        Some(match window::Rank::try_from(rank).ok()? {
-            window::Rank::RowNumber => Self::RowNumber,
-            window::Rank::Rank => Self::Rank,
-            window::Rank::DenseRank => Self::DenseRank,
-            window::Rank::PercentRank | window::Rank::CumeDist | window::Rank::Ntile => {
-                return None;
-            }
-        })
-    }
-}
 
 /// Of the child's rows, which come sorted by the keys, those whose rank is at most `limit`.
 #[derive(Debug)]
@@ -101,25 +80,18 @@ impl ExecutionPlan for GroupLimitExec {
     ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.child.schema();
-        let key_rows = |keys: &Arc<[_]>| match keys.is_empty() {
-            true => Ok(None),
-            false => KeyRows::new(keys, &schema).map(Some),
-        };
-        let mut ranked = Ranked {
-            partition: key_rows(&self.keys.partition)?,
-            order: key_rows(&self.keys.order)?,
-            rank: self.rank,
-            limit: self.limit,
-            last: None,
-            rows: 0,
-            groups: 0,
-            before: 0,
-        };
+        let mut running = Running::new(&self.keys, &schema)?;
+        let (rank, limit) = (self.rank, self.limit);
         let input = self.child.execute(partition, context)?;
         let rows = input.map(move |batch| {
             let batch = batch?;
             let _timer = metrics.elapsed_compute().timer();
-            let batch = ranked.first(&batch)?;
+            let mut kept = Vec::with_capacity(batch.num_rows());
+            running.each(&batch, |place| {
+                kept.push(rank.of(place) <= limit);
+                Ok(())
+            })?;
+            let batch = filter_record_batch(&batch, &BooleanArray::from(kept))?;
             metrics.record_output(batch.num_rows());
             Ok(batch)
         });
@@ -128,69 +100,5 @@ impl ExecutionPlan for GroupLimitExec {
 
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
-    }
-}
-
-/// Where the run is in a window partition.
-struct Ranked {
-    partition: Option<KeyRows>,
-    order: Option<KeyRows>,
-    rank: Rank,
-    limit: usize,
-    /// The keys of the last row.
-    last: Option<(Option<OwnedRow>, Option<OwnedRow>)>,
-    /// Rows of the window partition so far.
-    rows: usize,
-    /// Groups of peers so far.
-    groups: usize,
-    /// Rows before this group of peers.
-    before: usize,
-}
-
-impl Ranked {
-    fn first(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let rows = batch.num_rows();
-        let keys = |keys: &Option<KeyRows>| keys.as_ref().map(|keys| keys.of(batch)).transpose();
-        let (partition, order) = (keys(&self.partition)?, keys(&self.order)?);
-        let last = self.last.take();
-        let mut before = last.as_ref().map(|(partition, order)| {
-            (
-                partition.as_ref().map(OwnedRow::row),
-                order.as_ref().map(OwnedRow::row),
-            )
-        });
-        let mut kept = Vec::with_capacity(rows);
-        for row in 0..rows {
-            let key = (
-                partition.as_ref().map(|keys| keys.row(row)),
-                order.as_ref().map(|keys| keys.row(row)),
-            );
-            match before {
-                Some((partition, order)) if partition == key.0 => {
-                    if order != key.1 {
-                        (self.groups, self.before) = (self.groups + 1, self.rows);
-                    }
-                    self.rows += 1;
-                }
-                _ => (self.rows, self.groups, self.before) = (1, 1, 0),
-            }
-            let rank = match self.rank {
-                Rank::RowNumber => self.rows,
-                Rank::Rank => self.before + 1,
-                Rank::DenseRank => self.groups,
-            };
-            kept.push(rank <= self.limit);
-            before = Some(key);
-        }
-        self.last = match before {
-            _ if rows == 0 => last,
-            before => before.map(|(partition, order)| {
-                (
-                    partition.map(|row| row.owned()),
-                    order.map(|row| row.owned()),
-                )
-            }),
-        };
-        Ok(filter_record_batch(batch, &BooleanArray::from(kept))?)
     }
 }

@@ -1,7 +1,8 @@
 //! Window functions: a column for each call, computed over the rows of a window partition.
 //!
-//! Rows come sorted, a window partition's one after the other. Whole window partitions are put
-//! together to chunks of at least a batch, and each call makes a column of a chunk:
+//! Rows come sorted, a window partition's one after the other. If all calls are ranks of the rows so
+//! far, rows go out as they come ([`running`]). Else whole window partitions are put together to
+//! chunks of at least a batch, and each call makes a column of a chunk:
 //! * what is asked of the order alone, [`ranking`];
 //! * a value of another row, [`picks`];
 //! * an aggregate of the rows of each row's [`frame`], by the very functions that aggregates use
@@ -17,6 +18,7 @@ mod frame;
 mod group_limit;
 mod picks;
 mod ranking;
+mod running;
 
 use std::sync::Arc;
 
@@ -27,7 +29,7 @@ use arrow::{
     record_batch::RecordBatch,
     row::{RowConverter, Rows, SortField},
 };
-use coffer_protocol::plan::{Expr, SortKey, Window, WindowGroupLimit};
+use coffer_protocol::plan::{Expr, SortKey, Window, WindowGroupLimit, window};
 use datafusion_common::Result;
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion_physical_plan::{ExecutionPlan, sorts::sort::SortExec};
@@ -62,7 +64,9 @@ pub(crate) fn group_limit(
         .ok()
         .filter(|most| *most > 0)
         .ok_or(malformed("a limit of no rows of a group"))?;
-    let rank = group_limit::Rank::read(limit.rank)
+    let rank = window::Rank::try_from(limit.rank)
+        .ok()
+        .and_then(running::Rank::of_rows_so_far)
         .ok_or(malformed("a limit by what is no rank of rows"))?;
     let sorted = Sorted::new(node, &limit.partition, &limit.order, input, expressions)?;
     let top = GroupLimitExec::new(Arc::clone(&sorted.input), sorted.keys(), rank, most);
@@ -174,6 +178,14 @@ impl KeyRows {
     /// The type of the first key.
     fn first_type(&self) -> Option<&DataType> {
         self.types.first()
+    }
+
+    /// None if there are no keys.
+    fn some(keys: &Arc<[PhysicalSortExpr]>, schema: &SchemaRef) -> Result<Option<Self>> {
+        match keys.is_empty() {
+            true => Ok(None),
+            false => Self::new(keys, schema).map(Some),
+        }
     }
 
     fn of(&self, batch: &RecordBatch) -> Result<Rows> {

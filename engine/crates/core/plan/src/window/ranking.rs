@@ -9,7 +9,7 @@ use arrow::{
 use coffer_protocol::plan::window::{self, Rank};
 use datafusion_common::Result;
 
-use super::{chunk::Chunk, int};
+use super::{chunk::Chunk, int, running};
 use crate::Unsupported;
 
 /// The function, and of NTILE how many buckets there are.
@@ -29,6 +29,11 @@ impl Ranking {
             .filter(|buckets| *buckets > 0 || rank != Rank::Ntile)
             .ok_or(malformed("no buckets"))?;
         Ok(Self { rank, buckets })
+    }
+
+    /// The rank, if it is known as soon as a row comes.
+    pub(super) fn running(self) -> Option<running::Rank> {
+        running::Rank::of_rows_so_far(self.rank)
     }
 
     pub(super) fn data_type(self) -> DataType {

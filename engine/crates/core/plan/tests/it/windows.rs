@@ -170,8 +170,17 @@ async fn ranks() {
         (Rank::PercentRank, double()),
         (Rank::CumeDist, double()),
     ];
-    let calls = kinds.iter().map(|(rank, _)| ranking(*rank, 0)).collect();
+    let calls: Vec<Call> = kinds.iter().map(|(rank, _)| ranking(*rank, 0)).collect();
     let types: Vec<DataType> = kinds.iter().map(|(_, kind)| *kind).collect();
+    // Those of the rows so far alone, which hold no rows.
+    let order = || vec![key(column(1), false, true), key(column(2), false, true)];
+    assert_eq!(
+        results(calls[..3].to_vec(), order(), &types[..3]).await,
+        [
+            "r0 3 3 3", "r1 2 2 2", "r2 2 2 2", "r3 2 2 2", "r4 1 1 1", "r5 1 1 1", "r6 4 4 4",
+            "r7 1 1 1", "r8 5 5 5",
+        ]
+    );
     // Of each row, but the row numbers of the peers r0 and r6, which may be either way.
     let found = results(calls, by_v(), &types).await;
     let found: Vec<String> = found

@@ -169,12 +169,12 @@ WINDOWS = [
         "window_range_dates",
         f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY dt {_RANGE} 100 PRECEDING AND 100 FOLLOWING), "
         f"count(*) OVER (PARTITION BY k ORDER BY dt DESC {_RANGE} INTERVAL 30 DAYS PRECEDING AND CURRENT ROW), "
-        f"sum(n) OVER (PARTITION BY k ORDER BY dt {_RANGE} INTERVAL 2 MONTHS PRECEDING AND INTERVAL 1 YEAR FOLLOWING) "
+        f"sum(n) OVER (PARTITION BY k ORDER BY dt {_RANGE} INTERVAL 2 MONTHS PRECEDING AND INTERVAL 12 MONTHS FOLLOWING) "
         f"FROM edge WHERE dt BETWEEN DATE'1000-01-01' AND DATE'9000-01-01' OR dt IS NULL",
     ),
     Query(
         "window_range_instants",
-        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 12 HOURS PRECEDING AND "
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL '12:00' HOUR TO MINUTE PRECEDING AND "
         f"INTERVAL '10:30' HOUR TO MINUTE FOLLOWING) FROM edge "
         f"WHERE ts BETWEEN TIMESTAMP'1000-01-01 00:00:00 UTC' AND TIMESTAMP'9000-01-01 00:00:00 UTC'",
     ),
@@ -198,7 +198,7 @@ WINDOWS = [
     Query(
         "window_lead_lag_defaults",
         "SELECT id, lead(n, 2, -1) OVER w, lag(s, 1, 'none') OVER w, lag(n, 5, id) OVER w, lead(q, 10000, q) OVER w, "
-        "lag(d9, 1, 0) OVER w FROM edge WINDOW w AS (PARTITION BY k ORDER BY id)",
+        "lag(d9, 1, cast(0 AS DECIMAL(9, 2))) OVER w FROM edge WINDOW w AS (PARTITION BY k ORDER BY id)",
     ),
     Query(
         "window_lead_lag_ignore_nulls",

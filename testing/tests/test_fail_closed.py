@@ -74,7 +74,7 @@ def test_jobs_are_counted(sealed: Driver) -> None:
 @pytest.mark.parametrize(
     ("sql", "word"),
     [
-        ("SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) FROM edge", "Window"),
+        ("SELECT id, collect_list(k) OVER (PARTITION BY k) FROM edge", "Window"),
         ("SELECT explode(sequence(1, 3)), id FROM edge", "Generate"),
         ("SELECT id, sha2(s, 256) FROM edge", "sha2"),
         ("SELECT id FROM edge WHERE regexp_like(s, 'a+')", "regexp_like"),

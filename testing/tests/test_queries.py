@@ -9,18 +9,19 @@ from coffer_testing.cluster import Cluster
 from coffer_testing.queries import EDGE, TPCH, Query
 from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.turns import one_of
+from coffer_testing.windows import WINDOWS
 from conftest import Expected, ansi_conf
 
 CASES = [
     pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
-    for query in EDGE + TPCH
+    for query in EDGE + TPCH + WINDOWS
     for ansi in query.ansi
 ]
 
 
 def test_there_are_enough_queries() -> None:
     assert len(EDGE) >= 40
-    names = [query.name for query in EDGE + TPCH]
+    names = [query.name for query in EDGE + TPCH + WINDOWS]
     assert len(names) == len(set(names))
 
 

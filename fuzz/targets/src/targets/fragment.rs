@@ -6,8 +6,14 @@ use coffer_plan::{BuildContext, build, readable};
 use coffer_protocol::plan::{
     AggCall, AggMode, Aggregate, Call, Cast, DataType, Expr, Field, Fragment, InList, Input, Join,
     JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Schema, Sink, Sort, SortKey,
-    TypeId, Union, Values, expr::Kind, join, literal::Value, node::Op, partitioning, sink,
+    TypeId, Union, Values, Window, WindowGroupLimit,
+    expr::Kind,
+    join,
+    literal::Value,
+    node::Op,
+    partitioning, sink,
     values::Row,
+    window::{self, bound::Kind as Bound, call::Function as Called},
 };
 use prost::Message;
 
@@ -160,6 +166,78 @@ fn project(exprs: Vec<Expr>) -> Node {
         Op::Project(Box::new(Project {
             child: Some(Box::new(input(1))),
             exprs: exprs.into_iter().map(named).collect(),
+        })),
+    )
+}
+
+/// A window over `a` in a range of `a` (1) or of `s` (0), NTILE and LEAD.
+fn windowed(by_a: u32, buckets: u32) -> Fragment {
+    let bound = |kind| window::Bound { kind: Some(kind) };
+    let frame = window::Frame {
+        lower: Some(bound(Bound::Value(call(
+            "add",
+            vec![column(0), long(-5)],
+            TypeId::Long,
+        )))),
+        upper: Some(bound(Bound::Peers(window::bound::Peers {}))),
+    };
+    let named_call = |function, frame| window::Call {
+        name: "w".to_owned(),
+        function: Some(function),
+        frame,
+    };
+    let sum = AggCall {
+        name: "sum".to_owned(),
+        mode: AggMode::Complete.into(),
+        args: vec![column(0)],
+        r#type: Some(kind(TypeId::Long)),
+        input_types: vec![kind(TypeId::Long)],
+        buffer: Some(named(&[("sum", kind(TypeId::Long))])),
+        ..AggCall::default()
+    };
+    let ntile = window::Ranking {
+        rank: window::Rank::Ntile.into(),
+        buckets,
+    };
+    let lead = window::Shift {
+        input: Some(column(1)),
+        offset: 2,
+        otherwise: Some(text("none")),
+        ignore_nulls: true,
+    };
+    let root = node(
+        10,
+        Op::Window(Box::new(Window {
+            child: Some(Box::new(input(1))),
+            partition: vec![column(1)],
+            order: vec![key(1 - by_a)],
+            calls: vec![
+                named_call(Called::Aggregate(sum), Some(frame)),
+                named_call(Called::Ranking(ntile), None),
+                named_call(Called::Shift(lead), None),
+            ],
+        })),
+    );
+    let mut output = schema();
+    let made = [
+        ("w", kind(TypeId::Long)),
+        ("w", kind(TypeId::Int)),
+        ("w", kind(TypeId::String)),
+    ];
+    output.fields.extend(named(&made).fields);
+    result(root, output)
+}
+
+/// The first rows of each `s`.
+fn first(limit: u32) -> Node {
+    node(
+        10,
+        Op::WindowGroupLimit(Box::new(WindowGroupLimit {
+            child: Some(Box::new(input(1))),
+            partition: vec![column(1)],
+            order: vec![key(0)],
+            rank: window::Rank::DenseRank.into(),
+            limit,
         })),
     )
 }
@@ -393,6 +471,14 @@ fn seeds() -> Vec<Seed> {
         seed(
             "operator_missing",
             encode(result(Node { id: 1, op: None }, schema())),
+        ),
+        seed("window", encode(windowed(1, 4))),
+        seed("window_bound_of_another_type", encode(windowed(0, 4))),
+        seed("window_no_buckets", encode(windowed(1, 0))),
+        seed("window_group_limit", encode(result(first(3), schema()))),
+        seed(
+            "window_group_limit_none",
+            encode(result(first(0), schema())),
         ),
         seed(
             "pattern_odd",

@@ -34,6 +34,7 @@ use crate::{
     top_k::TopKExec,
     union::UnionExec,
     values::{self, ValuesExec},
+    window,
 };
 
 /// The fragment version that [`build`] reads.
@@ -355,6 +356,14 @@ impl Builder<'_> {
             Op::Aggregate(node) => {
                 let child = self.child(id, node.child.as_deref(), partitions)?;
                 aggregate::plan(id, node, child, &self.expressions)?
+            }
+            Op::Window(node) => {
+                let child = self.child(id, node.child.as_deref(), partitions)?;
+                window::plan(id, node, child, &self.expressions)?
+            }
+            Op::WindowGroupLimit(node) => {
+                let child = self.child(id, node.child.as_deref(), partitions)?;
+                window::group_limit(id, node, child, &self.expressions)?
             }
             Op::Sort(sort) => {
                 let child = self.child(id, sort.child.as_deref(), partitions)?;

@@ -41,6 +41,7 @@ pub mod spill;
 mod top_k;
 mod union;
 mod values;
+mod window;
 
 pub use aggregate::{DependsOn, ashe_counts, depends_on};
 pub use build::{BuildContext, Plan, build};

@@ -3,6 +3,8 @@
 //! The text holds literals of the query. It is for EXPLAIN at the client site and never leaves an
 //! engine otherwise.
 
+mod windows;
+
 use std::fmt::{self, Write};
 
 use coffer_protocol::{
@@ -126,6 +128,8 @@ impl Writer<'_> {
                 )
             }
             Op::Join(join) => Self::join(out, join),
+            Op::Window(window) => windows::window(out, window),
+            Op::WindowGroupLimit(limit) => windows::group_limit(out, limit),
             Op::Decrypt(decrypt) => {
                 let opened = decrypt
                     .columns

@@ -13,6 +13,8 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Sort(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Limit(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Window(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::WindowGroupLimit(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Union(op)) => op.children.iter().collect(),
         Some(Op::Join(op)) => op

@@ -9,12 +9,14 @@
 //! function; what is on none is not repeatable: functions in `coffer_expr::is_repeatable`,
 //! aggregates in `coffer_plan::depends_on`, operators below.
 
+mod windows;
+
 use std::collections::HashMap;
 
 use coffer_expr::is_repeatable;
 use coffer_plan::{DependsOn, depends_on};
 use coffer_protocol::{
-    plan::{Expr, Fragment, Node, SortKey, node::Op, partitioning, sink},
+    plan::{Expr, Fragment, Node, SortKey, node::Op, partitioning, sink, window},
     tree::children,
 };
 
@@ -88,6 +90,12 @@ fn is_listed(op: &Op) -> bool {
             .iter()
             .chain(&join.right_keys)
             .chain(&join.condition)),
+        Op::Window(window) => {
+            all(&window.partition)
+                && keys(&window.order)
+                && window.calls.iter().all(windows::is_listed)
+        }
+        Op::WindowGroupLimit(limit) => all(&limit.partition) && keys(&limit.order),
         Op::Aggregate(aggregate) => {
             let calls = || aggregate.calls.iter();
             all(aggregate.grouping.iter().flat_map(|named| &named.expr))
@@ -145,6 +153,15 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         Op::Sort(sort) if sort.fetch > 0 => by_position,
         Op::Sort(_) => below.max(Unordered),
         Op::Limit(_) => by_position,
+        // Peers come as a sort gives them, and whether an order has any is not known.
+        Op::Window(window) => match window.calls.iter().any(windows::by_peers) {
+            true => Not,
+            false => below.max(Unordered),
+        },
+        Op::WindowGroupLimit(limit) => match limit.rank() {
+            window::Rank::Rank | window::Rank::DenseRank => below.max(Unordered),
+            _ => Not,
+        },
         // What one row meets, and what nothing met, comes in the order in which the held side lies,
         // which follows from its batches; a nested loop takes that side in parts where memory is
         // short.
@@ -153,327 +170,4 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
 }
 
 #[cfg(test)]
-mod tests {
-    use coffer_protocol::plan::{
-        AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr,
-        Partitioning, Project, Scan, Sink, Sort, SortKey, TypeId, Union, Values,
-        expand::Projection, expr::Kind, join::Strategy,
-    };
-
-    use super::{
-        Repeatable::{Not, Ordered, Unordered},
-        *,
-    };
-
-    fn boxed(node: Node) -> Option<Box<Node>> {
-        Some(Box::new(node))
-    }
-
-    fn op(op: Op) -> Node {
-        Node {
-            id: 0,
-            op: Some(op),
-        }
-    }
-
-    fn input(id: u32) -> Node {
-        op(Op::Input(Input {
-            input_id: id,
-            ..Input::default()
-        }))
-    }
-
-    fn merged(id: u32) -> Node {
-        op(Op::Input(Input {
-            input_id: id,
-            merge: vec![SortKey::default()],
-            ..Input::default()
-        }))
-    }
-
-    fn limit(child: Node) -> Node {
-        op(Op::Limit(Box::new(Limit {
-            child: boxed(child),
-            skip: 0,
-            fetch: Some(5),
-        })))
-    }
-
-    fn sort(child: Node, fetch: u64) -> Node {
-        op(Op::Sort(Box::new(Sort {
-            child: boxed(child),
-            keys: vec![],
-            fetch,
-        })))
-    }
-
-    fn aggregate(child: Node, name: &str, grouped: bool) -> Node {
-        op(Op::Aggregate(Box::new(Aggregate {
-            child: boxed(child),
-            grouping: vec![NamedExpr::default(); usize::from(grouped)],
-            calls: vec![AggCall {
-                name: name.to_owned(),
-                input_types: vec![DataType {
-                    id: TypeId::Double.into(),
-                    ..DataType::default()
-                }],
-                ..AggCall::default()
-            }],
-        })))
-    }
-
-    fn expand(child: Node) -> Node {
-        op(Op::Expand(Box::new(Expand {
-            child: boxed(child),
-            ..Expand::default()
-        })))
-    }
-
-    fn join(left: Node, right: Node, strategy: Strategy) -> Node {
-        op(Op::Join(Box::new(Join {
-            left: boxed(left),
-            right: boxed(right),
-            strategy: strategy.into(),
-            ..Join::default()
-        })))
-    }
-
-    #[test]
-    fn an_operator_that_takes_rows_by_place_needs_an_order_that_is_kept() {
-        let producers = HashMap::from([(0, Ordered), (1, Unordered), (2, Not)]);
-        let values = || op(Op::Values(Values::default()));
-        let union = |children| {
-            op(Op::Union(Union {
-                children,
-                ..Union::default()
-            }))
-        };
-        let cases = [
-            ("rows of the fragment", values(), Ordered),
-            ("the first of them", limit(values()), Ordered),
-            ("an input in order", input(0), Ordered),
-            ("its first", limit(input(0)), Ordered),
-            ("a merged input", merged(0), Unordered),
-            ("its first rows", limit(merged(0)), Not),
-            ("an input in any order", input(1), Unordered),
-            ("the first of it", limit(input(1)), Not),
-            ("one version of rows made anew", input(2), Unordered),
-            ("groups", aggregate(input(0), "sum", true), Unordered),
-            (
-                "the first groups",
-                limit(aggregate(input(0), "sum", true)),
-                Not,
-            ),
-            (
-                "one sum of doubles",
-                limit(aggregate(input(1), "sum", false)),
-                Ordered,
-            ),
-            (
-                "groups' averages",
-                aggregate(input(1), "avg", true),
-                Unordered,
-            ),
-            (
-                "deviations",
-                aggregate(input(1), "stddev_samp", true),
-                Unordered,
-            ),
-            ("largest", aggregate(input(1), "max", true), Unordered),
-            (
-                "an aggregate that nobody has classed",
-                aggregate(values(), "mode", true),
-                Not,
-            ),
-            ("one first value", aggregate(input(1), "first", false), Not),
-            (
-                "the first value of rows in order",
-                aggregate(input(0), "first", false),
-                Ordered,
-            ),
-            ("last values", aggregate(input(1), "last", true), Not),
-            ("sorted", sort(input(0), 0), Unordered),
-            ("the first of what is sorted", limit(sort(input(0), 0)), Not),
-            ("the top of rows in order", sort(input(0), 3), Ordered),
-            ("the top of rows in any order", sort(input(1), 3), Not),
-            (
-                "a hash join",
-                join(input(0), values(), Strategy::Hash),
-                Unordered,
-            ),
-            (
-                "the first of it",
-                limit(join(input(0), values(), Strategy::Hash)),
-                Not,
-            ),
-            (
-                "the first of rows that are multiplied",
-                limit(expand(input(0))),
-                Not,
-            ),
-            ("rows that are multiplied", expand(input(0)), Unordered),
-            (
-                "a hash join of rows in any order",
-                join(input(0), input(1), Strategy::Hash),
-                Unordered,
-            ),
-            (
-                "a nested loop",
-                join(input(0), values(), Strategy::NestedLoop),
-                Unordered,
-            ),
-            (
-                "a merge join",
-                join(input(0), input(0), Strategy::SortMerge),
-                Unordered,
-            ),
-            ("all together", union(vec![values(), limit(input(1))]), Not),
-            (
-                "groups of what is made anew",
-                aggregate(limit(input(1)), "sum", false),
-                Not,
-            ),
-        ];
-        for (what, root, expected) in cases {
-            assert_eq!(
-                Repeatable::of(&fragment(root), &producers),
-                expected,
-                "{what}"
-            );
-        }
-    }
-
-    fn fragment(root: Node) -> Fragment {
-        to(root, sink::Kind::Result(sink::Result {}))
-    }
-
-    fn to(root: Node, kind: sink::Kind) -> Fragment {
-        Fragment {
-            root: Some(root),
-            sink: Some(Sink { kind: Some(kind) }),
-            ..Fragment::default()
-        }
-    }
-
-    fn drawn() -> Expr {
-        Expr {
-            kind: Some(Kind::Call(Call {
-                name: "rand".to_owned(),
-                ..Call::default()
-            })),
-        }
-    }
-
-    #[test]
-    fn a_function_that_is_not_listed_makes_its_rows_anew_wherever_it_is_called() {
-        let values = || boxed(op(Op::Values(Values::default())));
-        let key = || SortKey {
-            expr: Some(drawn()),
-            ..SortKey::default()
-        };
-        let named = || NamedExpr {
-            expr: Some(drawn()),
-            ..NamedExpr::default()
-        };
-        let call = |call: AggCall| {
-            Op::Aggregate(Box::new(Aggregate {
-                child: values(),
-                grouping: vec![],
-                calls: vec![AggCall {
-                    name: "count".to_owned(),
-                    ..call
-                }],
-            }))
-        };
-        let join = |join| {
-            Op::Join(Box::new(Join {
-                left: values(),
-                right: values(),
-                ..join
-            }))
-        };
-        let ops = [
-            Op::Scan(Scan {
-                pushed: vec![drawn()],
-                ..Scan::default()
-            }),
-            Op::Input(Input {
-                merge: vec![key()],
-                ..Input::default()
-            }),
-            Op::Filter(Box::new(Filter {
-                child: values(),
-                condition: Some(drawn()),
-            })),
-            Op::Project(Box::new(Project {
-                child: values(),
-                exprs: vec![named()],
-            })),
-            Op::Sort(Box::new(Sort {
-                child: values(),
-                keys: vec![key()],
-                fetch: 0,
-            })),
-            Op::Expand(Box::new(Expand {
-                child: values(),
-                projections: vec![Projection {
-                    exprs: vec![drawn()],
-                }],
-                schema: None,
-            })),
-            Op::Aggregate(Box::new(Aggregate {
-                child: values(),
-                grouping: vec![named()],
-                calls: vec![],
-            })),
-            call(AggCall {
-                args: vec![drawn()],
-                ..AggCall::default()
-            }),
-            call(AggCall {
-                filter: Some(drawn()),
-                ..AggCall::default()
-            }),
-            join(Join {
-                left_keys: vec![drawn()],
-                ..Join::default()
-            }),
-            join(Join {
-                right_keys: vec![drawn()],
-                ..Join::default()
-            }),
-            join(Join {
-                condition: Some(drawn()),
-                ..Join::default()
-            }),
-        ];
-        let none = HashMap::new();
-        for root in ops {
-            let text = format!("{root:?}");
-            assert_eq!(
-                Repeatable::of(&fragment(op(root.clone())), &none),
-                Not,
-                "{text}"
-            );
-            let above = aggregate(limit(op(root)), "count", false);
-            assert_eq!(Repeatable::of(&fragment(above), &none), Not, "above {text}");
-        }
-        assert_eq!(Repeatable::of(&fragment(Node::default()), &none), Not);
-        let shuffles = [
-            None,
-            Some(partitioning::Kind::Hash(partitioning::Hash {
-                exprs: vec![drawn()],
-                partitions: 2,
-            })),
-            Some(partitioning::Kind::Range(partitioning::Range {
-                keys: vec![key()],
-                ..partitioning::Range::default()
-            })),
-        ];
-        for kind in shuffles {
-            let shuffle = sink::Kind::Shuffle(Partitioning { kind });
-            let rows = op(Op::Values(Values::default()));
-            assert_eq!(Repeatable::of(&to(rows, shuffle), &none), Not);
-        }
-    }
-}
+mod tests;

@@ -41,8 +41,8 @@ pub enum DependsOn {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
     name: String,
-    kind: Kind,
-    eval: EvalMode,
+    pub(super) kind: Kind,
+    pub(super) eval: EvalMode,
     /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of
     /// the rows in Spark's types.
     pub(super) buffer: Vec<DataType>,
@@ -51,7 +51,7 @@ pub(super) struct Function {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Kind {
+pub(super) enum Kind {
     Count,
     SumLong,
     SumDouble,
@@ -232,7 +232,7 @@ impl Function {
         }
     }
 
-    fn state(&self) -> Result<Box<dyn GroupState>> {
+    pub(super) fn state(&self) -> Result<Box<dyn GroupState>> {
         let decimal = |data_type: Option<&DataType>| match data_type {
             Some(DataType::Decimal128(precision, scale)) => Some((*precision, *scale)),
             _ => None,

@@ -17,6 +17,7 @@ mod count;
 mod exact;
 mod extreme;
 mod first_last;
+mod frames;
 mod function;
 mod moments;
 mod pair;
@@ -28,8 +29,9 @@ mod whole;
 use std::sync::Arc;
 
 pub use ashe::ashe_counts;
+pub(crate) use frames::{OverFrames, over_frames, taken};
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, SchemaRef};
 use coffer_expr::types;
 use coffer_protocol::plan::{AggCall, AggMode, Aggregate, EvalMode};
 use datafusion_expr::AggregateUDF;
@@ -281,14 +283,38 @@ fn expression(
     expressions: &Expressions,
 ) -> Result<AggregateFunctionExpr, Unsupported> {
     let schema = input.schema();
-    let mut arguments = call
+    let mut arguments = arguments(node, call, translated, &schema, expressions)?;
+    if arguments.is_empty() {
+        // COUNT() of rows; DataFusion wants an argument, and takes its length for the number of
+        // rows.
+        arguments.push(lit(true));
+    }
+    AggregateExprBuilder::new(
+        Arc::new(AggregateUDF::from(Udaf::new(translated.clone()))),
+        arguments,
+    )
+    .schema(schema)
+    .alias(format!("{position}.{}", mode_of(call)))
+    .build()
+    .map_err(|source| Unsupported::Operators { node, source })
+}
+
+/// What the call is made over, with the types that the fragment declares held against it.
+fn arguments(
+    node: u32,
+    call: &AggCall,
+    translated: &Call,
+    schema: &SchemaRef,
+    expressions: &Expressions,
+) -> Result<Vec<Arc<dyn PhysicalExpr>>, Unsupported> {
+    let arguments = call
         .args
         .iter()
-        .map(|argument| expressions.compile(node, argument, &schema))
+        .map(|argument| expressions.compile(node, argument, schema))
         .collect::<Result<Vec<Arc<dyn PhysicalExpr>>, _>>()?;
     let found = arguments
         .iter()
-        .map(|argument| argument.data_type(&schema))
+        .map(|argument| argument.data_type(schema))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|source| Unsupported::Operators { node, source })?;
     let declared: Vec<DataType> = if translated.merges {
@@ -307,19 +333,7 @@ fn expression(
             reason: format!("its arguments are {found:?}, the fragment declares {declared:?}"),
         });
     }
-    if arguments.is_empty() {
-        // COUNT() of rows; DataFusion wants an argument, and takes its length for the number of
-        // rows.
-        arguments.push(lit(true));
-    }
-    AggregateExprBuilder::new(
-        Arc::new(AggregateUDF::from(Udaf::new(translated.clone()))),
-        arguments,
-    )
-    .schema(schema)
-    .alias(format!("{position}.{}", mode_of(call)))
-    .build()
-    .map_err(|source| Unsupported::Operators { node, source })
+    Ok(arguments)
 }
 
 /// Grouping columns as they are, then every call's struct as its parts.

@@ -11,3 +11,4 @@ mod samples;
 mod scan;
 mod stored;
 mod support;
+mod windows;

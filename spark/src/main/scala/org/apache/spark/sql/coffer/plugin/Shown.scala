@@ -16,6 +16,7 @@ import org.apache.spark.sql.coffer.translate.Operators
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 
 /**
  * What a host learns by each operator of a fragment, beside what the stored columns show to whoever
@@ -57,6 +58,8 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
     case _: TakeOrderedAndProjectExec => "Top rows"
     case _: BaseLimitExec | _: CollectLimitExec => "Limit"
     case _: ExpandExec => "Expand"
+    case _: WindowExec => "Window"
+    case _: WindowGroupLimitExec => "Top rows of each group"
     case _: UnionExec => "Union"
     case _ => "" // scans are shown by their stored columns; a projection tells nothing of its own
   }
@@ -86,6 +89,14 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
         "the lengths of both inputs and of the output, not which rows match")
     case s: SortExec => sorted(s.sortOrder)
     case t: TakeOrderedAndProjectExec => sorted(t.sortOrder)
+    case w: WindowExec => tells(
+        w.partitionSpec ++ w.orderSpec.map(_.child),
+        "which rows are of one group, and their order in it",
+        "lengths, which follow from how many rows there are")
+    case l: WindowGroupLimitExec => tells(
+        l.partitionSpec ++ l.orderSpec.map(_.child),
+        "which rows are the first of their group",
+        "about how many rows are the first of their groups, by lengths")
     case _: BaseLimitExec | _: CollectLimitExec =>
       Seq(if (hosts) "which rows are taken" else "whether a task stopped asking for input early")
     case _ => Seq("nothing of its own")

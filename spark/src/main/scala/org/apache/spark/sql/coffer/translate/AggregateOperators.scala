@@ -84,7 +84,7 @@ private[translate] object AggregateOperators extends OperatorFamily {
   private def merges(call: AggregateExpression): Boolean =
     call.mode == PartialMerge || call.mode == Final
 
-  private def aggregateCall(
+  private[translate] def aggregateCall(
       call: AggregateExpression,
       offset: Int,
       scope: Scope): Result[AggCall] = {

@@ -18,6 +18,8 @@ private[coffer] object Nodes {
     case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
     case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
     case Node.OpCase.DECRYPT => Seq(node.getDecrypt.getChild)
+    case Node.OpCase.WINDOW => Seq(node.getWindow.getChild)
+    case Node.OpCase.WINDOW_GROUP_LIMIT => Seq(node.getWindowGroupLimit.getChild)
     case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
     case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
     case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET => Nil
@@ -34,6 +36,9 @@ private[coffer] object Nodes {
       case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
       case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
       case Node.OpCase.DECRYPT => b.getDecryptBuilder.setChild(f(node.getDecrypt.getChild))
+      case Node.OpCase.WINDOW => b.getWindowBuilder.setChild(f(node.getWindow.getChild))
+      case Node.OpCase.WINDOW_GROUP_LIMIT =>
+        b.getWindowGroupLimitBuilder.setChild(f(node.getWindowGroupLimit.getChild))
       case Node.OpCase.UNION =>
         node.getUnion.getChildrenList.asScala.zipWithIndex.foreach { case (c, i) =>
           b.getUnionBuilder.setChildren(i, f(c))

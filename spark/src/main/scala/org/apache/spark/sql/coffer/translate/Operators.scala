@@ -41,6 +41,7 @@ object Operators {
     OrderOperators,
     SetOperators,
     JoinOperators,
+    WindowOperators,
     RefusedOperators)
 
   private val byClass: Map[Class[_], OperatorSerde[SparkPlan]] =

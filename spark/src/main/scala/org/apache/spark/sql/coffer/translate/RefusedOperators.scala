@@ -3,7 +3,6 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec
-import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 
 /** Operators whose absence deserves a better reason than that they are absent. */
 private[translate] object RefusedOperators extends OperatorFamily {
@@ -23,7 +22,5 @@ private[translate] object RefusedOperators extends OperatorFamily {
     refused[RowDataSourceScanExec](plaintext),
     refused[InMemoryTableScanExec]("cached data would lie opened in executors' memory"),
     refused[GenerateExec]("generators such as explode are not supported"),
-    refused[WindowExec]("window functions are not supported"),
-    refused[WindowGroupLimitExec]("window functions are not supported"),
     refused[CollectMetricsExec]("observed metrics would be computed on executors"))
 }

@@ -113,6 +113,22 @@ object GoldenQueries {
     Query("grouping_sets",
       "SELECT s, i, sum(l), grouping_id() FROM t GROUP BY GROUPING SETS " +
         "((s), (s, i), ())"),
+    // windows
+    Query("window_ranks",
+      "SELECT i, row_number() OVER w, rank() OVER w, percent_rank() OVER w, ntile(4) OVER w " +
+        "FROM t WINDOW w AS (PARTITION BY s ORDER BY d DESC NULLS FIRST)"),
+    Query("window_aggregates",
+      "SELECT sum(i) OVER (PARTITION BY s), sum(m) OVER (PARTITION BY s), avg(CAST(m AS " +
+        "DECIMAL(7, 2))) OVER (PARTITION BY s ORDER BY i ROWS 2 PRECEDING), count(*) OVER () FROM t"),
+    Query("window_other_rows",
+      "SELECT lead(i) OVER w, lag(s, 2, 'none') IGNORE NULLS OVER w, nth_value(l, 3) OVER w, " +
+        "last(s, true) OVER w FROM t WINDOW w AS (PARTITION BY flag ORDER BY i)"),
+    Query("window_ranges",
+      "SELECT count(*) OVER (ORDER BY i RANGE BETWEEN 5 PRECEDING AND CURRENT ROW), sum(i) OVER " +
+        "(ORDER BY m DESC RANGE BETWEEN 1.5 PRECEDING AND UNBOUNDED FOLLOWING), sum(i) OVER " +
+        "(ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND INTERVAL 3 DAYS FOLLOWING) FROM t"),
+    Query("window_group_limit",
+      "SELECT i, r FROM (SELECT i, rank() OVER (PARTITION BY s ORDER BY l) r FROM t) WHERE r <= 3"),
     // order and limit
     Query("order_by", "SELECT i, s FROM t ORDER BY i DESC, s ASC NULLS LAST"),
     Query("order_by_hidden_column", "SELECT s FROM t ORDER BY i"),

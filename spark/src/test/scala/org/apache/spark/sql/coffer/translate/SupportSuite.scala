@@ -39,10 +39,16 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
         "b.s").exists(_.contains("regular expressions of Java's dialect")))
   }
 
-  test("windows, generators, samples, coalesce") {
-    refused("SELECT row_number() OVER (ORDER BY i) FROM t",
-      "Window: window functions are not " +
-        "supported")
+  test("windows") {
+    assert(messages("SELECT collect_list(i) OVER (PARTITION BY l) FROM t").exists(
+        _.contains("the aggregate function collect_list is not supported")))
+    assert(messages("SELECT count(i) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 2 DAYS PRECEDING " +
+        "AND CURRENT ROW) FROM t").exists(_.contains("days differ in length")))
+    assert(messages("SELECT count(i) OVER (ORDER BY ts RANGE BETWEEN INTERVAL 1 MONTH PRECEDING " +
+        "AND CURRENT ROW) FROM t").exists(_.contains("a RANGE over TIMESTAMP")))
+  }
+
+  test("generators, samples, coalesce") {
     refused("SELECT explode(items) FROM nested",
       "Generate: generators such as explode are not " +
         "supported")

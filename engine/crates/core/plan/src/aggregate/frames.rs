@@ -1,0 +1,287 @@
+//! Aggregates of ranges of rows: of whole window partitions, or of the frame of each row.
+//!
+//! The functions are those of the aggregate operator, which merge partial results: a frame is put
+//! together of the nodes of a tree over the rows, each the partial result of two below it. So a
+//! result costs the logarithm of its frame's length, whatever the function, and is as exact as that
+//! of a group. COUNT and SUM of integers are differences of running totals.
+
+use std::{ops::Range, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array},
+    buffer::NullBuffer,
+    compute::take,
+    datatypes::{DataType, Int64Type, SchemaRef},
+    record_batch::RecordBatch,
+};
+use coffer_protocol::plan::{AggCall, AggMode, EvalMode};
+use datafusion_common::{Result, internal_datafusion_err};
+use datafusion_expr::EmitTo;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+
+use super::{
+    arguments,
+    function::{Function, Kind},
+    state::{column, overflow},
+    translate,
+};
+use crate::{Unsupported, build::Expressions};
+
+/// An aggregate function, with the arguments it has for each row.
+#[derive(Debug, Clone)]
+pub(crate) struct OverFrames {
+    function: Function,
+    arguments: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// The call of a window; none is made over buffers, and none has a filter.
+pub(crate) fn over_frames(
+    node: u32,
+    position: usize,
+    call: &AggCall,
+    schema: &SchemaRef,
+    expressions: &Expressions,
+) -> Result<OverFrames, Unsupported> {
+    let refuse = |reason: &str| Unsupported::Aggregate {
+        node,
+        name: call.name.clone(),
+        reason: reason.to_owned(),
+    };
+    if AggMode::try_from(call.mode) != Ok(AggMode::Complete) {
+        return Err(refuse("over a window it takes rows and gives results"));
+    }
+    if call.filter.is_some() {
+        return Err(refuse("FILTER over a window"));
+    }
+    let translated = translate(node, position, call, AggMode::Complete, false)?;
+    if matches!(translated.function.kind, Kind::AsheSum) {
+        return Err(refuse("not over a window"));
+    }
+    let arguments = arguments(node, call, &translated, schema, expressions)?;
+    Ok(OverFrames {
+        function: translated.function,
+        arguments,
+    })
+}
+
+impl OverFrames {
+    pub(crate) fn data_type(&self) -> &DataType {
+        &self.function.result
+    }
+
+    /// For each row the result over all rows of its window partition; `partitions` cover the batch.
+    pub(crate) fn whole(
+        &self,
+        batch: &RecordBatch,
+        partitions: &[Range<usize>],
+    ) -> Result<ArrayRef> {
+        let values = self.values(batch)?;
+        let groups: Vec<usize> = partitions
+            .iter()
+            .enumerate()
+            .flat_map(|(group, rows)| std::iter::repeat_n(group, rows.len()))
+            .collect();
+        let mut state = self.function.state()?;
+        state.resize(partitions.len());
+        state.update(&values, &groups, None)?;
+        let results = state.evaluate(EmitTo::All)?;
+        taken(&results, groups.into_iter().map(Some))
+    }
+
+    /// For each row the result over the rows of its frame.
+    pub(crate) fn each(&self, batch: &RecordBatch, frames: &[Range<usize>]) -> Result<ArrayRef> {
+        let values = self.values(batch)?;
+        let one = || {
+            let value = values.first();
+            value.ok_or_else(|| internal_datafusion_err!("an aggregate without argument"))
+        };
+        match &self.function.kind {
+            Kind::FirstLast { last, ignore_nulls } => ends(one()?, frames, *last, *ignore_nulls),
+            Kind::Count => Ok(counts(&values, batch.num_rows(), frames)),
+            Kind::SumLong => sums(one()?, frames, self.function.eval == EvalMode::Ansi),
+            _ => self.merged(&values, batch.num_rows(), frames),
+        }
+    }
+
+    fn values(&self, batch: &RecordBatch) -> Result<Vec<ArrayRef>> {
+        self.arguments
+            .iter()
+            .map(|argument| argument.evaluate(batch)?.into_array(batch.num_rows()))
+            .collect()
+    }
+
+    /// By the tree: of each level the nodes that frames need, and then the level above it.
+    fn merged(
+        &self,
+        values: &[ArrayRef],
+        rows: usize,
+        frames: &[Range<usize>],
+    ) -> Result<ArrayRef> {
+        // Rows with the same frame share its result.
+        let mut of_row = Vec::with_capacity(frames.len());
+        let mut distinct: Vec<Range<usize>> = vec![];
+        for frame in frames {
+            if distinct.last() != Some(frame) {
+                distinct.push(frame.clone());
+            }
+            of_row.push(Some(distinct.len() - 1));
+        }
+        let mut results = self.function.state()?;
+        results.resize(distinct.len());
+
+        let mut tree = self.function.state()?;
+        let mut nodes = rows;
+        tree.resize(nodes);
+        tree.update(values, &(0..nodes).collect::<Vec<_>>(), None)?;
+        let mut level = tree.buffers(EmitTo::All)?;
+        // What is left of each frame, in nodes of the level.
+        let mut left = distinct;
+        let (mut needed, mut of) = (Vec::new(), Vec::new());
+        loop {
+            needed.clear();
+            of.clear();
+            let mut more = false;
+            for (frame, rest) in left.iter_mut().enumerate() {
+                if rest.start < rest.end && rest.start % 2 == 1 {
+                    needed.push(Some(rest.start));
+                    of.push(frame);
+                    rest.start += 1;
+                }
+                if rest.start < rest.end && rest.end % 2 == 1 {
+                    rest.end -= 1;
+                    needed.push(Some(rest.end));
+                    of.push(frame);
+                }
+                *rest = rest.start / 2..rest.end / 2;
+                more |= rest.start < rest.end;
+            }
+            if !of.is_empty() {
+                let parts = level
+                    .iter()
+                    .map(|buffer| taken(buffer, needed.iter().copied()))
+                    .collect::<Result<Vec<_>>>()?;
+                results.merge(&parts, &of, None)?;
+            }
+            if !more {
+                break;
+            }
+            let above = nodes.div_ceil(2);
+            tree.resize(above);
+            tree.merge(
+                &level,
+                &(0..nodes).map(|node| node / 2).collect::<Vec<_>>(),
+                None,
+            )?;
+            level = tree.buffers(EmitTo::All)?;
+            nodes = above;
+        }
+        let results = results.evaluate(EmitTo::All)?;
+        taken(&results, of_row.into_iter())
+    }
+}
+
+/// The values at those rows; NULL for none.
+pub(crate) fn taken(
+    values: &ArrayRef,
+    rows: impl Iterator<Item = Option<usize>>,
+) -> Result<ArrayRef> {
+    let rows: UInt64Array = rows
+        .map(|row| row.and_then(|row| u64::try_from(row).ok()))
+        .collect();
+    Ok(take(values, &rows, None)?)
+}
+
+/// FIRST and LAST: the value at one end of the frame, or nearest to it that is not NULL.
+fn ends(
+    values: &ArrayRef,
+    frames: &[Range<usize>],
+    last: bool,
+    ignore_nulls: bool,
+) -> Result<ArrayRef> {
+    let nulls = values.logical_nulls().filter(|_| ignore_nulls);
+    let Some(nulls) = nulls else {
+        return taken(
+            values,
+            frames.iter().map(|frame| match last {
+                _ if frame.is_empty() => None,
+                true => frame.end.checked_sub(1),
+                false => Some(frame.start),
+            }),
+        );
+    };
+    let valid: Vec<usize> = nulls.valid_indices().collect();
+    taken(
+        values,
+        frames.iter().map(|frame| {
+            let found = match last {
+                true => valid.partition_point(|row| *row < frame.end).checked_sub(1),
+                false => Some(valid.partition_point(|row| *row < frame.start)),
+            };
+            valid.get(found?).copied().filter(|row| frame.contains(row))
+        }),
+    )
+}
+
+/// How many rows there are before each row, and after the last, whose values are all not NULL.
+fn running(nulls: Option<&NullBuffer>, rows: usize) -> Vec<i64> {
+    let mut total = 0;
+    let mut totals = Vec::with_capacity(rows + 1);
+    totals.push(0);
+    totals.extend((0..rows).map(|row| {
+        total += i64::from(nulls.is_none_or(|nulls| nulls.is_valid(row)));
+        total
+    }));
+    totals
+}
+
+fn counts(values: &[ArrayRef], rows: usize, frames: &[Range<usize>]) -> ArrayRef {
+    let nulls = values.iter().fold(None, |nulls, column| {
+        NullBuffer::union(nulls.as_ref(), column.logical_nulls().as_ref())
+    });
+    let totals = running(nulls.as_ref(), rows);
+    let counts = frames
+        .iter()
+        .map(|frame| totals[frame.end] - totals[frame.start]);
+    Arc::new(Int64Array::from_iter_values(counts))
+}
+
+/// SUM of integers, NULL for none. It wraps; under ANSI it fails, where adding the rows of a frame
+/// one by one overflows.
+fn sums(values: &ArrayRef, frames: &[Range<usize>], ansi: bool) -> Result<ArrayRef> {
+    let values = column(std::slice::from_ref(values), 0, &DataType::Int64)?;
+    let values = values
+        .as_primitive_opt::<Int64Type>()
+        .ok_or_else(|| internal_datafusion_err!("a sum of integers of {}", values.data_type()))?;
+    let known = running(values.nulls(), values.len());
+    let mut total = 0i128;
+    let mut totals = vec![0];
+    for row in 0..values.len() {
+        if values.is_valid(row) {
+            total += i128::from(values.value(row));
+        }
+        totals.push(total);
+    }
+    let fits = |sum: i128| i64::try_from(sum).is_ok();
+    let least = totals.iter().min().copied().unwrap_or_default();
+    let most = totals.iter().max().copied().unwrap_or_default();
+    let safe = !ansi || fits(most - least) && fits(least - most);
+    let sums = frames.iter().map(|frame| {
+        let before = totals[frame.start];
+        if !safe
+            && totals[frame.clone()]
+                .iter()
+                .skip(1)
+                .chain([&totals[frame.end]])
+                .any(|total| !fits(total - before))
+        {
+            return Err(overflow("long overflow", "try_add"));
+        }
+        let sum = totals[frame.end] - before;
+        // The low 64 bits.
+        Ok((known[frame.end] > known[frame.start]).then_some(sum as i64))
+    });
+    Ok(Arc::new(sums.collect::<Result<Int64Array>>()?))
+}
+
+#[cfg(test)]
+mod tests;

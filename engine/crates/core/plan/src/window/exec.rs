@@ -1,0 +1,338 @@
+//! The operator: window partitions are gathered, and worked on as soon as they make a batch.
+//!
+//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool; one that does not fit there ends
+//! the query with an error of memory.
+
+use std::{collections::VecDeque, fmt, mem, sync::Arc};
+
+use arrow::{
+    compute::concat_batches,
+    datatypes::{Field, Schema, SchemaRef},
+    record_batch::RecordBatch,
+    row::OwnedRow,
+};
+use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext,
+    memory_pool::{MemoryConsumer, MemoryReservation},
+};
+use datafusion_physical_expr::EquivalenceProperties;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    coop::make_cooperative,
+    execution_plan::EmissionType,
+    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+    stream::RecordBatchStreamAdapter,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::{
+    KeyRows, Keys,
+    calls::{Calls, with_columns},
+    chunk::Chunk,
+    running::Running,
+};
+use crate::operator::operator_basics;
+
+/// The child's rows, which come sorted by the keys, with a column for each call.
+#[derive(Debug)]
+pub(super) struct WindowExec {
+    child: Arc<dyn ExecutionPlan>,
+    keys: Keys,
+    calls: Calls,
+    schema: SchemaRef,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl WindowExec {
+    pub(super) fn new(child: Arc<dyn ExecutionPlan>, keys: Keys, calls: Calls) -> Self {
+        let input = child.schema();
+        let fields: Vec<Field> = input
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone())
+            .chain(calls.fields().cloned())
+            .collect();
+        let schema: SchemaRef = Arc::new(Schema::new(fields));
+        // The child's columns are where they were.
+        let orderings = child.properties().equivalence_properties().oeq_class();
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(
+                Arc::clone(&schema),
+                orderings.iter().cloned(),
+            ),
+            child.properties().output_partitioning().clone(),
+            EmissionType::Incremental,
+            child.properties().boundedness,
+        ));
+        Self {
+            child,
+            keys,
+            calls,
+            schema,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for WindowExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "WindowExec: calls={}", self.calls.len())
+    }
+}
+
+impl ExecutionPlan for WindowExec {
+    operator_basics!(any);
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.child]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(child), true) => Ok(Arc::new(Self::new(
+                child,
+                self.keys.clone(),
+                self.calls.clone(),
+            ))),
+            _ => internal_err!("a window has one child"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.child.schema();
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        if let Some(ranks) = self.calls.running() {
+            let mut running = Running::new(&self.keys, &input)?;
+            let schema = Arc::clone(&self.schema);
+            let rows = self.child.execute(partition, context)?.map(move |batch| {
+                let batch = batch?;
+                let _timer = metrics.elapsed_compute().timer();
+                let columns = running.columns(&batch, &ranks)?;
+                let made = with_columns(&schema, &batch, columns)?;
+                metrics.record_output(made.num_rows());
+                Ok(made)
+            });
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                rows,
+            )));
+        }
+        let run = Run {
+            work: Work {
+                calls: self.calls.clone(),
+                schema: Arc::clone(&self.schema),
+                order: KeyRows::some(&self.keys.order, &input)?,
+                batch_size: context.session_config().batch_size().max(1),
+                metrics,
+            },
+            gathered: Gathered {
+                partitions: KeyRows::some(&self.keys.partition, &input)?,
+                last: None,
+                batches: vec![],
+                rows: 0,
+                starts: vec![],
+            },
+            memory: MemoryConsumer::new(format!("Window[{partition}]"))
+                .register(context.memory_pool()),
+            ready: VecDeque::new(),
+            ended: false,
+            input: self.child.execute(partition, context)?,
+        };
+        let rows = stream::try_unfold(run, |mut run| async {
+            Ok(run.next().await?.map(|batch| (batch, run)))
+        });
+        // One batch of input makes many: without a pause among them a task could not be cancelled.
+        Ok(make_cooperative(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            rows,
+        ))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// One task's run.
+struct Run {
+    input: SendableRecordBatchStream,
+    work: Work,
+    gathered: Gathered,
+    memory: MemoryReservation,
+    /// What goes out next.
+    ready: VecDeque<RecordBatch>,
+    ended: bool,
+}
+
+impl Run {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                self.work.metrics.record_output(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            if self.ended {
+                self.memory.free();
+                return Ok(None);
+            }
+            match self.input.try_next().await? {
+                Some(batch) => {
+                    let _timer = self.work.metrics.elapsed_compute().timer();
+                    if batch.num_rows() == 0 {
+                        continue;
+                    }
+                    self.memory.try_grow(bytes(&batch))?;
+                    self.gathered.add(batch)?;
+                    if self.gathered.complete() >= self.work.batch_size {
+                        let (batches, starts) = self.gathered.take_complete();
+                        self.work
+                            .done(&batches, &starts, &self.memory, &mut self.ready)?;
+                        let left = self.gathered.batches.iter().map(bytes).sum();
+                        self.memory.try_resize(left)?;
+                    }
+                }
+                None => {
+                    self.ended = true;
+                    let (batches, starts) = self.gathered.take();
+                    let _timer = self.work.metrics.elapsed_compute().timer();
+                    self.work
+                        .done(&batches, &starts, &self.memory, &mut self.ready)?;
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of a batch's own rows: a slice counts for what it is.
+fn bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    columns
+        .map(|column| {
+            let data = column.to_data();
+            data.get_slice_memory_size()
+                .unwrap_or_else(|_| column.get_array_memory_size())
+        })
+        .sum()
+}
+
+/// Rows that wait for the end of their window partition.
+struct Gathered {
+    /// None: all rows are one window partition.
+    partitions: Option<KeyRows>,
+    /// The keys of the last row.
+    last: Option<OwnedRow>,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    /// Which of the rows begin a window partition.
+    starts: Vec<usize>,
+}
+
+impl Gathered {
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
+        let rows = batch.num_rows();
+        match &self.partitions {
+            None if self.rows == 0 => self.starts.push(0),
+            None => {}
+            Some(partitions) => {
+                let keys = partitions.of(&batch)?;
+                let known = self.last.as_ref().map(OwnedRow::row);
+                let mut before = known;
+                for row in 0..rows {
+                    let key = keys.row(row);
+                    if before != Some(key) {
+                        self.starts.push(self.rows + row);
+                    }
+                    before = Some(key);
+                }
+                self.last = rows.checked_sub(1).map(|last| keys.row(last).owned());
+            }
+        }
+        self.rows += rows;
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    /// How many rows are of window partitions that have ended.
+    fn complete(&self) -> usize {
+        self.starts.last().copied().unwrap_or_default()
+    }
+
+    /// Those rows, and where window partitions begin among them.
+    fn take_complete(&mut self) -> (Vec<RecordBatch>, Vec<usize>) {
+        let complete = self.complete();
+        let mut starts = mem::take(&mut self.starts);
+        starts.pop();
+        self.starts.push(0);
+        self.rows -= complete;
+        let mut taken = vec![];
+        let mut left = complete;
+        for batch in mem::take(&mut self.batches) {
+            let rows = batch.num_rows().min(left);
+            left -= rows;
+            if rows > 0 {
+                taken.push(batch.slice(0, rows));
+            }
+            if rows < batch.num_rows() {
+                self.batches
+                    .push(batch.slice(rows, batch.num_rows() - rows));
+            }
+        }
+        (taken, starts)
+    }
+
+    fn take(&mut self) -> (Vec<RecordBatch>, Vec<usize>) {
+        self.rows = 0;
+        (mem::take(&mut self.batches), mem::take(&mut self.starts))
+    }
+}
+
+/// What is done to whole window partitions.
+struct Work {
+    calls: Calls,
+    schema: SchemaRef,
+    order: Option<KeyRows>,
+    batch_size: usize,
+    metrics: BaselineMetrics,
+}
+
+impl Work {
+    fn done(
+        &self,
+        batches: &[RecordBatch],
+        starts: &[usize],
+        memory: &MemoryReservation,
+        ready: &mut VecDeque<RecordBatch>,
+    ) -> Result<()> {
+        let Some(first) = batches.first() else {
+            return Ok(());
+        };
+        // Put together they are there twice; then the batches go, and come keys and results.
+        let (rows, own) = batches.iter().fold((0, 0), |(rows, own), batch| {
+            (rows + batch.num_rows(), own + bytes(batch))
+        });
+        memory.try_grow(own + rows * self.calls.scratch())?;
+        let whole = match batches {
+            [one] => one.clone(),
+            _ => concat_batches(first.schema_ref(), batches)?,
+        };
+        let chunk = Chunk::new(whole, starts, self.order.as_ref())?;
+        let columns = self.calls.columns(&chunk, self.order.as_ref())?;
+        let made = with_columns(&self.schema, &chunk.batch, columns)?;
+        let rows = made.num_rows();
+        for start in (0..rows).step_by(self.batch_size) {
+            ready.push_back(made.slice(start, self.batch_size.min(rows - start)));
+        }
+        Ok(())
+    }
+}

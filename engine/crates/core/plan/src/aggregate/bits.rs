@@ -1,7 +1,7 @@
 //! BIT_AND, BIT_OR and BIT_XOR of integers. Buffer: `[bit]`, NULL as long as there was no value.
 
 use arrow::{
-    array::{Array, ArrayRef, BooleanArray, Int64Array},
+    array::{ArrayRef, BooleanArray, Int64Array},
     compute::cast,
     datatypes::{DataType, Int64Type},
 };

@@ -122,7 +122,7 @@ WINDOWS = [
     # Sliding frames.
     Query(
         "window_sliding_rows",
-        f"SELECT id, sum(n) OVER w, avg(q) OVER w, min(f64) OVER w, max(s) OVER w, count(s) OVER w, sum(d38 % 1000) OVER w "
+        f"SELECT id, sum(n) OVER w, avg(q) OVER w, min(nullif(f64, 0.0D)) OVER w, max(s) OVER w, count(s) OVER w, sum(d38 % 1000) OVER w "
         f"FROM edge WINDOW w AS (PARTITION BY k ORDER BY id {_ROWS} 3 PRECEDING AND 2 FOLLOWING)",
         ansi=BOTH,
     ),
@@ -334,7 +334,7 @@ WINDOWS = [
     ),
     Query(
         "window_in_order_by",
-        "SELECT id, k FROM edge ORDER BY row_number() OVER (PARTITION BY k ORDER BY id), k, id",
+        "SELECT id, k, row_number() OVER (PARTITION BY k ORDER BY id) AS r FROM edge ORDER BY r, k, id",
         ordered=True,
     ),
     Query(

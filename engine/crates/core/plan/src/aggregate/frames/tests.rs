@@ -39,7 +39,7 @@ fn alone(function: &OverFrames, values: &ArrayRef, frame: &Range<usize>) -> Resu
 }
 
 fn columns(draw: &mut Rng) -> Vec<(&'static [&'static str], ArrayRef)> {
-    let mut some = |draw: &mut Rng| draw.u8(..5) > 0;
+    let some = |draw: &mut Rng| draw.u8(..5) > 0;
     let mut longs = vec![];
     let mut doubles = vec![];
     let mut decimals = vec![];

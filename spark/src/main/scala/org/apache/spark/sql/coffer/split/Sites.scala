@@ -80,7 +80,8 @@ private[coffer] final class Sites(session: SparkSession) {
     case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) =>
       table(r, relation, scan.table)
     case l: LeafNode => leaf(l)
-    case _: Aggregate | _: Join | _: Sort | _: Window if small => above(plan, plan.children.map(assign))
+    case _: Aggregate | _: Join | _: Sort | _: Window if small =>
+      above(plan, plan.children.map(assign))
     case p: Project => assign(p.child) match {
         case inEngines: InEngines => project(p, p.projectList, inEngines)
         case other => above(p, Seq(other))

@@ -39,10 +39,11 @@ private[translate] object WindowCalls {
           input <- scope.convert(n.input)
           nth <- int(n.offset)
           made <- framed(call.setNthValue(
-            Window.NthValue.newBuilder.setInput(input).setNth(nth).setIgnoreNulls(n.ignoreNulls)))
+              Window.NthValue.newBuilder.setInput(input).setNth(nth).setIgnoreNulls(n.ignoreNulls)))
         } yield made
       case NTile(buckets) => int(buckets).map { n =>
-          call.setRanking(Window.Ranking.newBuilder.setRank(Window.Rank.NTILE).setBuckets(n)).build()
+          call.setRanking(
+            Window.Ranking.newBuilder.setRank(Window.Rank.NTILE).setBuckets(n)).build()
         }
       case other =>
         rank(other).map(r => call.setRanking(Window.Ranking.newBuilder.setRank(r)).build())

@@ -86,7 +86,7 @@ impl Calls {
     }
 
     /// The ranks, if all calls are such as are known as soon as a row comes.
-    pub(super) fn running(&self) -> Option<Vec<running::Rank>> {
+    pub(super) fn running(&self) -> Option<Vec<running::SoFar>> {
         let ranks = self.calls.iter().map(|(call, _)| match call {
             Call::Ranking(ranking) => ranking.running(),
             _ => None,

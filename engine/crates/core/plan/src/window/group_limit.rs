@@ -16,7 +16,7 @@ use futures::StreamExt;
 
 use super::{
     Keys,
-    running::{Rank, Running},
+    running::{Running, SoFar},
 };
 use crate::operator::operator_basics;
 
@@ -25,14 +25,19 @@ use crate::operator::operator_basics;
 pub(super) struct GroupLimitExec {
     child: Arc<dyn ExecutionPlan>,
     keys: Keys,
-    rank: Rank,
+    rank: SoFar,
     limit: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl GroupLimitExec {
-    pub(super) fn new(child: Arc<dyn ExecutionPlan>, keys: Keys, rank: Rank, limit: usize) -> Self {
+    pub(super) fn new(
+        child: Arc<dyn ExecutionPlan>,
+        keys: Keys,
+        rank: SoFar,
+        limit: usize,
+    ) -> Self {
         let properties = Arc::clone(child.properties());
         Self {
             child,

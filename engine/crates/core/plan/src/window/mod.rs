@@ -66,7 +66,7 @@ pub(crate) fn group_limit(
         .ok_or(malformed("a limit of no rows of a group"))?;
     let rank = window::Rank::try_from(limit.rank)
         .ok()
-        .and_then(running::Rank::of_rows_so_far)
+        .and_then(running::SoFar::of_rows_so_far)
         .ok_or(malformed("a limit by what is no rank of rows"))?;
     let sorted = Sorted::new(node, &limit.partition, &limit.order, input, expressions)?;
     let top = GroupLimitExec::new(Arc::clone(&sorted.input), sorted.keys(), rank, most);

@@ -32,8 +32,8 @@ impl Ranking {
     }
 
     /// The rank, if it is known as soon as a row comes.
-    pub(super) fn running(self) -> Option<running::Rank> {
-        running::Rank::of_rows_so_far(self.rank)
+    pub(super) fn running(self) -> Option<running::SoFar> {
+        running::SoFar::of_rows_so_far(self.rank)
     }
 
     pub(super) fn data_type(self) -> DataType {

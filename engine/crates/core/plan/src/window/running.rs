@@ -15,13 +15,13 @@ use super::{KeyRows, Keys, int};
 
 /// By what rows are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
+pub(super) enum SoFar {
     RowNumber,
     Rank,
     DenseRank,
 }
 
-impl Rank {
+impl SoFar {
     /// None if it takes more than the rows so far.
     pub(super) fn of_rows_so_far(rank: window::Rank) -> Option<Self> {
         match rank {
@@ -119,7 +119,11 @@ impl Running {
     }
 
     /// A column for each of the ranks.
-    pub(super) fn columns(&mut self, batch: &RecordBatch, ranks: &[Rank]) -> Result<Vec<ArrayRef>> {
+    pub(super) fn columns(
+        &mut self,
+        batch: &RecordBatch,
+        ranks: &[SoFar],
+    ) -> Result<Vec<ArrayRef>> {
         let mut columns = vec![Vec::with_capacity(batch.num_rows()); ranks.len()];
         self.each(batch, |place| {
             for (column, rank) in columns.iter_mut().zip(ranks) {

@@ -350,7 +350,7 @@ async fn a_bound_is_computed_only_where_it_is_asked_for() {
     let made = run(&up_to(most), some(vec![1, most])).await.unwrap();
     assert_eq!(
         body(&made),
-        [format!("1.0 1 r 2"), format!("1.0 {most} r 2")]
+        ["1.0 1 r 2".to_owned(), format!("1.0 {most} r 2")]
     );
 }
 

@@ -12,12 +12,13 @@ import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 private[translate] object WindowOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[WindowExec]("window, and a project where the results are worked on; a window " +
-      "partition must fit in an engine's memory") {
+    operator[WindowExec]("window, and a project where the results are worked on; for all but " +
+      "row_number, rank and dense_rank a window partition must fit in an engine's memory") {
       (plan, children, translation) => window(plan, children.head, translation)
     },
-    operator[WindowGroupLimitExec]("window_group_limit") { (plan, children, translation) =>
-      groupLimit(plan, children.head, translation)
+    operator[WindowGroupLimitExec]("window group limit: the first rows of each window partition") {
+      (plan, children, translation) =>
+        groupLimit(plan, children.head, translation)
     })
 
   private def window(

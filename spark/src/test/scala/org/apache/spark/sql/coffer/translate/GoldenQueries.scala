@@ -126,7 +126,7 @@ object GoldenQueries {
     Query("window_ranges",
       "SELECT count(*) OVER (ORDER BY i RANGE BETWEEN 5 PRECEDING AND CURRENT ROW), sum(i) OVER " +
         "(ORDER BY m DESC RANGE BETWEEN 1.5 PRECEDING AND UNBOUNDED FOLLOWING), sum(i) OVER " +
-        "(ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND INTERVAL 3 DAYS FOLLOWING) FROM t"),
+        "(ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND INTERVAL 2 MONTHS FOLLOWING) FROM t"),
     Query("window_group_limit",
       "SELECT i, r FROM (SELECT i, rank() OVER (PARTITION BY s ORDER BY l) r FROM t) WHERE r <= 3"),
     // order and limit

@@ -62,14 +62,15 @@ object ReferenceSuite {
       |## Aggregate functions
       |
       |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`,
-      |`variance_samp`, `variance_pop`, and what Spark rewrites to them (`any_value`, `bool_and`,
+      |`variance_samp`, `variance_pop`, `covar_samp`, `covar_pop`, `corr`, `bit_and`, `bit_or`,
+      |`bit_xor`, `max_by`, `min_by`, and what Spark rewrites to them (`any_value`, `bool_and`,
       |`count_if`, `try_sum`, …); with DISTINCT and FILTER; in each of Spark's modes. User-defined
       |aggregates are refused.
       |
       |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they
       |do not depend on the order of the rows, nor does whether a sum of decimals fits its type.
-      |`min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first` and `last` depend on the order:
-      |what is computed from them is reported to Spark as INDETERMINATE
+      |`min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first`, `last`, `max_by` and `min_by`
+      |depend on the order: what is computed from them is reported to Spark as INDETERMINATE
       |([0020](../decisions/0020-exact-sums-and-a-list-of-what-is-repeatable.md) has the whole
       |list).
       |""".stripMargin

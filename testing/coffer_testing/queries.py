@@ -186,7 +186,9 @@ EDGE = [
     Query(
         "pairs_of_edges",
         "SELECT k, covar_pop(n, 0), corr(n, 1), round(covar_samp(n, q), 3), count(*) FROM edge GROUP BY k",
+        ansi=OFF,
     ),
+    Query("error_correlation", "SELECT corr(n, 1) FROM edge", error="DIVIDE_BY_ZERO"),
     Query("error_int_overflow", "SELECT i32 + 1 FROM edge", error="ARITHMETIC_OVERFLOW"),
     Query(
         "error_long_overflow",

@@ -42,17 +42,22 @@ class QueryFailed(RuntimeError):
 
 
 def same_error(one: QueryFailed, other: QueryFailed) -> bool:
-    """Whether two drivers' errors are one to a user: class, condition and message, which has
-    SQLSTATE and the place in the query. Which of several bad rows is met first is not said."""
+    """Whether two drivers' errors are one to a user: class, condition and message with SQLSTATE.
+    Which of several bad rows is met first is not said. `other` may leave out its place in the
+    query, but not name another."""
 
-    def values(message: str) -> str:
-        return re.sub(r"The value .* of the type", "The value … of the type", message)
+    def parts(message: str) -> tuple[str, str]:
+        said, _, place = message.partition("\n")
+        said = re.sub(r"The value .* of the type", "The value … of the type", said)
+        # Spark quotes the functions that it advises in two ways.
+        return re.sub(r"Use '(\w+)'", r"Use `\1`", said), place.strip()
 
-    return (one.kind, one.condition, values(one.message)) == (
+    (said, place), (other_said, other_place) = parts(one.message), parts(other.message)
+    return (one.kind, one.condition, said) == (
         other.kind,
         other.condition,
-        values(other.message),
-    )
+        other_said,
+    ) and other_place in ("", place)
 
 
 class Driver:

@@ -53,7 +53,9 @@ impl SparkError {
         }
     }
 
-    pub(crate) fn divide_by_zero() -> Self {
+    /// A division by zero under ANSI rules.
+    #[must_use]
+    pub fn divide_by_zero() -> Self {
         Self::new(
             "DIVIDE_BY_ZERO",
             "Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL \

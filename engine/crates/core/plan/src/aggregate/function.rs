@@ -261,7 +261,7 @@ impl Function {
                 Box::new(FirstLast::new(*last, *ignore_nulls, self.result.clone())?)
             }
             Kind::Moments { sample, deviation } => Box::new(Moments::new(*sample, *deviation)),
-            Kind::Pairs(pairs) => Box::new(PairState::new(*pairs)),
+            Kind::Pairs(pairs) => Box::new(PairState::new(*pairs, self.eval)),
             Kind::Bits(bits) => Box::new(BitState::new(*bits, self.result.clone())),
             Kind::By { largest, order } => {
                 Box::new(By::new(*largest, self.result.clone(), order.clone())?)

@@ -10,6 +10,8 @@ use arrow::{
     buffer::NullBuffer,
     datatypes::{DataType, Float64Type},
 };
+use coffer_expr::SparkError;
+use coffer_protocol::plan::EvalMode;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_expr::EmitTo;
 
@@ -52,6 +54,7 @@ impl Pairs {
 
 pub(super) struct PairState {
     of: Pairs,
+    eval: EvalMode,
     states: Vec<Pair>,
     /// Bytes of sums that two doubles do not hold.
     more: isize,
@@ -87,9 +90,11 @@ impl Pair {
         Some(scaled(mantissa / self.n as f64 / below as f64, exponent))
     }
 
-    fn correlation(&self) -> Option<f64> {
+    /// `eval`: of the division in the end, which has nothing below the line where the values of one
+    /// side do not differ.
+    fn correlation(&self, eval: EvalMode) -> Result<Option<f64>> {
         if self.n < 2 {
-            return None;
+            return Ok(None);
         }
         let moments = (
             self.moment(2, 0, 1),
@@ -97,8 +102,14 @@ impl Pair {
             self.moment(4, 1, 1),
         );
         let (Some(xy), Some(xx), Some(yy)) = moments else {
-            return Some(f64::NAN);
+            return Ok(Some(f64::NAN));
         };
+        if xx.mantissa == 0.0 || yy.mantissa == 0.0 {
+            return match eval {
+                EvalMode::Ansi => Err(SparkError::divide_by_zero().into()),
+                _ => Ok(None),
+            };
+        }
         // Each power of two is taken apart from its number: nothing overflows on the way.
         let (mut product, mut exponent) = (
             xx.mantissa * yy.mantissa,
@@ -110,15 +121,15 @@ impl Pair {
         }
         let exponent = i64::from(xy.exponent) - exponent / 2;
         let exponent = i32::try_from(exponent).unwrap_or(i32::MAX);
-        // Values that do not differ: 0 / 0, as in Spark.
-        Some(scaled(xy.mantissa / product.sqrt(), exponent))
+        Ok(Some(scaled(xy.mantissa / product.sqrt(), exponent)))
     }
 }
 
 impl PairState {
-    pub(super) fn new(of: Pairs) -> Self {
+    pub(super) fn new(of: Pairs, eval: EvalMode) -> Self {
         Self {
             of,
+            eval,
             states: vec![],
             more: 0,
         }
@@ -197,13 +208,13 @@ impl GroupState for PairState {
     }
 
     fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let of = self.of;
+        let (of, eval) = (self.of, self.eval);
         let states = self.emitted(emit);
         let results = states.iter().map(|state| match of {
-            Pairs::Covariance { sample } => state.covariance(sample),
-            Pairs::Correlation => state.correlation(),
+            Pairs::Covariance { sample } => Ok(state.covariance(sample)),
+            Pairs::Correlation => state.correlation(eval),
         });
-        Ok(Arc::new(results.collect::<Float64Array>()))
+        Ok(Arc::new(results.collect::<Result<Float64Array>>()?))
     }
 
     fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -234,7 +245,7 @@ mod tests {
     }
 
     fn filled(name: &str, pairs: &[(f64, f64)]) -> PairState {
-        let mut state = PairState::new(Pairs::named(name).unwrap());
+        let mut state = PairState::new(Pairs::named(name).unwrap(), EvalMode::Legacy);
         state.resize(1);
         let groups = vec![0; pairs.len()];
         state.update(&columns(pairs), &groups, None).unwrap();
@@ -252,7 +263,7 @@ mod tests {
         let whole = result(&mut filled(name, pairs));
         let (left, right) = pairs.split_at(pairs.len() / 2);
         for halves in [[left, right], [right, left]] {
-            let mut merged = PairState::new(Pairs::named(name).unwrap());
+            let mut merged = PairState::new(Pairs::named(name).unwrap(), EvalMode::Legacy);
             merged.resize(1);
             for half in halves {
                 let buffers = filled(name, half).buffers(EmitTo::All).unwrap();
@@ -278,7 +289,11 @@ mod tests {
         assert_eq!(of("covar_samp", &pairs[..1]), None);
         assert_eq!(of("corr", &pairs[..1]), None);
         assert_eq!(of("covar_pop", &[]), None);
-        assert!(of("corr", &[(1.0, 2.0), (1.0, 3.0)]).unwrap().is_nan());
+        assert_eq!(of("corr", &[(1.0, 2.0), (1.0, 3.0)]), None);
+        let mut ansi = filled("corr", &[(1.0, 2.0), (1.0, 3.0)]);
+        ansi.eval = EvalMode::Ansi;
+        let error = ansi.evaluate(EmitTo::All).unwrap_err();
+        assert_eq!(SparkError::find(&error).unwrap().class, "DIVIDE_BY_ZERO");
         assert!(
             of("covar_pop", &[(f64::INFINITY, 1.0), (1.0, 1.0)])
                 .unwrap()

@@ -14,7 +14,7 @@ import org.apache.spark.{
   SparkThrowableHelper
 }
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Average, Sum}
+import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Corr}
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -150,7 +150,7 @@ private[exec] object QueryErrors {
         case _ => false
       }
     case "ARITHMETIC_OVERFLOW" => e match {
-        case _: BinaryArithmetic | _: UnaryMinus | _: Abs | _: Sum | _: Average => true
+        case _: BinaryArithmetic | _: UnaryMinus | _: Abs => true
         case _ => false
       }
     // Vanilla Spark gives these no place (CAST_OVERFLOW), or we know none.
@@ -162,6 +162,8 @@ private[exec] object QueryErrors {
     val (found, seen) = (mutable.ArrayBuffer.empty[Expression], mutable.Set.empty[Int])
     def visit(node: SparkPlan): Unit = if (seen.add(System.identityHashCode(node))) {
       node.expressions.foreach(_.foreach {
+        // Its last division is the one that can fail, and is no child of it.
+        case c: Corr => found ++= c.evaluateExpression.collect { case d: Divide => d }
         case f: AggregateFunction => found += f
         case s: PlanExpression[_] => s.plan match {
             case p: SparkPlan => visit(p)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.translate
 
+import org.apache.spark.sql.catalyst.expressions.Divide
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.coffer.proto.plan.EvalMode
 import org.apache.spark.sql.execution.aggregate.{
@@ -35,7 +36,7 @@ private[translate] object AggregateFunctions {
     case s: StddevSamp => moments("stddev_samp", s.nullOnDivideByZero)
     case c: CovPopulation => moments("covar_pop", c.nullOnDivideByZero)
     case c: CovSample => moments("covar_samp", c.nullOnDivideByZero)
-    case c: Corr => moments("corr", c.nullOnDivideByZero)
+    case c: Corr => moments("corr", c.nullOnDivideByZero).map(_.copy(eval = division(c)))
     case _: BitAndAgg => Right(Known("bit_and"))
     case _: BitOrAgg => Right(Known("bit_or"))
     case _: BitXorAgg => Right(Known("bit_xor"))
@@ -46,6 +47,11 @@ private[translate] object AggregateFunctions {
       refuse("user-defined aggregates would see opened data outside the enclave")
     case other => refuse(s"the aggregate function ${other.prettyName} is not supported")
   }
+
+  /** Of values that do not differ there is nothing to divide by: NULL or an error. */
+  private def division(of: Corr): EvalMode =
+    of.evaluateExpression.collectFirst { case d: Divide => Modes.of(d.evalMode) }
+      .getOrElse(EvalMode.LEGACY)
 
   private def moments(name: String, nullOnDivideByZero: Boolean): Result[Known] =
     if (nullOnDivideByZero) Right(Known(name))

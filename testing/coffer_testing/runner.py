@@ -190,7 +190,8 @@ class _Child:
         for ended in [child for child in _Child._idle if child.process.poll() is not None]:
             _Child._idle.remove(ended)
             ended.end()
-        found = next((child for child in _Child._idle if child._kind == kind), None)
+        idle = _Child._idle if Driver.kept else []
+        found = next((child for child in idle if child._kind == kind), None)
         if found is None:
             return _Child(kind, log, env)
         _Child._idle.remove(found)

@@ -47,7 +47,7 @@ LONG = (
 # begin, and words of the reason. Each entry is reviewed; there is none today.
 MAY_BE_SKIPPED: tuple[tuple[str, str], ...] = ()
 
-# Files whose drivers hand their JVM on to the next driver of their kind. What a file changes outside
+# Files whose drivers hand their JVM on to the next driver of their kind. What a file changes beside
 # of Spark, or finds by how long a start takes, keeps it off this list.
 HAND_ON = (
     "test_fail_closed",

@@ -1,7 +1,7 @@
 //! The operator: window partitions are gathered, and worked on as soon as they make a batch.
 //!
-//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool; one that does not fit there ends
-//! the query with an error of memory.
+//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool;
+//! one that does not fit there ends the query with an error of memory.
 
 use std::{collections::VecDeque, fmt, mem, sync::Arc};
 

@@ -88,6 +88,8 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   private def opened[T](body: => T): T =
     try body
     catch {
+      // Its message has the user's values, in which no failure of Spark's is looked for.
+      case e: Throwable if QueryErrors.isOpened(e) => throw e
       case NonFatal(e) =>
         CofferTaskException.find(e) match {
           case Some(failure) => throw explained(failure, e)

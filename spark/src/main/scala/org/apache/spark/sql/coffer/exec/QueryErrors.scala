@@ -46,6 +46,10 @@ private[exec] object QueryErrors {
     made
   }
 
+  /** Whether it was made here, of a task's error. */
+  def isOpened(e: Throwable): Boolean =
+    e.getSuppressed.exists(CofferTaskException.find(_).isDefined)
+
   /** What is Coffer's is about the data's way here. */
   private def ours(condition: String, message: String): Throwable =
     new CofferException(condition, unnamed(condition, message), hint(condition))

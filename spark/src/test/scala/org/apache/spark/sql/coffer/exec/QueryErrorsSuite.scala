@@ -55,6 +55,13 @@ class QueryErrorsSuite extends AnyFunSuite {
     }
   }
 
+  test("what was opened is known as such, and an executor's error is not") {
+    val task = new CofferTaskException("failed", 1, 0, "")
+    val made = QueryErrors.of("COFFER_MEMORY", "no memory is left", Nothing(), task)
+    assert(QueryErrors.isOpened(made) && !QueryErrors.isOpened(task))
+    assert(!QueryErrors.isOpened(new RuntimeException(task)))
+  }
+
   test("a refusal of many reasons has five lines and all of them") {
     val reasons = (1 to 9).map(i => s"reason $i")
     val message = CofferException.refusal(reasons).getMessage

@@ -147,7 +147,7 @@ def check(
     hint: str = "",
 ) -> None:
     settings = {**ansi_conf(ansi), **conf}
-    sql = query.sql.replace("SELECT", f"SELECT {hint}", 1)
+    sql = query.sql.replace("SELECT", f"SELECT {hint}", 1) if hint else query.sql
     if query.error is not None:
         with pytest.raises(QueryFailed) as theirs:
             expected.answer(query.sql, ansi)

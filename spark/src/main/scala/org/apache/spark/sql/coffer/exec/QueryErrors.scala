@@ -42,13 +42,16 @@ private[exec] object QueryErrors {
         case Some(found) => sparks(condition, found, context(condition, found, plan))
         case None => new CofferException(condition, unnamed(condition, message), "")
       }
-    made.addSuppressed(task)
+    made.addSuppressed(new Opened(task))
     made
   }
 
   /** Whether it was made here, of a task's error. */
-  def isOpened(e: Throwable): Boolean =
-    e.getSuppressed.exists(CofferTaskException.find(_).isDefined)
+  def isOpened(e: Throwable): Boolean = e.getSuppressed.exists(_.isInstanceOf[Opened])
+
+  /** Marks what was made here. Spark itself suppresses failed tasks beside another. */
+  private final class Opened(task: Throwable)
+      extends RuntimeException("opened at the client", task, false, false)
 
   /** What is Coffer's is about the data's way here. */
   private def ours(condition: String, message: String): Throwable =

@@ -60,6 +60,10 @@ class QueryErrorsSuite extends AnyFunSuite {
     val made = QueryErrors.of("COFFER_MEMORY", "no memory is left", Nothing(), task)
     assert(QueryErrors.isOpened(made) && !QueryErrors.isOpened(task))
     assert(!QueryErrors.isOpened(new RuntimeException(task)))
+    // Of several failed stages Spark throws one with the others suppressed.
+    val several = new RuntimeException("several stages failed", task)
+    several.addSuppressed(task)
+    assert(!QueryErrors.isOpened(several))
   }
 
   test("a refusal of many reasons has five lines and all of them") {

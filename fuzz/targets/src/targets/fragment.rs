@@ -47,6 +47,7 @@ pub(super) fn kind(id: TypeId) -> DataType {
         id: id.into(),
         precision: if id == TypeId::Decimal { 12 } else { 0 },
         scale: if id == TypeId::Decimal { 2 } else { 0 },
+        ..DataType::default()
     }
 }
 
@@ -58,7 +59,7 @@ pub(super) fn schema() -> Schema {
 fn named(fields: &[(&str, DataType)]) -> Schema {
     let field = |(name, kind): &(&str, DataType)| Field {
         name: (*name).to_owned(),
-        r#type: Some(*kind),
+        r#type: Some(kind.clone()),
         nullable: true,
         ..Field::default()
     };
@@ -450,6 +451,7 @@ fn seeds() -> Vec<Seed> {
                         id: TypeId::Decimal.into(),
                         precision: 99,
                         scale: 200,
+                        ..DataType::default()
                     },
                 )]),
             )),
@@ -462,8 +464,7 @@ fn seeds() -> Vec<Seed> {
                     "x",
                     DataType {
                         id: 77,
-                        precision: 0,
-                        scale: 0,
+                        ..DataType::default()
                     },
                 )]),
             )),

@@ -1,6 +1,13 @@
 //! Literals of the IR as DataFusion scalars.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, ListArray, MapArray, StructArray, new_empty_array},
+    buffer::OffsetBuffer,
+    datatypes::{DataType, TimeUnit},
+    error::ArrowError,
+};
 use coffer_protocol::plan::{self, literal::Value};
 use datafusion_common::ScalarValue;
 
@@ -46,6 +53,64 @@ pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
         }
         (DataType::Utf8, Value::String(v)) => ScalarValue::Utf8(Some(v.clone())),
         (DataType::Binary, Value::Binary(v)) => ScalarValue::Binary(Some(v.clone())),
+        (
+            DataType::List(_) | DataType::Struct(_) | DataType::Map(..),
+            Value::Nested(plan::literal::Nested { values }),
+        ) => nested(&data_type, values)?,
+        _ => return Err(misfit()),
+    })
+}
+
+fn nested(of: &DataType, literals: &[plan::Literal]) -> Result<ScalarValue, Unsupported> {
+    let misfit = || {
+        Unsupported::new(
+            format!("a literal of type {}", types::sql_name(of)),
+            "its values are not of that type",
+        )
+    };
+    let values = |of: &DataType, step: usize, from: usize| {
+        let values = literals.iter().skip(from).step_by(step);
+        let values = values.map(scalar).collect::<Result<Vec<_>, _>>()?;
+        if values.iter().any(|value| value.data_type() != *of) {
+            return Err(misfit());
+        }
+        if values.is_empty() {
+            return Ok(new_empty_array(of));
+        }
+        ScalarValue::iter_to_array(values).map_err(|_| misfit())
+    };
+    let arrow = |_: ArrowError| misfit();
+    Ok(match of {
+        DataType::List(element) => {
+            let values = values(element.data_type(), 1, 0)?;
+            let offsets = OffsetBuffer::from_lengths([values.len()]);
+            let list = ListArray::try_new(Arc::clone(element), offsets, values, None);
+            ScalarValue::List(Arc::new(list.map_err(arrow)?))
+        }
+        DataType::Struct(fields) if fields.len() == literals.len() => {
+            let columns = literals.iter().zip(fields).map(|(literal, field)| {
+                let value = scalar(literal)?;
+                if value.data_type() != *field.data_type() {
+                    return Err(misfit());
+                }
+                value.to_array().map_err(|_| misfit())
+            });
+            let columns = columns.collect::<Result<Vec<ArrayRef>, _>>()?;
+            let row = StructArray::try_new_with_length(fields.clone(), columns, None, 1);
+            ScalarValue::Struct(Arc::new(row.map_err(arrow)?))
+        }
+        DataType::Map(entries, ordered) => {
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(misfit());
+            };
+            let sides = fields.iter().enumerate();
+            let sides = sides.map(|(from, field)| values(field.data_type(), 2, from));
+            let sides = sides.collect::<Result<Vec<ArrayRef>, _>>()?;
+            let pairs = StructArray::try_new(fields.clone(), sides, None).map_err(arrow)?;
+            let offsets = OffsetBuffer::from_lengths([pairs.len()]);
+            let map = MapArray::try_new(Arc::clone(entries), offsets, pairs, None, *ordered);
+            ScalarValue::Map(Arc::new(map.map_err(arrow)?))
+        }
         _ => return Err(misfit()),
     })
 }
@@ -94,7 +159,7 @@ mod tests {
             r#type: Some(plan::DataType {
                 id: id.into(),
                 precision,
-                scale: 0,
+                ..plan::DataType::default()
             }),
             value: Some(value),
         };

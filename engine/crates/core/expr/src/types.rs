@@ -2,17 +2,23 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 use coffer_protocol::plan::{self, TypeId};
 
 use crate::Unsupported;
 
 /// Largest precision of Spark's decimals, and of Arrow's 128 bit ones.
 pub const MAX_PRECISION: u8 = 38;
+/// Levels of a nested type, at most.
+const MAX_DEPTH: u32 = 32;
 
 /// The Arrow type of an IR type. Refuses what the contract does not allow (precision 0 or above 38,
 /// scale above precision).
 pub fn to_arrow(proto: &plan::DataType) -> Result<DataType, Unsupported> {
+    to_arrow_within(proto, MAX_DEPTH)
+}
+
+fn to_arrow_within(proto: &plan::DataType, depth: u32) -> Result<DataType, Unsupported> {
     let unknown = || {
         Unsupported::new(
             format!("type {}", proto.id),
@@ -51,6 +57,147 @@ pub fn to_arrow(proto: &plan::DataType) -> Result<DataType, Unsupported> {
         TypeId::Date => DataType::Date32,
         TypeId::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some(Arc::from("UTC"))),
         TypeId::TimestampNtz => DataType::Timestamp(TimeUnit::Microsecond, None),
+        TypeId::Array => match children(proto, depth)?.as_slice() {
+            [(_, element)] => list_of(element.clone()),
+            _ => return Err(malformed("ARRAY", "an array has one element type")),
+        },
+        TypeId::Struct => struct_of(children(proto, depth)?),
+        TypeId::Map => match children(proto, depth)?.as_slice() {
+            [(_, key), (_, value)] => map_of(key.clone(), value.clone()),
+            _ => return Err(malformed("MAP", "a map has a key's type and a value's")),
+        },
+    })
+}
+
+fn malformed(of: &str, why: &'static str) -> Unsupported {
+    Unsupported::new(of, why)
+}
+
+fn children(proto: &plan::DataType, depth: u32) -> Result<Vec<(&str, DataType)>, Unsupported> {
+    let depth = depth
+        .checked_sub(1)
+        .ok_or_else(|| malformed("a nested type", "it has more than 32 levels"))?;
+    let child = |field: &'_ plan::Field| {
+        let data_type = field.r#type.as_ref();
+        let data_type = data_type.ok_or_else(|| {
+            Unsupported::new(&field.name, "the fragment does not say its type")
+        })?;
+        to_arrow_within(data_type, depth)
+    };
+    proto
+        .children
+        .iter()
+        .map(|field| Ok((field.name.as_str(), child(field)?)))
+        .collect()
+}
+
+/// Arrow's type of Spark's arrays, in the form that all of this crate has: elements are nullable.
+pub fn list_of(element: DataType) -> DataType {
+    DataType::List(element_field(element))
+}
+
+/// The field of an array's elements.
+pub fn element_field(element: DataType) -> FieldRef {
+    Arc::new(Field::new("element", element, true))
+}
+
+/// Arrow's type of Spark's structs: every field is nullable.
+pub fn struct_of<N: Into<String>>(fields: impl IntoIterator<Item = (N, DataType)>) -> DataType {
+    let fields = fields.into_iter();
+    DataType::Struct(fields.map(|(name, of)| Field::new(name, of, true)).collect())
+}
+
+/// Arrow's type of Spark's maps: keys are never NULL, and lie in no order.
+pub fn map_of(key: DataType, value: DataType) -> DataType {
+    let (entries, _) = map_entries(key, value);
+    DataType::Map(entries, false)
+}
+
+/// The field of a map's entries, and its two fields.
+pub fn map_entries(key: DataType, value: DataType) -> (FieldRef, Fields) {
+    let fields = Fields::from(vec![
+        Field::new("key", key, false),
+        Field::new("value", value, true),
+    ]);
+    let entries = Field::new("entries", DataType::Struct(fields.clone()), false);
+    (Arc::new(entries), fields)
+}
+
+/// The same type in this crate's form: names and nullability inside of nested types, whatever they
+/// were (files and other programs' batches have their own).
+pub fn canonical(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::List(element) => list_of(canonical(element.data_type())),
+        DataType::Struct(fields) => struct_of(
+            fields
+                .iter()
+                .map(|field| (field.name().as_str(), canonical(field.data_type()))),
+        ),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) if fields.len() == 2 => {
+                let of = |i: usize| fields.get(i).map_or(DataType::Null, |f| canonical(f.data_type()));
+                map_of(of(0), of(1))
+            }
+            _ => data_type.clone(),
+        },
+        other => other.clone(),
+    }
+}
+
+/// The IR's type of an Arrow type; none for one that no fragment has.
+#[must_use]
+pub fn of_arrow(data_type: &DataType) -> Option<plan::DataType> {
+    let field = |name: &str, of: &DataType| {
+        Some(plan::Field {
+            name: name.to_owned(),
+            r#type: Some(of_arrow(of)?),
+            nullable: true,
+            declared: String::new(),
+        })
+    };
+    let (id, children) = match data_type {
+        DataType::Null => (TypeId::Null, vec![]),
+        DataType::Boolean => (TypeId::Boolean, vec![]),
+        DataType::Int8 => (TypeId::Byte, vec![]),
+        DataType::Int16 => (TypeId::Short, vec![]),
+        DataType::Int32 => (TypeId::Int, vec![]),
+        DataType::Int64 => (TypeId::Long, vec![]),
+        DataType::Float32 => (TypeId::Float, vec![]),
+        DataType::Float64 => (TypeId::Double, vec![]),
+        DataType::Decimal128(precision, scale) => {
+            return Some(plan::DataType {
+                id: TypeId::Decimal.into(),
+                precision: (*precision).into(),
+                scale: u32::try_from(*scale).ok()?,
+                children: vec![],
+            });
+        }
+        DataType::Utf8 => (TypeId::String, vec![]),
+        DataType::Binary => (TypeId::Binary, vec![]),
+        DataType::Date32 => (TypeId::Date, vec![]),
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => (TypeId::Timestamp, vec![]),
+        DataType::Timestamp(TimeUnit::Microsecond, None) => (TypeId::TimestampNtz, vec![]),
+        DataType::List(element) => {
+            let element = field("element", element.data_type())?;
+            (TypeId::Array, vec![element])
+        }
+        DataType::Struct(fields) => {
+            let fields = fields.iter().map(|f| field(f.name(), f.data_type()));
+            (TypeId::Struct, fields.collect::<Option<_>>()?)
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                let fields = fields.iter().map(|f| field(f.name(), f.data_type()));
+                (TypeId::Map, fields.collect::<Option<_>>()?)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(plan::DataType {
+        id: id.into(),
+        children,
+        ..plan::DataType::default()
     })
 }
 
@@ -92,6 +239,19 @@ pub(crate) fn sql_name(data_type: &DataType) -> String {
         DataType::Date32 => "DATE".into(),
         DataType::Timestamp(_, Some(_)) => "TIMESTAMP".into(),
         DataType::Timestamp(_, None) => "TIMESTAMP_NTZ".into(),
+        DataType::List(element) => format!("ARRAY<{}>", sql_name(element.data_type())),
+        DataType::Struct(fields) => {
+            let fields = fields.iter();
+            let fields = fields.map(|f| format!("{}: {}", f.name(), sql_name(f.data_type())));
+            format!("STRUCT<{}>", fields.collect::<Vec<_>>().join(", "))
+        }
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => {
+                let sides: Vec<_> = fields.iter().map(|f| sql_name(f.data_type())).collect();
+                format!("MAP<{}>", sides.join(", "))
+            }
+            other => other.to_string(),
+        },
         other => other.to_string(),
     }
 }
@@ -105,6 +265,7 @@ mod tests {
             id: TypeId::Decimal.into(),
             precision,
             scale,
+            ..plan::DataType::default()
         }
     }
 
@@ -120,13 +281,52 @@ mod tests {
     }
 
     #[test]
+    fn types_go_there_and_back() {
+        let nested = struct_of([
+            ("a", list_of(DataType::Decimal128(38, 3))),
+            ("a", map_of(DataType::Utf8, list_of(DataType::Boolean))),
+            ("", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        ]);
+        assert_eq!(to_arrow(&of_arrow(&nested).unwrap()).unwrap(), nested);
+        assert_eq!(canonical(&nested), nested);
+        assert_eq!(
+            sql_name(&nested),
+            "STRUCT<a: ARRAY<DECIMAL(38,3)>, a: MAP<STRING, ARRAY<BOOLEAN>>, : TIMESTAMP>"
+        );
+    }
+
+    #[test]
+    fn deep_types_and_wrong_children_are_refused() {
+        let mut deep = DataType::Int32;
+        for _ in 0..MAX_DEPTH {
+            deep = list_of(deep);
+        }
+        assert!(to_arrow(&of_arrow(&deep).unwrap()).is_ok());
+        assert!(to_arrow(&of_arrow(&list_of(deep)).unwrap()).is_err());
+        for (id, children) in [(TypeId::Array, 0), (TypeId::Array, 2), (TypeId::Map, 1)] {
+            let child = plan::Field {
+                r#type: Some(plan::DataType {
+                    id: TypeId::Int.into(),
+                    ..plan::DataType::default()
+                }),
+                ..plan::Field::default()
+            };
+            let wrong = plan::DataType {
+                id: id.into(),
+                children: vec![child; children],
+                ..plan::DataType::default()
+            };
+            assert!(to_arrow(&wrong).is_err());
+        }
+    }
+
+    #[test]
     fn an_unknown_type_is_refused() {
-        for id in [0, 15, -1] {
+        for id in [0, 18, -1] {
             assert!(
                 to_arrow(&plan::DataType {
                     id,
-                    precision: 0,
-                    scale: 0
+                    ..plan::DataType::default()
                 })
                 .is_err()
             );

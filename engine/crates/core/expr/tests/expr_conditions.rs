@@ -15,8 +15,7 @@ use datafusion_common::Result;
 fn of(id: TypeId) -> Option<plan::DataType> {
     Some(plan::DataType {
         id: id.into(),
-        precision: 0,
-        scale: 0,
+        ..plan::DataType::default()
     })
 }
 

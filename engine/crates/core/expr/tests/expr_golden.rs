@@ -50,6 +50,7 @@ fn data_type(name: &str) -> plan::DataType {
         id: id.into(),
         precision,
         scale,
+        ..plan::DataType::default()
     }
 }
 

@@ -121,10 +121,10 @@ fn decimals_and_rounding_go_by_the_text() {
     let decimal = plan::DataType {
         id: TypeId::Decimal.into(),
         precision: 38,
-        scale: 0,
+        ..plan::DataType::default()
     };
     let unscaled = |style| {
-        let made = cast(&values, decimal, style);
+        let made = cast(&values, decimal.clone(), style);
         made.as_primitive::<arrow::datatypes::Decimal128Type>()
             .value(0)
     };

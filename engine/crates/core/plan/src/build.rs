@@ -439,7 +439,7 @@ impl Builder<'_> {
                 let child = self.child(id, decrypt.child.as_deref(), partitions)?;
                 let fields = decrypt.columns.iter().map(|column| Field {
                     name: column.name.clone(),
-                    r#type: column.r#type,
+                    r#type: column.r#type.clone(),
                     nullable: column.nullable,
                     ..Field::default()
                 });

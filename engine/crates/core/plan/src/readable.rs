@@ -329,6 +329,17 @@ impl Readable for DataType {
     fn read(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match TypeId::try_from(self.id) {
             Ok(TypeId::Decimal) => write!(f, "decimal({},{})", self.precision, self.scale),
+            Ok(id @ (TypeId::Array | TypeId::Struct | TypeId::Map)) => {
+                write!(f, "{}<", id.as_str_name().to_ascii_lowercase())?;
+                for (i, child) in self.children.iter().enumerate() {
+                    f.write_str(if i == 0 { "" } else { ", " })?;
+                    if id == TypeId::Struct {
+                        write!(f, "{:?}: ", child.name)?;
+                    }
+                    write!(f, "{}", Maybe(child.r#type.as_ref()))?;
+                }
+                f.write_str(">")
+            }
             Ok(id) => f.write_str(&id.as_str_name().to_ascii_lowercase()),
             Err(_) => f.write_str("unknown"),
         }
@@ -404,6 +415,14 @@ impl Readable for Literal {
                 f.write_str("x'")?;
                 value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
                 f.write_str("'")
+            }
+            Some(Value::Nested(nested)) => {
+                f.write_str("[")?;
+                for (i, value) in nested.values.iter().enumerate() {
+                    f.write_str(if i == 0 { "" } else { ", " })?;
+                    value.read(f)?;
+                }
+                f.write_str("]")
             }
         }
     }

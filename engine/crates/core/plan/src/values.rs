@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
-use coffer_expr::scalar;
-use coffer_protocol::{
-    plan as proto,
-    plan::{Literal, TypeId, Values, literal::Value},
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use coffer_expr::{scalar, types};
+use coffer_protocol::plan::{
+    Literal, Values,
+    literal::{Nested, Value},
 };
 use datafusion_common::{
     Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
@@ -125,43 +125,44 @@ impl ExecutionPlan for ValuesExec {
 
 /// A scalar as a literal of the IR.
 pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
-    let of = |id: TypeId| proto::DataType {
-        id: id.into(),
-        precision: 0,
-        scale: 0,
-    };
+    let data_type = types::of_arrow(&scalar.data_type())
+        .ok_or_else(|| internal_datafusion_err!("{} is no type of fragments", scalar.data_type()))?;
     let int = |value: Option<i64>| value.map(Value::Int);
-    let (data_type, value) = match scalar {
-        ScalarValue::Null => (of(TypeId::Null), None),
-        ScalarValue::Boolean(v) => (of(TypeId::Boolean), v.map(Value::Bool)),
-        ScalarValue::Int8(v) => (of(TypeId::Byte), int(v.map(i64::from))),
-        ScalarValue::Int16(v) => (of(TypeId::Short), int(v.map(i64::from))),
-        ScalarValue::Int32(v) => (of(TypeId::Int), int(v.map(i64::from))),
-        ScalarValue::Int64(v) => (of(TypeId::Long), int(*v)),
-        ScalarValue::Float32(v) => (of(TypeId::Float), v.map(Value::Float)),
-        ScalarValue::Float64(v) => (of(TypeId::Double), v.map(Value::Double)),
-        ScalarValue::Decimal128(v, precision, scale) => {
-            let scale = u32::try_from(*scale)
-                .map_err(|_| internal_datafusion_err!("a decimal of negative scale"))?;
-            let data_type = proto::DataType {
-                id: TypeId::Decimal.into(),
-                precision: u32::from(*precision),
-                scale,
-            };
-            (
-                data_type,
-                v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())),
-            )
-        }
-        ScalarValue::Utf8(v) => (of(TypeId::String), v.clone().map(Value::String)),
-        ScalarValue::Binary(v) => (of(TypeId::Binary), v.clone().map(Value::Binary)),
-        ScalarValue::Date32(v) => (of(TypeId::Date), int(v.map(i64::from))),
-        ScalarValue::TimestampMicrosecond(v, Some(_)) => (of(TypeId::Timestamp), int(*v)),
-        ScalarValue::TimestampMicrosecond(v, None) => (of(TypeId::TimestampNtz), int(*v)),
-        other => return internal_err!("{} is not a type of fragments", other.data_type()),
+    let value = match scalar {
+        ScalarValue::Null => None,
+        ScalarValue::Boolean(v) => v.map(Value::Bool),
+        ScalarValue::Int8(v) => int(v.map(i64::from)),
+        ScalarValue::Int16(v) => int(v.map(i64::from)),
+        ScalarValue::Int32(v) | ScalarValue::Date32(v) => int(v.map(i64::from)),
+        ScalarValue::Int64(v) | ScalarValue::TimestampMicrosecond(v, _) => int(*v),
+        ScalarValue::Float32(v) => v.map(Value::Float),
+        ScalarValue::Float64(v) => v.map(Value::Double),
+        ScalarValue::Decimal128(v, ..) => v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())),
+        ScalarValue::Utf8(v) => v.clone().map(Value::String),
+        ScalarValue::Binary(v) => v.clone().map(Value::Binary),
+        ScalarValue::List(list) => value_of(list.as_ref(), || vec![list.value(0)])?,
+        ScalarValue::Struct(row) => value_of(row.as_ref(), || row.columns().to_vec())?,
+        ScalarValue::Map(map) => value_of(map.as_ref(), || map.value(0).columns().to_vec())?,
+        other => return internal_err!("{} is no type of fragments", other.data_type()),
     };
     Ok(Literal {
         r#type: Some(data_type),
         value,
     })
+}
+
+/// The value of a nested scalar from its parts, row by row: keys and values by turns.
+fn value_of(one: &dyn Array, parts: impl Fn() -> Vec<ArrayRef>) -> Result<Option<Value>> {
+    if one.is_null(0) {
+        return Ok(None);
+    }
+    let parts = parts();
+    let rows = parts.first().map_or(0, |part| part.len());
+    let mut values = Vec::with_capacity(rows * parts.len());
+    for row in 0..rows {
+        for part in &parts {
+            values.push(literal(&ScalarValue::try_from_array(part, row)?)?);
+        }
+    }
+    Ok(Some(Value::Nested(Nested { values })))
 }

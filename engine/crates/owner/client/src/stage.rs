@@ -307,7 +307,7 @@ fn write_task(
         .columns()
         .iter()
         .map(|column| Some(data_type(column.kind)));
-    if !columns.eq(declared.map(|field| field.r#type)) {
+    if !columns.eq(declared.map(|field| field.r#type.clone())) {
         return Err(wrong(stage, "it writes other columns than the table's"));
     }
     let sink = fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref());

@@ -558,6 +558,7 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         id: id.into(),
         precision: precision.into(),
         scale: scale.into(),
+        ..DataType::default()
     }
 }
 
@@ -581,7 +582,11 @@ pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
         TypeId::Date => SparkType::Date,
         TypeId::Timestamp => SparkType::Timestamp,
         TypeId::TimestampNtz => SparkType::TimestampNtz,
-        TypeId::Null | TypeId::TypeUnspecified => return None,
+        TypeId::Null
+        | TypeId::TypeUnspecified
+        | TypeId::Array
+        | TypeId::Struct
+        | TypeId::Map => return None,
     };
     (data_type(kind) == *found).then_some(kind)
 }

@@ -130,7 +130,7 @@ impl Tables {
     async fn scan_stored(&mut self, stored: &[StoredColumn]) -> Result<usize, Problem> {
         let fields = stored.iter().map(|stored| Field {
             name: stored.name.clone(),
-            r#type: stored.r#type,
+            r#type: stored.r#type.clone(),
             nullable: true,
             ..Field::default()
         });

@@ -314,7 +314,7 @@ async fn what_takes_no_new_key_is_recorded_too() {
         let schema = Schema {
             fields: vec![Field {
                 name: column.name.clone(),
-                r#type: column.r#type,
+                r#type: column.r#type.clone(),
                 nullable: true,
                 ..Field::default()
             }],

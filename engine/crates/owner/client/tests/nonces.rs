@@ -231,8 +231,7 @@ async fn broadcast_and_range(
     let samples = repeated(query, client, [first, second], &stage, key, target, sealed).await;
     let weight = DataType {
         id: TypeId::Double.into(),
-        precision: 0,
-        scale: 0,
+        ..DataType::default()
     };
     let pick = PickBounds {
         session: query.session.clone(),

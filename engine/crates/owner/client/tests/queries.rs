@@ -278,8 +278,7 @@ async fn a_range_exchange_by_sampled_bounds_orders_all_rows() {
 fn double() -> coffer_protocol::plan::DataType {
     coffer_protocol::plan::DataType {
         id: coffer_protocol::plan::TypeId::Double.into(),
-        precision: 0,
-        scale: 0,
+        ..coffer_protocol::plan::DataType::default()
     }
 }
 

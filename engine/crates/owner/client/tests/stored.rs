@@ -152,7 +152,7 @@ impl Tables {
 fn schema_of(stored: &[StoredColumn]) -> Schema {
     let field = |stored: &StoredColumn| Field {
         name: stored.name.clone(),
-        r#type: stored.r#type,
+        r#type: stored.r#type.clone(),
         nullable: true,
         ..Field::default()
     };

@@ -6,6 +6,8 @@
 //! values   = bitmap                                  (BOOLEAN)
 //!          | numbers                                 (any other fixed width of 1, 2, 4, 8, 16 bytes, by its bits)
 //!          | text u32 LE ‖ numbers                   (STRING, BINARY: bytes in the text part; the numbers are lengths)
+//!          | elements u32 LE ‖ numbers ‖ column ...  (ARRAY, MAP: lengths, then the columns of elements or of keys and values)
+//!          | column ...                              (STRUCT: its fields)
 //! numbers  = form u8 ‖ base i64 LE ‖ rows × n bytes  (n of 0, 1, 2, 4: what is added to base)
 //!          | form u8 ‖ base i64 LE ‖ rows × n bytes  (n of 1, 2, 4: steps; what is added to the value before)
 //!          | form u8 ‖ rows × n bytes                (n of 8: 64-bit numbers of a type of 16 bytes; or the type's own)
@@ -21,7 +23,7 @@ use std::sync::Arc;
 use arrow::{
     array::{
         Array, ArrayData, ArrayRef, AsArray, BinaryArray, BooleanArray, BooleanBufferBuilder,
-        NullArray, StringArray, make_array,
+        ListArray, MapArray, NullArray, StringArray, StructArray, make_array,
     },
     buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer},
     datatypes::{ArrowNativeType, DataType, ToByteSlice},
@@ -128,6 +130,35 @@ pub(super) fn write_column(
                 text,
             )?;
         }
+        DataType::Struct(fields) => {
+            let columns = parts.iter().map(|part| part.as_struct().columns());
+            let columns: Vec<&[ArrayRef]> = columns.collect();
+            for field in 0..fields.len() {
+                let parts: Vec<&dyn Array> = columns
+                    .iter()
+                    .filter_map(|columns| columns.get(field).map(AsRef::as_ref))
+                    .collect();
+                write_column(&parts, packing, out, text)?;
+            }
+        }
+        DataType::List(_) => {
+            let lists = parts.iter().map(|part| part.as_list::<i32>());
+            let elements = lists.clone().map(|list| inner(list.offsets(), list.values().as_ref()));
+            let elements = elements.collect::<Result<Vec<_>, _>>()?;
+            write_lengths(lists.map(ListArray::offsets), packing, out)?;
+            let elements: Vec<&dyn Array> = elements.iter().map(AsRef::as_ref).collect();
+            write_column(&elements, packing, out, text)?;
+        }
+        DataType::Map(..) => {
+            let maps = parts.iter().map(|part| part.as_map());
+            write_lengths(maps.clone().map(MapArray::offsets), packing, out)?;
+            for side in [MapArray::keys, MapArray::values] {
+                let sides = maps.clone().map(|map| inner(map.offsets(), side(map).as_ref()));
+                let sides = sides.collect::<Result<Vec<_>, _>>()?;
+                let sides: Vec<&dyn Array> = sides.iter().map(AsRef::as_ref).collect();
+                write_column(&sides, packing, out, text)?;
+            }
+        }
         other => match other.primitive_width() {
             Some(1) => write_primitives::<i8>(parts, packing, out),
             Some(2) => write_primitives::<i16>(parts, packing, out),
@@ -137,6 +168,31 @@ pub(super) fn write_column(
             _ => return Err(CodecError::Layout("column type")),
         },
     }
+    Ok(())
+}
+
+/// What the lists of an array hold, in one piece.
+fn inner(offsets: &OffsetBuffer<i32>, values: &dyn Array) -> Result<ArrayRef, CodecError> {
+    let at = |end: Option<&i32>| end.map_or(0, |end| end.as_usize());
+    let (first, last) = (at(offsets.first()), at(offsets.last()));
+    match first <= last && last <= values.len() {
+        true => Ok(values.slice(first, last - first)),
+        false => Err(CodecError::Layout("offsets")),
+    }
+}
+
+fn write_lengths<'a>(
+    parts: impl Iterator<Item = &'a OffsetBuffer<i32>>,
+    packing: Packing,
+    out: &mut Vec<u8>,
+) -> Result<(), CodecError> {
+    let (mut lengths, mut total) = (Vec::new(), 0_usize);
+    for length in parts.flat_map(OffsetBuffer::lengths) {
+        total = total.saturating_add(length);
+        lengths.push(i32::try_from(length).unwrap_or(i32::MAX));
+    }
+    out.extend_from_slice(&super::length(total)?.to_le_bytes());
+    write_numbers(&[lengths.as_slice()], packing, out);
     Ok(())
 }
 
@@ -477,6 +533,12 @@ impl<'a> Reader<'a> {
             .split_at_checked(length)
             .ok_or(CodecError::Truncated)?;
         self.text = rest;
+        let offsets = self.lengths(bytes.len())?;
+        Ok((offsets, Buffer::from(bytes)))
+    }
+
+    /// One length for each row, which together are `total`.
+    fn lengths(&mut self, total: usize) -> Result<OffsetBuffer<i32>, CodecError> {
         let lengths = ScalarBuffer::<i32>::from(self.numbers::<i32>()?);
         let mut offsets = Vec::with_capacity(lengths.len() + 1);
         let mut end = 0i32;
@@ -485,13 +547,34 @@ impl<'a> Reader<'a> {
             end = u32::try_from(length)
                 .ok()
                 .and_then(|length| end.checked_add_unsigned(length))
-                .ok_or(CodecError::Layout("text length"))?;
+                .ok_or(CodecError::Layout("length"))?;
             offsets.push(end);
         }
-        match usize::try_from(end) == Ok(bytes.len()) {
-            true => Ok((OffsetBuffer::new(offsets.into()), Buffer::from(bytes))),
-            false => Err(CodecError::Layout("text length")),
+        match usize::try_from(end) == Ok(total) {
+            true => Ok(OffsetBuffer::new(offsets.into())),
+            false => Err(CodecError::Layout("length")),
         }
+    }
+
+    /// Where the rows' elements lie, and how many there are.
+    fn lists(&mut self) -> Result<(OffsetBuffer<i32>, usize), CodecError> {
+        let elements = super::stated(u32::from_le_bytes(self.array()?))?;
+        if elements > super::MAX_BODY {
+            return Err(CodecError::TooLarge);
+        }
+        Ok((self.lengths(elements)?, elements))
+    }
+
+    /// Reads with another number of rows: those of the elements.
+    fn of_rows<T>(
+        &mut self,
+        rows: usize,
+        read: impl FnOnce(&mut Self) -> Result<T, CodecError>,
+    ) -> Result<T, CodecError> {
+        let outer = std::mem::replace(&mut self.rows, rows);
+        let made = read(self);
+        self.rows = outer;
+        made
     }
 }
 
@@ -513,6 +596,30 @@ pub(super) fn read_column(
         DataType::Binary => {
             let (offsets, bytes) = reader.texts()?;
             Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
+        }
+        DataType::Struct(fields) => {
+            let columns = fields.iter().map(|field| read_column(reader, field.data_type()));
+            let columns = columns.collect::<Result<Vec<_>, _>>()?;
+            let rows = reader.rows;
+            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?)
+        }
+        DataType::List(element) => {
+            let (offsets, elements) = reader.lists()?;
+            let values = reader.of_rows(elements, |r| read_column(r, element.data_type()))?;
+            Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?)
+        }
+        DataType::Map(entries, ordered) => {
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(CodecError::Layout("column type"));
+            };
+            let (offsets, pairs) = reader.lists()?;
+            let sides = fields.iter().map(|field| {
+                reader.of_rows(pairs, |r| read_column(r, field.data_type()))
+            });
+            let sides = sides.collect::<Result<Vec<_>, _>>()?;
+            let pairs = StructArray::try_new_with_length(fields.clone(), sides, None, pairs)?;
+            let entries = Arc::clone(entries);
+            Arc::new(MapArray::try_new(entries, offsets, pairs, nulls, *ordered)?)
         }
         other => {
             let values = match other.primitive_width() {

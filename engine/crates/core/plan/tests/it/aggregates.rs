@@ -65,7 +65,7 @@ fn buffer_schema(function: &Function, grouped: bool) -> Schema {
         names
             .iter()
             .map(String::as_str)
-            .zip(function.buffer.iter().copied()),
+            .zip(function.buffer.iter().cloned()),
     );
     schema(&fields)
 }
@@ -78,7 +78,7 @@ async fn grouped(
     batches: Vec<RecordBatch>,
 ) -> datafusion_common::Result<Vec<String>> {
     let grouping = || vec![named("k", column(0))];
-    let result = schema(&[("k", long()), ("r", function.result)]);
+    let result = schema(&[("k", long()), ("r", function.result.clone())]);
     let complete = aggregate(
         2,
         input(1, input_schema),
@@ -157,7 +157,7 @@ async fn whole(
     input_schema: &Schema,
     batches: Vec<RecordBatch>,
 ) -> datafusion_common::Result<Vec<String>> {
-    let result = schema(&[("r", function.result)]);
+    let result = schema(&[("r", function.result.clone())]);
     let complete = aggregate(
         2,
         input(1, input_schema),
@@ -458,9 +458,9 @@ async fn extremes_of_strings_and_booleans() {
         Some("B"),
     ]));
     let keys = || vec![Some(1), Some(1), Some(2), Some(3), Some(1)];
-    let (s, b) = rows(string, keys(), values);
-    let max = function("max", &[string], &[string], string);
-    let min = function("min", &[string], &[string], string);
+    let (s, b) = rows(string.clone(), keys(), values);
+    let max = function("max", &[string.clone()], &[string.clone()], string.clone());
+    let min = function("min", &[string.clone()], &[string.clone()], string);
     assert_eq!(
         grouped(&max, &s, b.clone()).await.unwrap(),
         ["1 ä", "2 ", "3 "]
@@ -635,7 +635,7 @@ async fn results_do_not_depend_on_the_order_of_rows() {
                         order.iter().map(|row| *row as u64),
                     );
                     let values = arrow::compute::take(&values, &order, None).unwrap();
-                    let (s, b) = rows(function.inputs[0], vec![Some(1); values.len()], values);
+                    let (s, b) = rows(function.inputs[0].clone(), vec![Some(1); values.len()], values);
                     let found = grouped(&function, &s, b.clone()).await.unwrap();
                     assert_eq!(
                         found[0].trim_start_matches("1 "),

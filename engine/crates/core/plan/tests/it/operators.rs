@@ -98,7 +98,7 @@ async fn a_projection_computes_and_repeats_columns() {
         })),
     );
     let string = data_type(TypeId::String);
-    let out = schema(&[("x", longs()), ("x", string), ("y", string)]);
+    let out = schema(&[("x", longs()), ("x", string.clone()), ("y", string)]);
     let result = run(&fragment(root, out), io()).await.unwrap();
     assert_eq!(body(&result), ["6 c c", " n n", "2 a a", "4  ", "2 z z"]);
 }

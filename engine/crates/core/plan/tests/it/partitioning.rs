@@ -45,7 +45,7 @@ fn bounds(values: &[Option<i64>]) -> Bounds {
         .iter()
         .map(|value| Row {
             values: vec![coffer_protocol::plan::Literal {
-                r#type: Some(long),
+                r#type: Some(long.clone()),
                 value: value.map(Value::Int),
             }],
         })

@@ -24,8 +24,7 @@ use datafusion_physical_plan::{common::collect, memory::MemoryStream};
 pub(crate) fn data_type(id: TypeId) -> DataType {
     DataType {
         id: id.into(),
-        precision: 0,
-        scale: 0,
+        ..DataType::default()
     }
 }
 
@@ -34,6 +33,7 @@ pub(crate) fn decimal(precision: u32, scale: u32) -> DataType {
         id: TypeId::Decimal.into(),
         precision,
         scale,
+        ..DataType::default()
     }
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn schema(fields: &[(&str, DataType)]) -> Schema {
         .iter()
         .map(|(name, data_type)| Field {
             name: (*name).to_owned(),
-            r#type: Some(*data_type),
+            r#type: Some(data_type.clone()),
             nullable: true,
             ..Field::default()
         })
@@ -176,14 +176,14 @@ impl Function {
         let buffer: Vec<(&str, DataType)> = names
             .iter()
             .map(String::as_str)
-            .zip(self.buffer.iter().copied())
+            .zip(self.buffer.iter().cloned())
             .collect();
         AggCall {
             name: self.name.to_owned(),
             mode: mode.into(),
             args,
             filter: None,
-            r#type: Some(self.result),
+            r#type: Some(self.result.clone()),
             input_types: self.inputs.clone(),
             buffer: Some(schema(&buffer)),
             eval: self.eval.into(),

@@ -147,7 +147,7 @@ fn aggregate(function: &Function, frame: Option<Frame>) -> Call {
 
 fn output(types: &[DataType]) -> Schema {
     let mut all = table();
-    let more = types.iter().map(|data_type| ("w", *data_type));
+    let more = types.iter().map(|data_type| ("w", data_type.clone()));
     all.fields.extend(schema(&more.collect::<Vec<_>>()).fields);
     all
 }
@@ -171,7 +171,7 @@ async fn ranks() {
         (Rank::CumeDist, double()),
     ];
     let calls: Vec<Call> = kinds.iter().map(|(rank, _)| ranking(*rank, 0)).collect();
-    let types: Vec<DataType> = kinds.iter().map(|(_, kind)| *kind).collect();
+    let types: Vec<DataType> = kinds.iter().map(|(_, kind)| kind.clone()).collect();
     // Those of the rows so far alone, which hold no rows.
     let order = || vec![key(column(1), false, true), key(column(2), false, true)];
     assert_eq!(
@@ -250,7 +250,7 @@ async fn values_of_other_rows() {
     ];
     let order = vec![key(column(2), false, true)];
     assert_eq!(
-        results(calls, order, &[longs(); 6]).await,
+        results(calls, order, &[(); 6].map(|()| longs())).await,
         [
             // lead, lag, lag by two, lag of values, third, third value
             "r0 1 -9 3   3",
@@ -276,7 +276,7 @@ async fn frames_of_rows_of_peers_and_of_values() {
         aggregate(&sum(), frame(Kind::Rows(1), end())),
     ];
     assert_eq!(
-        results(calls, order(), &[longs(); 4]).await,
+        results(calls, order(), &[(); 4].map(|()| longs())).await,
         [
             "r0 14 4 7 10",
             "r1 1 1 1 ",
@@ -301,7 +301,7 @@ async fn frames_of_rows_of_peers_and_of_values() {
         ),
     ];
     assert_eq!(
-        results(calls, by_v(), &[longs(); 3]).await,
+        results(calls, by_v(), &[(); 3].map(|()| longs())).await,
         [
             "r0 7 13 7",
             "r1 1 1 1",

@@ -30,8 +30,7 @@ pub fn string() -> DataType {
 fn of(id: TypeId) -> DataType {
     DataType {
         id: id.into(),
-        precision: 0,
-        scale: 0,
+        ..DataType::default()
     }
 }
 
@@ -41,7 +40,7 @@ pub fn schema(fields: &[(&str, DataType)]) -> Schema {
             .iter()
             .map(|(name, data_type)| Field {
                 name: (*name).to_owned(),
-                r#type: Some(*data_type),
+                r#type: Some(data_type.clone()),
                 nullable: true,
                 ..Field::default()
             })
@@ -289,7 +288,7 @@ pub fn by_key(child: Node, name: &str, value: DataType, buffer: &[(&str, TypeId)
         && let Some(call) = aggregate.calls.first_mut()
     {
         name.clone_into(&mut call.name);
-        call.r#type = Some(value);
+        call.r#type = Some(value.clone());
         call.input_types = vec![value];
         call.buffer = Some(schema(&buffer));
     }

@@ -205,7 +205,7 @@ pub fn opening(session: &Bytes, handle: u32, stored: &StoredColumn) -> RunAtClie
         op: Some(Op::Decrypt(Box::new(Decrypt {
             child: Some(Box::new(ir::input(ir::schema(&[(
                 "c",
-                stored.r#type.unwrap(),
+                stored.r#type.clone().unwrap(),
             )])))),
             columns: vec![opened],
         }))),

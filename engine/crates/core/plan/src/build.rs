@@ -24,12 +24,15 @@ use datafusion_physical_plan::{
 use crate::{
     Decryptor, NodeMetrics, Unsupported, aggregate, columns,
     decrypt::DecryptExec,
+    drawn::DrawnExec,
     expand::ExpandExec,
     generate::GenerateExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},
     limit::LimitExec,
-    metrics, order,
+    metrics,
+    numbers::NumbersExec,
+    order,
     scan::ScanExec,
     schema::schema_of,
     top_k::TopKExec,
@@ -288,7 +291,9 @@ impl Builder<'_> {
                     "a broadcast is read as the build side of a join, and nothing else is",
                 ));
             }
-            Op::Scan(_) | Op::Values(_) | Op::Join(_) | Op::Union(_) if self.in_broadcast => {
+            Op::Scan(_) | Op::Values(_) | Op::Numbers(_) | Op::Join(_) | Op::Union(_)
+                if self.in_broadcast =>
+            {
                 return Err(malformed(
                     "a broadcast side with other rows than the broadcast's",
                 ));
@@ -392,6 +397,11 @@ impl Builder<'_> {
                 };
                 let fetch = limit.fetch.map(rows).transpose()?;
                 vec![Arc::new(LimitExec::new(child, rows(limit.skip)?, fetch))]
+            }
+            Op::Numbers(numbers) => vec![Arc::new(NumbersExec::new(id, numbers, partitions)?)],
+            Op::Drawn(drawn) => {
+                let child = self.child(id, drawn.child.as_deref(), partitions)?;
+                vec![Arc::new(DrawnExec::new(id, drawn, child)?)]
             }
             Op::Generate(generate) => {
                 let child = self.child(id, generate.child.as_deref(), partitions)?;
@@ -666,5 +676,6 @@ impl Builder<'_> {
 
 /// Whether rows that came with the fragment are below a node, or in it.
 fn has_values(node: &Node) -> bool {
-    matches!(node.op, Some(Op::Values(_))) || children(node).into_iter().any(has_values)
+    matches!(node.op, Some(Op::Values(_) | Op::Numbers(_)))
+        || children(node).into_iter().any(has_values)
 }

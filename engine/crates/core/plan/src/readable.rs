@@ -118,6 +118,18 @@ impl Writer<'_> {
                     .iter()
                     .try_for_each(|p| write!(out, " [{}]", List(&p.exprs, ", ")))
             }
+            Op::Numbers(numbers) => write!(
+                out,
+                "Numbers [{}] {} to {} by {}",
+                Columns(numbers.schema.as_ref()),
+                numbers.start,
+                numbers.end,
+                numbers.step
+            ),
+            Op::Drawn(drawn) => {
+                write!(out, "Sample {} to {}", drawn.lower, drawn.upper)?;
+                when(out, drawn.replacement, format_args!(" with replacement"))
+            }
             Op::Generate(generate) => Self::generate(out, generate),
             Op::Union(union) => {
                 out.push_str("Union");

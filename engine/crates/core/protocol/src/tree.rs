@@ -6,7 +6,7 @@ use crate::plan::{Node, node::Op};
 #[must_use]
 pub fn children(node: &Node) -> Vec<&Node> {
     match &node.op {
-        Some(Op::Scan(_) | Op::Input(_) | Op::Values(_)) | None => vec![],
+        Some(Op::Scan(_) | Op::Input(_) | Op::Values(_) | Op::Numbers(_)) | None => vec![],
         Some(Op::Filter(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Project(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Aggregate(op)) => op.child.as_deref().into_iter().collect(),
@@ -15,6 +15,7 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Window(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::WindowGroupLimit(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Drawn(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Generate(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Union(op)) => op.children.iter().collect(),

@@ -77,7 +77,12 @@ fn keys(keys: &[SortKey]) -> bool {
 /// Whether all functions that a node calls itself are listed.
 fn is_listed(op: &Op) -> bool {
     match op {
-        Op::Values(_) | Op::Limit(_) | Op::Union(_) | Op::Decrypt(_) => true,
+        Op::Values(_)
+        | Op::Numbers(_)
+        | Op::Drawn(_)
+        | Op::Limit(_)
+        | Op::Union(_)
+        | Op::Decrypt(_) => true,
         Op::Scan(scan) => all(&scan.pushed),
         Op::Input(input) => keys(&input.merge),
         Op::Filter(filter) => all(&filter.condition),
@@ -135,6 +140,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         | Op::Project(_)
         | Op::Decrypt(_)
         | Op::Generate(_)
+        | Op::Numbers(_)
         | Op::Union(_) => below,
         // Batch by batch: all of a batch's rows for one projection, then for the next. Where
         // batches end follows from frames.
@@ -161,7 +167,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         // Rows of equal keys: which of them are the first so many, or in what order they come.
         Op::Sort(sort) if sort.fetch > 0 => by_position,
         Op::Sort(_) => below.max(Unordered),
-        Op::Limit(_) => by_position,
+        Op::Limit(_) | Op::Drawn(_) => by_position,
         // Peers come as a sort gives them, and whether an order has any is not known.
         Op::Window(window) => match window.calls.iter().any(windows::by_peers) {
             true => Not,

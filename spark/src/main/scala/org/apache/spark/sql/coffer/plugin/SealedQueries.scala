@@ -103,10 +103,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
           "inside tasks; use VALUES, or createDataFrame over an " +
           "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
-    case _: Range => Some("spark.range beside sealed tables is not supported: give its numbers " +
-        "as VALUES or as an Arrow table")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
-    case _: LocalRelation | _: OneRowRelation | _: CTERelationRef => None
+    case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
     case _ => None
   }

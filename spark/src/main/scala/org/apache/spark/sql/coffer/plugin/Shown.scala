@@ -58,6 +58,8 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
     case _: TakeOrderedAndProjectExec => "Top rows"
     case _: BaseLimitExec | _: CollectLimitExec => "Limit"
     case _: ExpandExec => "Expand"
+    case _: SampleExec => "Sample"
+    case _: RangeExec => "Numbers"
     case _: GenerateExec => "Generate"
     case _: WindowExec => "Window"
     case _: WindowGroupLimitExec => "Top rows of each group"

@@ -1,11 +1,13 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Repartition, ReturnAnswer}
+import org.apache.spark.sql.catalyst.plans.physical.{RoundRobinPartitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, SealedInsert}
+import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, Refused, Sites}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
 
 /**
  * Places a query whose tables have stored columns, once Spark has optimised it, and plans each part
@@ -21,6 +23,10 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
             insert.copy(child = new Sites(session).toWrite(CharPadding.strip(insert.child))))))
     case ReturnAnswer(query) if Sites.needed(query) =>
       Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
+    // Merged without an exchange, a task would read what several engines sent for other tasks.
+    case Repartition(count, false, child) if SealedPlans.mentions(child) =>
+      val partitioning = if (count == 1) SinglePartition else RoundRobinPartitioning(count)
+      Seq(ShuffleExchangeExec(partitioning, planLater(child), REPARTITION_BY_NUM))
     case table: ClientTable => Seq(ClientTableExec(table))
     case clientRows: ClientRows =>
       Seq(ClientRowsExec(clientRows.openings,

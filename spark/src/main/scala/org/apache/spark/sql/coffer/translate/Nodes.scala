@@ -17,13 +17,15 @@ private[coffer] object Nodes {
     case Node.OpCase.SORT => Seq(node.getSort.getChild)
     case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
     case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
+    case Node.OpCase.DRAWN => Seq(node.getDrawn.getChild)
     case Node.OpCase.GENERATE => Seq(node.getGenerate.getChild)
     case Node.OpCase.DECRYPT => Seq(node.getDecrypt.getChild)
     case Node.OpCase.WINDOW => Seq(node.getWindow.getChild)
     case Node.OpCase.WINDOW_GROUP_LIMIT => Seq(node.getWindowGroupLimit.getChild)
     case Node.OpCase.UNION => node.getUnion.getChildrenList.asScala.toSeq
     case Node.OpCase.JOIN => Seq(node.getJoin.getLeft, node.getJoin.getRight)
-    case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET => Nil
+    case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.NUMBERS |
+        Node.OpCase.OP_NOT_SET => Nil
   }
 
   /** `f` of each child, in their places. */
@@ -36,6 +38,7 @@ private[coffer] object Nodes {
       case Node.OpCase.SORT => b.getSortBuilder.setChild(f(node.getSort.getChild))
       case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
       case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
+      case Node.OpCase.DRAWN => b.getDrawnBuilder.setChild(f(node.getDrawn.getChild))
       case Node.OpCase.GENERATE => b.getGenerateBuilder.setChild(f(node.getGenerate.getChild))
       case Node.OpCase.DECRYPT => b.getDecryptBuilder.setChild(f(node.getDecrypt.getChild))
       case Node.OpCase.WINDOW => b.getWindowBuilder.setChild(f(node.getWindow.getChild))
@@ -47,7 +50,8 @@ private[coffer] object Nodes {
         }
       case Node.OpCase.JOIN =>
         b.getJoinBuilder.setLeft(f(node.getJoin.getLeft)).setRight(f(node.getJoin.getRight))
-      case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.OP_NOT_SET =>
+      case Node.OpCase.SCAN | Node.OpCase.INPUT | Node.OpCase.VALUES | Node.OpCase.NUMBERS |
+          Node.OpCase.OP_NOT_SET =>
     }
     b.build()
   }

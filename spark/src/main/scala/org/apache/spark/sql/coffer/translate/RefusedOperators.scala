@@ -11,10 +11,8 @@ private[translate] object RefusedOperators extends OperatorFamily {
       "it with `coffer encrypt`"
 
   override def entries: Seq[OperatorEntry] = Seq(
-    refused[SampleExec]("sampling draws rows by their order, which a repeated task need not keep"),
     refused[CoalesceExec]("merging partitions without an exchange is not supported; use " +
       "repartition instead of coalesce"),
-    refused[RangeExec]("spark.range beside sealed tables is not supported"),
     refused[RDDScanExec]("its rows are plain and would be shipped inside tasks"),
     refused[ExternalRDDScanExec[_]]("its rows are plain and would be shipped inside tasks"),
     refused[FileSourceScanExec](plaintext),

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
-import org.apache.spark.sql.coffer.proto.plan.{Expand, Union, Values}
+import org.apache.spark.sql.coffer.proto.plan.{Drawn, Expand, Numbers, Union, Values}
 import org.apache.spark.sql.execution._
 
 /**
@@ -19,6 +19,36 @@ private[translate] object SetOperators extends OperatorFamily {
       values(plan, plan.output, Seq(InternalRow.empty), translation)),
     operator[EmptyRelationExec]("values without " +
       "rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
+    operator[RangeExec]("numbers")((plan, _, translation) =>
+      if (plan.isEmptyRange || plan.numElements == 0)
+        values(plan, plan.output, Nil, translation)
+      else
+        Types.schema(plan.output).map { schema =>
+          val numbers = Numbers.newBuilder
+            .setSchema(schema)
+            .setStart(plan.start)
+            .setEnd(plan.end)
+            .setStep(plan.step)
+            .setPartitions(plan.numSlices)
+          Relation(
+            translation.node(plan).setNumbers(numbers).build(),
+            plan.output,
+            () => plan.numSlices)
+        }),
+    operator[SampleExec]("a sample; where the order of the rows may change between attempts, the " +
+      "stage is reported to Spark as INDETERMINATE") { (plan, children, translation) =>
+      val child = children.head
+      val drawn = Drawn.newBuilder
+        .setChild(child.node)
+        .setLower(plan.lowerBound)
+        .setUpper(plan.upperBound)
+        .setReplacement(plan.withReplacement)
+        .setSeed(plan.seed)
+      Right(Relation(
+        translation.node(plan).setDrawn(drawn).build(),
+        plan.output,
+        child.partitions))
+    },
     operator[UnionExec]("union")(union(_, _, _)),
     operator[ExpandExec]("expand") { (plan, children, translation) =>
       val child = children.head

@@ -1,0 +1,198 @@
+//! Drawn: a sample of each partition's rows, by their places in it.
+//!
+//! Without replacement the draw is Spark's, number by number: the same rows in the same order give
+//! the same sample. With replacement it has Spark's distribution, not its numbers.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{array::UInt32Array, compute::take_record_batch};
+use coffer_protocol::plan::Drawn;
+use datafusion_common::{
+    Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
+};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+    stream::RecordBatchStreamAdapter,
+};
+use futures::StreamExt;
+
+use crate::{Unsupported, operator::operator_basics, schema::counted};
+
+/// Which rows are taken, and how often.
+#[derive(Debug, Clone, Copy)]
+struct Draw {
+    lower: f64,
+    upper: f64,
+    replacement: bool,
+    seed: i64,
+}
+
+#[derive(Debug)]
+pub(crate) struct DrawnExec {
+    child: Arc<dyn ExecutionPlan>,
+    draw: Draw,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl DrawnExec {
+    pub(crate) fn new(
+        node: u32,
+        drawn: &Drawn,
+        child: Arc<dyn ExecutionPlan>,
+    ) -> Result<Self, Unsupported> {
+        let most = if drawn.replacement { 1024.0 } else { 1.0 };
+        if !(drawn.lower >= 0.0 && drawn.lower <= drawn.upper && drawn.upper <= most) {
+            return Err(Unsupported::Malformed {
+                node,
+                what: "a sample of no such share",
+            });
+        }
+        let draw = Draw {
+            lower: drawn.lower,
+            upper: drawn.upper,
+            replacement: drawn.replacement,
+            seed: drawn.seed,
+        };
+        Ok(Self::of(child, draw))
+    }
+
+    fn of(child: Arc<dyn ExecutionPlan>, draw: Draw) -> Self {
+        let properties = Arc::clone(child.properties());
+        Self {
+            child,
+            draw,
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for DrawnExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "DrawnExec: {} to {}", self.draw.lower, self.draw.upper)
+    }
+}
+
+impl ExecutionPlan for DrawnExec {
+    operator_basics!(any);
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.child]
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(child), true) => Ok(Arc::new(Self::of(child, self.draw))),
+            _ => internal_err!("a sample has one child"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = self.child.execute(partition, context)?;
+        let schema = input.schema();
+        let place = i64::try_from(partition)
+            .map_err(|_| internal_datafusion_err!("a partition beyond 2^63"))?;
+        let mut random = XorShift::new(self.draw.seed.wrapping_add(place));
+        let draw = self.draw;
+        let drawn = input.map(move |batch| {
+            let batch = batch?;
+            let mut rows = Vec::new();
+            for row in 0..batch.num_rows() {
+                let row = u32::try_from(row)
+                    .map_err(|_| internal_datafusion_err!("a batch of 2^32 rows"))?;
+                rows.extend(std::iter::repeat_n(row, draw.times(&mut random)));
+            }
+            Ok(take_record_batch(&batch, &UInt32Array::from(rows))?)
+        });
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let stream = RecordBatchStreamAdapter::new(Arc::clone(&schema), drawn);
+        Ok(counted(schema, Box::pin(stream), metrics))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+impl Draw {
+    /// How often the next row is taken.
+    fn times(&self, random: &mut XorShift) -> usize {
+        if !self.replacement {
+            let drawn = random.double();
+            return usize::from(drawn >= self.lower && drawn < self.upper);
+        }
+        // Knuth, The Art of Computer Programming, volume 2, 3.4.1: a Poisson variate. In parts of a
+        // mean that a double's exponent holds.
+        let (mut left, mut times) = (self.upper - self.lower, 0);
+        while left > 0.0 {
+            let mean = left.min(16.0);
+            left -= mean;
+            let (bound, mut product) = ((-mean).exp(), random.double());
+            while product > bound {
+                times += 1;
+                product *= random.double();
+            }
+        }
+        times
+    }
+}
+
+/// Marsaglia's xorshift (Journal of Statistical Software 8, 2003) with Spark's shifts and seeding.
+struct XorShift(i64);
+
+impl XorShift {
+    fn new(seed: i64) -> Self {
+        const ARRAY: u32 = 0x3c07_4a61;
+        let bytes = seed.to_be_bytes();
+        let low = murmur3(&bytes, ARRAY);
+        let high = murmur3(&bytes, low);
+        let state = (u64::from(high) << 32) | u64::from(low);
+        Self(state.cast_signed())
+    }
+
+    fn next(&mut self, bits: u32) -> u64 {
+        let mut next = self.0 ^ (self.0 << 21);
+        next ^= (next.cast_unsigned() >> 35).cast_signed();
+        next ^= next << 4;
+        self.0 = next;
+        next.cast_unsigned() & ((1 << bits) - 1)
+    }
+
+    /// From 0.0 on, below 1.0.
+    fn double(&mut self) -> f64 {
+        let bits = (self.next(26) << 27) + self.next(27);
+        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
+        let bits = bits as f64;
+        bits / 9_007_199_254_740_992.0
+    }
+}
+
+/// MurmurHash3 (Appleby), 32 bits, of eight bytes.
+fn murmur3(bytes: &[u8; 8], seed: u32) -> u32 {
+    let mut hash = seed;
+    for word in bytes.as_chunks::<4>().0 {
+        let word = u32::from_le_bytes(*word)
+            .wrapping_mul(0xcc9e_2d51)
+            .rotate_left(15)
+            .wrapping_mul(0x1b87_3593);
+        hash = (hash ^ word)
+            .rotate_left(13)
+            .wrapping_mul(5)
+            .wrapping_add(0xe654_6b64);
+    }
+    hash ^= 8;
+    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}

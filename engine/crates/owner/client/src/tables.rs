@@ -582,11 +582,9 @@ pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
         TypeId::Date => SparkType::Date,
         TypeId::Timestamp => SparkType::Timestamp,
         TypeId::TimestampNtz => SparkType::TimestampNtz,
-        TypeId::Null
-        | TypeId::TypeUnspecified
-        | TypeId::Array
-        | TypeId::Struct
-        | TypeId::Map => return None,
+        TypeId::Null | TypeId::TypeUnspecified | TypeId::Array | TypeId::Struct | TypeId::Map => {
+            return None;
+        }
     };
     (data_type(kind) == *found).then_some(kind)
 }

@@ -84,7 +84,10 @@ pub fn compile(
             })?;
             Ok(Arc::new(Column::new("", index)))
         }
-        Kind::Lambda(_) => Err(Unsupported::new("lambda", "it is no argument of its function")),
+        Kind::Lambda(_) => Err(Unsupported::new(
+            "lambda",
+            "it is no argument of its function",
+        )),
         Kind::Call(call) if nested::lambda::is_node(&call.name) => {
             listed(&call.name)?;
             nested::lambda::node(call, schema, context)

@@ -16,8 +16,8 @@ mod structs;
 
 pub(crate) use arrays::{concat, reverse};
 pub(crate) use lists::Items;
-pub(crate) use structs::field_of;
 pub(crate) use order::{Ordered, is_nested, is_orderable};
+pub(crate) use structs::field_of;
 
 use arrow::datatypes::DataType;
 

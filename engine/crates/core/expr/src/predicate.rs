@@ -189,12 +189,11 @@ fn comparison(
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
-fn compare_nested(
-    operator: Operator,
-    args: &[ColumnarValue],
-    rows: usize,
-) -> Result<BooleanArray> {
-    let (left, right) = (Items::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+fn compare_nested(operator: Operator, args: &[ColumnarValue], rows: usize) -> Result<BooleanArray> {
+    let (left, right) = (
+        Items::new(argument(args, 0)?)?,
+        Items::new(argument(args, 1)?)?,
+    );
     let [lefts, rights] = Ordered::of([&left.array, &right.array])?;
     Ok((0..rows)
         .map(|row| {

@@ -55,10 +55,9 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
 
 fn children(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
-        None
-        | Some(
-            Kind::Literal(_) | Kind::Subquery(_) | Kind::Column(_) | Kind::Variable(_),
-        ) => vec![],
+        None | Some(Kind::Literal(_) | Kind::Subquery(_) | Kind::Column(_) | Kind::Variable(_)) => {
+            vec![]
+        }
         Some(Kind::Call(call)) => call.args.iter().collect(),
         Some(Kind::Cast(cast)) => cast.child.as_deref().into_iter().collect(),
         Some(Kind::CaseWhen(case)) => {

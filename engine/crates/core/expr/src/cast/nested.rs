@@ -132,7 +132,10 @@ fn given(array: &ArrayRef) -> Result<ArrayRef> {
         DataType::Map(..) => (array.as_map().offsets(), array.as_map().entries().len()),
         other => return internal_err!("{other} has no elements"),
     };
-    let ends = (offsets.first(), offsets.last().and_then(|end| usize::try_from(*end).ok()));
+    let ends = (
+        offsets.first(),
+        offsets.last().and_then(|end| usize::try_from(*end).ok()),
+    );
     if array.null_count() == 0 && ends == (Some(&0), Some(values)) {
         return Ok(Arc::clone(array));
     }
@@ -219,8 +222,15 @@ fn repeated(values: &ArrayRef, kernels: &[Kernel], style: Style) -> Result<Array
             (map.offsets(), vec![map.keys(), map.values()])
         }
     };
-    let (open, close) = if sides.len() == 1 { ('[', ']') } else { ('{', '}') };
-    let sides = kernels.iter().zip(sides).map(|(kernel, values)| texts(kernel, values));
+    let (open, close) = if sides.len() == 1 {
+        ('[', ']')
+    } else {
+        ('{', '}')
+    };
+    let sides = kernels
+        .iter()
+        .zip(sides)
+        .map(|(kernel, values)| texts(kernel, values));
     let sides = sides.collect::<Result<Vec<_>>>()?;
     let ranges = offsets.windows(2).enumerate();
     let rows = ranges.map(|(i, ends)| values.is_valid(i).then_some(ends));
@@ -233,7 +243,12 @@ fn repeated(values: &ArrayRef, kernels: &[Kernel], style: Style) -> Result<Array
             out.push_str(if i == *start { "" } else { ", " });
             for (at, side) in sides.iter().enumerate() {
                 out.push_str(if at == 0 { "" } else { " -> " });
-                push(side.as_string::<i32>(), usize::try_from(i).unwrap_or(0), style, out);
+                push(
+                    side.as_string::<i32>(),
+                    usize::try_from(i).unwrap_or(0),
+                    style,
+                    out,
+                );
             }
         }
         out.push(close);

@@ -62,7 +62,11 @@ pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupporte
     .ok_or_else(|| call.bad_types())?
 }
 
-pub(super) fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kernel, Unsupported>> {
+pub(super) fn text_kernel(
+    from: &DataType,
+    zone: &str,
+    style: Style,
+) -> Option<Result<Kernel, Unsupported>> {
     Some(Ok(match from {
         DataType::Null => Arc::new(move |_, rows| {
             Ok(Arc::new(StringArray::from(vec![

@@ -104,7 +104,10 @@ pub(super) fn slice(call: &CallInfo<'_>) -> Built {
     gives(call, Some(list_of(of.clone())))?;
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
-        let (starts, lengths) = (Items::new(argument(args, 1)?)?, Items::new(argument(args, 2)?)?);
+        let (starts, lengths) = (
+            Items::new(argument(args, 1)?)?,
+            Items::new(argument(args, 2)?)?,
+        );
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
         for row in 0..rows {
             let range = match lists.range(row) {
@@ -140,7 +143,10 @@ pub(super) fn slice(call: &CallInfo<'_>) -> Built {
                 false => range.len().checked_sub(back),
             };
             if let Some(first) = first {
-                range.skip(first).take(length).for_each(|i| out.elements.pick(0, i));
+                range
+                    .skip(first)
+                    .take(length)
+                    .for_each(|i| out.elements.pick(0, i));
             }
             out.row()?;
         }
@@ -186,7 +192,10 @@ pub(super) fn flatten(call: &CallInfo<'_>) -> Built {
                 .and_then(|range| range.map(|i| inner.range(i)).collect::<Option<Vec<_>>>());
             match parts {
                 Some(parts) => {
-                    parts.into_iter().flatten().for_each(|i| out.elements.pick(0, i));
+                    parts
+                        .into_iter()
+                        .flatten()
+                        .for_each(|i| out.elements.pick(0, i));
                     out.row()?;
                 }
                 None => out.null_row()?,
@@ -204,7 +213,10 @@ pub(super) fn repeat(call: &CallInfo<'_>) -> Built {
     let of = of.clone();
     gives(call, Some(list_of(of.clone())))?;
     Ok(Arc::new(move |args, rows| {
-        let (items, counts) = (Items::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+        let (items, counts) = (
+            Items::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
         let mut out = ListBuilder::new(&of, [Arc::clone(&items.array)], rows);
         for row in 0..rows {
             if counts.is_null(row) {
@@ -234,7 +246,10 @@ pub(super) fn insert(call: &CallInfo<'_>) -> Built {
     let legacy = flag(call, 3)?;
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
-        let (positions, items) = (Items::new(argument(args, 1)?)?, Items::new(argument(args, 2)?)?);
+        let (positions, items) = (
+            Items::new(argument(args, 1)?)?,
+            Items::new(argument(args, 2)?)?,
+        );
         let sources = [Arc::clone(lists.values()), Arc::clone(&items.array)];
         let mut out = ListBuilder::new(&of, sources, rows);
         for row in 0..rows {
@@ -307,7 +322,10 @@ pub(super) fn zip(call: &CallInfo<'_>) -> Built {
             }
             ends.row(end)?;
         }
-        let columns = columns.into_iter().map(Gather::finish).collect::<Result<Vec<_>>>()?;
+        let columns = columns
+            .into_iter()
+            .map(Gather::finish)
+            .collect::<Result<Vec<_>>>()?;
         let values = StructArray::try_new_with_length(fields.clone(), columns, None, end)?;
         ends.list(Arc::new(values))
     }))

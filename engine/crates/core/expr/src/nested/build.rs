@@ -50,7 +50,11 @@ impl Gather {
         // Without a NULL, the array of it is left out: keys have none.
         let all_picked = self.picks.iter().all(|(source, _)| *source != 0);
         if all_picked && self.sources.len() > 1 {
-            let picks: Vec<_> = self.picks.iter().map(|(source, i)| (source - 1, *i)).collect();
+            let picks: Vec<_> = self
+                .picks
+                .iter()
+                .map(|(source, i)| (source - 1, *i))
+                .collect();
             let sources: Vec<_> = self.sources.iter().skip(1).map(AsRef::as_ref).collect();
             return Ok(interleave(&sources, &picks)?);
         }
@@ -94,7 +98,10 @@ impl Ends {
     }
 
     fn finish(self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
-        let nulls = self.valid.contains(&false).then(|| NullBuffer::from(self.valid));
+        let nulls = self
+            .valid
+            .contains(&false)
+            .then(|| NullBuffer::from(self.valid));
         (OffsetBuffer::new(self.offsets.into()), nulls)
     }
 

@@ -76,7 +76,10 @@ fn pick(
     rows: usize,
     found: impl Fn(i32, usize) -> Result<Option<usize>, SparkError>,
 ) -> Result<ArrayRef> {
-    let (lists, indices) = (Lists::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+    let (lists, indices) = (
+        Lists::new(argument(args, 0)?)?,
+        Items::new(argument(args, 1)?)?,
+    );
     // As Java's `intValue`: the low 32 bits.
     let wide = cast(&indices.array, &DataType::Int64)?;
     let wide = wide.as_primitive::<Int64Type>();
@@ -108,7 +111,10 @@ pub(super) fn map_value(call: &CallInfo<'_>) -> Built {
         return Err(call.bad_types());
     }
     Ok(Arc::new(move |args, rows| {
-        let (maps, wanted) = (Maps::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+        let (maps, wanted) = (
+            Maps::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
         let values = maps.values.values();
         let [keys, wanteds] = Ordered::of([maps.keys.values(), &wanted.array])?;
         let mut out = Gather::new(values.data_type(), [Arc::clone(values)]);

@@ -115,14 +115,17 @@ impl Lambda {
             .map(|of| Ok(Arc::new(Field::new("", types::to_arrow(of)?, true))))
             .collect::<Result<Vec<_>, Unsupported>>()?;
         let around = schema.fields().len();
-        let within = schema.fields().iter().cloned().chain(parameters.iter().cloned());
+        let within = schema
+            .fields()
+            .iter()
+            .cloned()
+            .chain(parameters.iter().cloned());
         let within: SchemaRef = Arc::new(Schema::new(within.collect::<Vec<_>>()));
         let compiled = compile(body, &within, &context.inside_lambda(around))?;
         let data_type = type_of(&compiled, &within)?;
 
-        let failed = |e: datafusion_common::DataFusionError| {
-            Unsupported::new("lambda", e.strip_backtrace())
-        };
+        let failed =
+            |e: datafusion_common::DataFusionError| Unsupported::new("lambda", e.strip_backtrace());
         let mut named: BTreeMap<usize, usize> = BTreeMap::new();
         compiled
             .apply(|node| {
@@ -134,7 +137,10 @@ impl Lambda {
                 Ok(TreeNodeRecursion::Continue)
             })
             .map_err(failed)?;
-        named.values_mut().enumerate().for_each(|(i, slot)| *slot = i);
+        named
+            .values_mut()
+            .enumerate()
+            .for_each(|(i, slot)| *slot = i);
         let moved = compiled
             .transform(|node| {
                 let Some(column) = node.downcast_ref::<Column>() else {
@@ -148,15 +154,17 @@ impl Lambda {
                 Ok(Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>))
             })
             .map_err(failed)?;
-        let columns = named.keys().filter_map(|index| Some((*index, schema.fields().get(*index)?)));
+        let columns = named
+            .keys()
+            .filter_map(|index| Some((*index, schema.fields().get(*index)?)));
         let columns: Vec<_> = columns.collect();
         let captured = columns
             .iter()
             .map(|(index, field)| Arc::new(Column::new(field.name(), *index)) as _)
             .collect();
-        let fields = columns.iter().map(|(_, field)| {
-            Arc::new(Field::new(field.name(), field.data_type().clone(), true))
-        });
+        let fields = columns
+            .iter()
+            .map(|(_, field)| Arc::new(Field::new(field.name(), field.data_type().clone(), true)));
         let fields: Vec<_> = fields.chain(parameters).collect();
         Ok(Self {
             captured,
@@ -260,7 +268,10 @@ impl PhysicalExpr for HigherOrder {
     ) -> Result<Arc<dyn PhysicalExpr>> {
         let mut children = children.into_iter();
         let mut new = self.as_ref().clone();
-        let captured = new.lambdas.iter_mut().flat_map(|lambda| &mut lambda.captured);
+        let captured = new
+            .lambdas
+            .iter_mut()
+            .flat_map(|lambda| &mut lambda.captured);
         for (slot, child) in new.values.iter_mut().chain(captured).zip(&mut children) {
             *slot = child;
         }

@@ -189,10 +189,20 @@ pub(super) fn create(call: &CallInfo<'_>) -> Built {
         return Err(call.bad_types());
     }
     Ok(Arc::new(move |args, rows| {
-        let items = args.iter().skip(1).map(Items::new).collect::<Result<Vec<_>>>()?;
+        let items = args
+            .iter()
+            .skip(1)
+            .map(Items::new)
+            .collect::<Result<Vec<_>>>()?;
         let (pairs, _) = items.as_chunks::<2>();
-        let keys: Vec<_> = pairs.iter().map(|[key, _]| Arc::clone(&key.array)).collect();
-        let values = pairs.iter().map(|[_, value]| Arc::clone(&value.array)).collect();
+        let keys: Vec<_> = pairs
+            .iter()
+            .map(|[key, _]| Arc::clone(&key.array))
+            .collect();
+        let values = pairs
+            .iter()
+            .map(|[_, value]| Arc::clone(&value.array))
+            .collect();
         let comparable = ordered(&keys)?;
         let mut out = MapBuilder::new(keys, values, (&key, &value), rows, last_wins);
         for row in 0..rows {
@@ -214,7 +224,10 @@ pub(super) fn from_arrays(call: &CallInfo<'_>) -> Built {
         _ => return Err(call.bad_types()),
     }
     Ok(Arc::new(move |args, rows| {
-        let (keys, values) = (Lists::new(argument(args, 1)?)?, Lists::new(argument(args, 2)?)?);
+        let (keys, values) = (
+            Lists::new(argument(args, 1)?)?,
+            Lists::new(argument(args, 2)?)?,
+        );
         let sources = vec![Arc::clone(keys.values())];
         let comparable = ordered(&sources)?;
         let targets = vec![Arc::clone(values.values())];
@@ -231,7 +244,11 @@ pub(super) fn from_arrays(call: &CallInfo<'_>) -> Built {
                 )
                 .into());
             }
-            out.row(ours.zip(theirs).map(|(k, v)| [(0, k), (0, v)]), &comparable, true)?;
+            out.row(
+                ours.zip(theirs).map(|(k, v)| [(0, k), (0, v)]),
+                &comparable,
+                true,
+            )?;
         }
         out.finish()
     }))
@@ -246,7 +263,11 @@ pub(super) fn from_entries(call: &CallInfo<'_>) -> Built {
     let Some(DataType::Struct(fields)) = element(list) else {
         return Err(call.bad_types());
     };
-    if !fields.iter().map(|field| field.data_type()).eq([&key, &value]) {
+    if !fields
+        .iter()
+        .map(|field| field.data_type())
+        .eq([&key, &value])
+    {
         return Err(call.bad_types());
     }
     Ok(Arc::new(move |args, rows| {
@@ -276,10 +297,20 @@ pub(super) fn concat(call: &CallInfo<'_>) -> Built {
         return Err(call.bad_types());
     }
     Ok(Arc::new(move |args, rows| {
-        let maps = args.iter().skip(1).map(Maps::new).collect::<Result<Vec<_>>>()?;
-        let sources: Vec<_> = maps.iter().map(|map| Arc::clone(map.keys.values())).collect();
+        let maps = args
+            .iter()
+            .skip(1)
+            .map(Maps::new)
+            .collect::<Result<Vec<_>>>()?;
+        let sources: Vec<_> = maps
+            .iter()
+            .map(|map| Arc::clone(map.keys.values()))
+            .collect();
         let comparable = ordered(&sources)?;
-        let targets = maps.iter().map(|map| Arc::clone(map.values.values())).collect();
+        let targets = maps
+            .iter()
+            .map(|map| Arc::clone(map.values.values()))
+            .collect();
         let mut out = MapBuilder::new(sources, targets, (&key, &value), rows, last_wins);
         for row in 0..rows {
             let ranges: Option<Vec<_>> = maps.iter().map(|map| map.range(row)).collect();
@@ -310,11 +341,24 @@ fn side(call: &CallInfo<'_>, position: usize) -> Built {
         return Err(call.bad_types());
     };
     let (key, value) = key_value(map).ok_or_else(|| call.bad_types())?;
-    gives(call, Some(list_of([key, value].into_iter().nth(position).unwrap_or(key).clone())))?;
+    gives(
+        call,
+        Some(list_of(
+            [key, value]
+                .into_iter()
+                .nth(position)
+                .unwrap_or(key)
+                .clone(),
+        )),
+    )?;
     Ok(Arc::new(move |args, rows| {
         let map = array(argument(args, 0)?, rows)?;
         let map = map.as_map();
-        let values = if position == 0 { map.keys() } else { map.values() };
+        let values = if position == 0 {
+            map.keys()
+        } else {
+            map.values()
+        };
         Ok(Arc::new(ListArray::try_new(
             element_field(values.data_type().clone()),
             map.offsets().clone(),

@@ -50,11 +50,10 @@ impl Ordered {
         Self::with(Zeros::One, arrays)
     }
 
-    pub(crate) fn with<const N: usize>(
-        zeros: Zeros,
-        arrays: [&ArrayRef; N],
-    ) -> Result<[Self; N]> {
-        let data_type = arrays.first().map_or(DataType::Null, |a| a.data_type().clone());
+    pub(crate) fn with<const N: usize>(zeros: Zeros, arrays: [&ArrayRef; N]) -> Result<[Self; N]> {
+        let data_type = arrays
+            .first()
+            .map_or(DataType::Null, |a| a.data_type().clone());
         let converter = RowConverter::new(vec![SortField::new(data_type)])?;
         let mut rows = Vec::with_capacity(N);
         for array in arrays {
@@ -75,20 +74,24 @@ fn normalized(array: &ArrayRef, zeros: Zeros) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Float32 => {
             let values: Float32Array =
-                array.as_primitive::<Float32Type>().unary(|v| match v.is_nan() {
-                    true => f32::NAN,
-                    false if zeros == Zeros::One => v + 0.0,
-                    false => v,
-                });
+                array
+                    .as_primitive::<Float32Type>()
+                    .unary(|v| match v.is_nan() {
+                        true => f32::NAN,
+                        false if zeros == Zeros::One => v + 0.0,
+                        false => v,
+                    });
             Arc::new(values)
         }
         DataType::Float64 => {
             let values: Float64Array =
-                array.as_primitive::<Float64Type>().unary(|v| match v.is_nan() {
-                    true => f64::NAN,
-                    false if zeros == Zeros::One => v + 0.0,
-                    false => v,
-                });
+                array
+                    .as_primitive::<Float64Type>()
+                    .unary(|v| match v.is_nan() {
+                        true => f64::NAN,
+                        false if zeros == Zeros::One => v + 0.0,
+                        false => v,
+                    });
             Arc::new(values)
         }
         DataType::List(field) => {
@@ -163,7 +166,8 @@ mod tests {
 
     #[test]
     fn structs_compare_field_by_field() {
-        let DataType::Struct(fields) = types::struct_of([("a", DataType::Int32), ("b", DataType::Int32)])
+        let DataType::Struct(fields) =
+            types::struct_of([("a", DataType::Int32), ("b", DataType::Int32)])
         else {
             unreachable!()
         };

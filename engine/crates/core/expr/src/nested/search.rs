@@ -39,7 +39,10 @@ pub(super) fn contains(call: &CallInfo<'_>) -> Built {
     array_and_value(call)?;
     gives(call, Some(DataType::Boolean))?;
     Ok(Arc::new(move |args, rows| {
-        let (lists, value) = (Lists::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
         let [elements, values] = Ordered::of([lists.values(), &value.array])?;
         let found: BooleanArray = (0..rows)
             .map(|row| {
@@ -64,7 +67,10 @@ pub(super) fn position(call: &CallInfo<'_>) -> Built {
     array_and_value(call)?;
     gives(call, Some(DataType::Int64))?;
     Ok(Arc::new(move |args, rows| {
-        let (lists, value) = (Lists::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
         let [elements, values] = Ordered::of([lists.values(), &value.array])?;
         let found: Int64Array = (0..rows)
             .map(|row| {
@@ -86,7 +92,10 @@ pub(super) fn remove(call: &CallInfo<'_>) -> Built {
     let of = array_and_value(call)?;
     gives(call, call.types.first().cloned())?;
     Ok(Arc::new(move |args, rows| {
-        let (lists, value) = (Lists::new(argument(args, 0)?)?, Items::new(argument(args, 1)?)?);
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
         let [elements, values] = Ordered::of([lists.values(), &value.array])?;
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
         for row in 0..rows {
@@ -116,7 +125,10 @@ pub(super) fn overlap(call: &CallInfo<'_>) -> Built {
     }
     gives(call, Some(DataType::Boolean))?;
     Ok(Arc::new(move |args, rows| {
-        let (left, right) = (Lists::new(argument(args, 0)?)?, Lists::new(argument(args, 1)?)?);
+        let (left, right) = (
+            Lists::new(argument(args, 0)?)?,
+            Lists::new(argument(args, 1)?)?,
+        );
         let [lefts, rights] = Ordered::with(Zeros::Two, [left.values(), right.values()])?;
         let found: BooleanArray = (0..rows)
             .map(|row| {
@@ -126,9 +138,7 @@ pub(super) fn overlap(call: &CallInfo<'_>) -> Built {
                 }
                 let valid = |i: &usize| left.values().is_valid(*i);
                 let set: HashSet<_> = ours.clone().filter(valid).map(|i| lefts.get(i)).collect();
-                let common = |i: usize| {
-                    right.values().is_valid(i) && set.contains(&rights.get(i))
-                };
+                let common = |i: usize| right.values().is_valid(i) && set.contains(&rights.get(i));
                 if theirs.clone().any(common) {
                     return Some(true);
                 }
@@ -160,7 +170,11 @@ pub(super) fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
                 }
                 let better = best.is_none_or(|best| {
                     let order = elements.get(i).cmp(&elements.get(best));
-                    if greatest { order.is_gt() } else { order.is_lt() }
+                    if greatest {
+                        order.is_gt()
+                    } else {
+                        order.is_lt()
+                    }
                 });
                 if better {
                     best = Some(i);

@@ -28,18 +28,19 @@ pub(super) fn sequence(call: &CallInfo<'_>) -> Built {
             }
         }
         [DataType::Date32, DataType::Date32] if *of == DataType::Date32 => Ok(dates(None)),
-        [DataType::Date32, DataType::Date32, DataType::Int32, DataType::Int32]
-            if *of == DataType::Date32 =>
-        {
-            match (call.literal(2)?, call.literal(3)?) {
-                (ScalarValue::Int32(Some(months)), ScalarValue::Int32(Some(days)))
-                    if estimate(*months, *days) != 0 =>
-                {
-                    Ok(dates(Some((*months, *days))))
-                }
-                _ => Err(call.bad_types()),
+        [
+            DataType::Date32,
+            DataType::Date32,
+            DataType::Int32,
+            DataType::Int32,
+        ] if *of == DataType::Date32 => match (call.literal(2)?, call.literal(3)?) {
+            (ScalarValue::Int32(Some(months)), ScalarValue::Int32(Some(days)))
+                if estimate(*months, *days) != 0 =>
+            {
+                Ok(dates(Some((*months, *days))))
             }
-        }
+            _ => Err(call.bad_types()),
+        },
         _ => Err(call.bad_types()),
     }
 }
@@ -59,14 +60,22 @@ fn integers(of: DataType) -> Built {
                 safe: false,
                 ..CastOptions::default()
             };
-            cast_with_options(&array(argument(args, index)?, rows)?, &DataType::Int64, &exact)
-                .map_err(datafusion_common::DataFusionError::from)
+            cast_with_options(
+                &array(argument(args, index)?, rows)?,
+                &DataType::Int64,
+                &exact,
+            )
+            .map_err(datafusion_common::DataFusionError::from)
         };
         let (starts, stops) = (wide(0)?, wide(1)?);
-        let (starts, stops) =
-            (starts.as_primitive::<Int64Type>(), stops.as_primitive::<Int64Type>());
+        let (starts, stops) = (
+            starts.as_primitive::<Int64Type>(),
+            stops.as_primitive::<Int64Type>(),
+        );
         let steps = (args.len() == 3).then(|| wide(2)).transpose()?;
-        let steps = steps.as_ref().map(|steps| steps.as_primitive::<Int64Type>());
+        let steps = steps
+            .as_ref()
+            .map(|steps| steps.as_primitive::<Int64Type>());
         let (mut values, mut ends) = (Vec::new(), Ends::with_capacity(rows));
         for row in 0..rows {
             let null = starts.is_null(row)
@@ -86,7 +95,11 @@ fn integers(of: DataType) -> Built {
                 return Err(illegal(start, stop, step).into());
             }
             let span = i128::from(stop) - i128::from(start);
-            let len = if span == 0 { 1 } else { span / i128::from(step) + 1 };
+            let len = if span == 0 {
+                1
+            } else {
+                span / i128::from(step) + 1
+            };
             within(values.len(), usize::try_from(len).unwrap_or(usize::MAX))?;
             let mut next = start;
             for _ in 0..len {
@@ -101,16 +114,19 @@ fn integers(of: DataType) -> Built {
     }))
 }
 
-/// Days of a step, where a month has 31: Spark's estimate, by which a sequence goes up or down.
+/// Days of a step, where a month has 28: Spark's estimate, by which a sequence goes up or down.
 fn estimate(months: i32, days: i32) -> i64 {
-    i64::from(months) * 31 + i64::from(days)
+    i64::from(months) * 28 + i64::from(days)
 }
 
 /// (start, stop) by a day up or down, or (start, stop, months, days): the i-th is i times as many
 /// months and days after the start.
 fn dates(step: Option<(i32, i32)>) -> Kernel {
     Arc::new(move |args, rows| {
-        let (starts, stops) = (array(argument(args, 0)?, rows)?, array(argument(args, 1)?, rows)?);
+        let (starts, stops) = (
+            array(argument(args, 0)?, rows)?,
+            array(argument(args, 1)?, rows)?,
+        );
         let starts = starts.as_primitive::<Date32Type>();
         let stops = stops.as_primitive::<Date32Type>();
         let (mut values, mut ends) = (Vec::new(), Ends::with_capacity(rows));

@@ -98,7 +98,10 @@ fn two(
 ) -> Built {
     let of = element_type(call, 2)?;
     Ok(Arc::new(move |args, rows| {
-        let (left, right) = (Lists::new(argument(args, 0)?)?, Lists::new(argument(args, 1)?)?);
+        let (left, right) = (
+            Lists::new(argument(args, 0)?)?,
+            Lists::new(argument(args, 1)?)?,
+        );
         let [lefts, rights] = Ordered::with(Zeros::Two, [left.values(), right.values()])?;
         let sources = [Arc::clone(left.values()), Arc::clone(right.values())];
         let mut out = ListBuilder::new(&of, sources, rows);

@@ -54,8 +54,12 @@ pub(super) fn split(call: &CallInfo<'_>) -> Built {
             let text = texts.value(row);
             let limit = usize::try_from(ints(&limits)?.value(limits.at(row))).unwrap_or(0);
             match limit {
-                0 => text.split(&at).for_each(|part| out.values().append_value(part)),
-                most => text.splitn(most, &at).for_each(|part| out.values().append_value(part)),
+                0 => text
+                    .split(&at)
+                    .for_each(|part| out.values().append_value(part)),
+                most => text
+                    .splitn(most, &at)
+                    .for_each(|part| out.values().append_value(part)),
             }
             out.append(true);
         }
@@ -65,7 +69,13 @@ pub(super) fn split(call: &CallInfo<'_>) -> Built {
 
 /// (whether the last value wins, string, what ends an entry, what ends a key).
 pub(super) fn to_map(call: &CallInfo<'_>) -> Built {
-    let [DataType::Boolean, DataType::Utf8, DataType::Utf8, DataType::Utf8] = call.types else {
+    let [
+        DataType::Boolean,
+        DataType::Utf8,
+        DataType::Utf8,
+        DataType::Utf8,
+    ] = call.types
+    else {
         return Err(call.bad_types());
     };
     gives(call, Some(map_of(DataType::Utf8, DataType::Utf8)))?;

@@ -53,7 +53,11 @@ pub(super) fn aggregate(
     let mut states: Vec<(usize, usize)> = (0..rows).map(|row| (0, row)).collect();
     by_position(lists, rows, |of, at| {
         let state = |row: &u32| states.get(*row as usize).map_or(0, |(_, at)| *at);
-        let before: Vec<u32> = of.values().iter().map(|row| small(state(row))).collect::<Result<_>>()?;
+        let before: Vec<u32> = of
+            .values()
+            .iter()
+            .map(|row| small(state(row)))
+            .collect::<Result<_>>()?;
         let last = steps.last().unwrap_or(zero);
         let state = take(last, &UInt32Array::from(before), None)?;
         let element = take(lists.values(), at, None)?;

@@ -52,11 +52,17 @@ const NAMES: [(&str, Kind); 10] = [
 
 impl Kind {
     pub(super) fn of(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(of, _)| *of == name).map(|(_, kind)| *kind)
+        NAMES
+            .iter()
+            .find(|(of, _)| *of == name)
+            .map(|(_, kind)| *kind)
     }
 
     pub(super) fn name(self) -> &'static str {
-        NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+        NAMES
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .map_or("", |(name, _)| name)
     }
 }
 
@@ -74,62 +80,71 @@ impl Shape<'_> {
     pub(super) fn check(&self, kind: Kind) -> Result<(), Unsupported> {
         match self.agrees(kind) {
             Some(true) => Ok(()),
-            _ => Err(Unsupported::new(self.name, "its arguments have other types")),
+            _ => Err(Unsupported::new(
+                self.name,
+                "its arguments have other types",
+            )),
         }
     }
 
     fn agrees(&self, kind: Kind) -> Option<bool> {
         let parameters: Vec<&[&DataType]> = self.parameters.iter().map(Vec::as_slice).collect();
         let bool = DataType::Boolean;
-        Some(match (kind, self.values, parameters.as_slice(), self.bodies.as_slice()) {
-            (Kind::Transform, [list], [parameters], [body]) => {
-                of_elements(parameters, element(list)?)
-                    && *self.ret == list_of((*body).clone())
-            }
-            (Kind::Filter, [list], [parameters], [body]) => {
-                of_elements(parameters, element(list)?) && **body == bool && self.ret == list
-            }
-            (Kind::Exists, [list, flag], [[of]], [body]) => {
-                *of == element(list)? && *flag == bool && **body == bool && *self.ret == bool
-            }
-            (Kind::ForAll, [list], [[of]], [body]) => {
-                *of == element(list)? && **body == bool && *self.ret == bool
-            }
-            (Kind::Aggregate, [list, zero], [[state, of], [merged]], [merge, finish]) => {
-                *of == element(list)?
-                    && *state == zero
-                    && *merge == zero
-                    && *merged == zero
-                    && self.ret == *finish
-            }
-            (Kind::ZipWith, [left, right], [[a, b]], [body]) => {
-                *a == element(left)?
-                    && *b == element(right)?
-                    && *self.ret == list_of((*body).clone())
-            }
-            (Kind::TransformKeys, [flag, map], [[k, v]], [body]) => {
-                let (key, value) = key_value(map)?;
-                *flag == bool
-                    && (*k, *v) == (key, value)
-                    && is_orderable(body)
-                    && *self.ret == map_of((*body).clone(), value.clone())
-            }
-            (Kind::TransformValues, [map], [[k, v]], [body]) => {
-                let (key, value) = key_value(map)?;
-                (*k, *v) == (key, value) && *self.ret == map_of(key.clone(), (*body).clone())
-            }
-            (Kind::MapFilter, [map], [[k, v]], [body]) => {
-                (*k, *v) == key_value(map)? && **body == bool && self.ret == map
-            }
-            (Kind::MapZipWith, [left, right], [[k, a, b]], [body]) => {
-                let ((key, ours), (other, theirs)) = (key_value(left)?, key_value(right)?);
-                key == other
-                    && (*k, *a, *b) == (key, ours, theirs)
-                    && is_orderable(key)
-                    && *self.ret == map_of(key.clone(), (*body).clone())
-            }
-            _ => false,
-        })
+        Some(
+            match (
+                kind,
+                self.values,
+                parameters.as_slice(),
+                self.bodies.as_slice(),
+            ) {
+                (Kind::Transform, [list], [parameters], [body]) => {
+                    of_elements(parameters, element(list)?) && *self.ret == list_of((*body).clone())
+                }
+                (Kind::Filter, [list], [parameters], [body]) => {
+                    of_elements(parameters, element(list)?) && **body == bool && self.ret == list
+                }
+                (Kind::Exists, [list, flag], [[of]], [body]) => {
+                    *of == element(list)? && *flag == bool && **body == bool && *self.ret == bool
+                }
+                (Kind::ForAll, [list], [[of]], [body]) => {
+                    *of == element(list)? && **body == bool && *self.ret == bool
+                }
+                (Kind::Aggregate, [list, zero], [[state, of], [merged]], [merge, finish]) => {
+                    *of == element(list)?
+                        && *state == zero
+                        && *merge == zero
+                        && *merged == zero
+                        && self.ret == *finish
+                }
+                (Kind::ZipWith, [left, right], [[a, b]], [body]) => {
+                    *a == element(left)?
+                        && *b == element(right)?
+                        && *self.ret == list_of((*body).clone())
+                }
+                (Kind::TransformKeys, [flag, map], [[k, v]], [body]) => {
+                    let (key, value) = key_value(map)?;
+                    *flag == bool
+                        && (*k, *v) == (key, value)
+                        && is_orderable(body)
+                        && *self.ret == map_of((*body).clone(), value.clone())
+                }
+                (Kind::TransformValues, [map], [[k, v]], [body]) => {
+                    let (key, value) = key_value(map)?;
+                    (*k, *v) == (key, value) && *self.ret == map_of(key.clone(), (*body).clone())
+                }
+                (Kind::MapFilter, [map], [[k, v]], [body]) => {
+                    (*k, *v) == key_value(map)? && **body == bool && self.ret == map
+                }
+                (Kind::MapZipWith, [left, right], [[k, a, b]], [body]) => {
+                    let ((key, ours), (other, theirs)) = (key_value(left)?, key_value(right)?);
+                    key == other
+                        && (*k, *a, *b) == (key, ours, theirs)
+                        && is_orderable(key)
+                        && *self.ret == map_of(key.clone(), (*body).clone())
+                }
+                _ => false,
+            },
+        )
     }
 }
 
@@ -177,7 +192,12 @@ pub(super) fn evaluate(call: &HigherOrder, batch: &RecordBatch) -> Result<ArrayR
                 }
                 false => zero.evaluate(batch)?,
             };
-            fold::aggregate(&list, &zero.into_array(rows)?, [lambda(0)?, lambda(1)?], batch)
+            fold::aggregate(
+                &list,
+                &zero.into_array(rows)?,
+                [lambda(0)?, lambda(1)?],
+                batch,
+            )
         }
         Kind::ZipWith => {
             let (left, right) = (Lists::new(&value(0)?)?, Lists::new(&value(1)?)?);
@@ -188,9 +208,11 @@ pub(super) fn evaluate(call: &HigherOrder, batch: &RecordBatch) -> Result<ArrayR
         }
         Kind::TransformValues => transform_values(&Maps::new(&value(0)?)?, lambda(0)?, batch),
         Kind::MapFilter => map_filter(&Maps::new(&value(0)?)?, lambda(0)?, batch),
-        Kind::MapZipWith => {
-            map_zip_with([&Maps::new(&value(0)?)?, &Maps::new(&value(1)?)?], lambda(0)?, batch)
-        }
+        Kind::MapZipWith => map_zip_with(
+            [&Maps::new(&value(0)?)?, &Maps::new(&value(1)?)?],
+            lambda(0)?,
+            batch,
+        ),
     }
 }
 
@@ -249,7 +271,11 @@ fn transform(lists: &Lists, lambda: &Lambda, batch: &RecordBatch) -> Result<Arra
 
 /// Which elements the lambda is true of.
 fn chosen(values: &ArrayRef) -> Vec<bool> {
-    values.as_boolean().iter().map(|value| value == Some(true)).collect()
+    values
+        .as_boolean()
+        .iter()
+        .map(|value| value == Some(true))
+        .collect()
 }
 
 fn filter(lists: &Lists, lambda: &Lambda, batch: &RecordBatch) -> Result<ArrayRef> {
@@ -303,7 +329,9 @@ fn any(
             let elements = take(lists.values(), at, None)?;
             let values = lambda.evaluate(batch, rows, vec![elements])?;
             let values = values.as_boolean().iter().zip(rows.values());
-            Ok(values.map(|(value, row)| !see(*row as usize, value)).collect())
+            Ok(values
+                .map(|(value, row)| !see(*row as usize, value))
+                .collect())
         })?;
     } else {
         let flat = Flat::of(lists, rows)?;
@@ -345,7 +373,10 @@ fn zip_with(lists: [&Lists; 2], lambda: &Lambda, batch: &RecordBatch) -> Result<
         }
         ends.row(of.len())?;
     }
-    let sides = sides.map(Gather::finish).into_iter().collect::<Result<Vec<_>>>()?;
+    let sides = sides
+        .map(Gather::finish)
+        .into_iter()
+        .collect::<Result<Vec<_>>>()?;
     ends.list(lambda.evaluate(batch, &of.into(), sides)?)
 }
 
@@ -357,12 +388,20 @@ fn transform_keys(
 ) -> Result<ArrayRef> {
     let rows = batch.num_rows();
     let flat = Flat::of(&maps.keys, rows)?;
-    let (keys, values) = (flat.take(maps.keys.values())?, flat.take(maps.values.values())?);
+    let (keys, values) = (
+        flat.take(maps.keys.values())?,
+        flat.take(maps.values.values())?,
+    );
     let keys = lambda.evaluate(batch, &flat.rows, vec![keys, Arc::clone(&values)])?;
     let comparable = Ordered::of([&keys])?;
     let types = (keys.data_type().clone(), values.data_type().clone());
-    let mut out =
-        MapBuilder::new(vec![keys], vec![values], (&types.0, &types.1), rows, last_wins);
+    let mut out = MapBuilder::new(
+        vec![keys],
+        vec![values],
+        (&types.0, &types.1),
+        rows,
+        last_wins,
+    );
     let mut start = 0;
     for row in 0..rows {
         let Some(range) = maps.range(row) else {
@@ -378,7 +417,10 @@ fn transform_keys(
 
 fn transform_values(maps: &Maps, lambda: &Lambda, batch: &RecordBatch) -> Result<ArrayRef> {
     let flat = Flat::of(&maps.keys, batch.num_rows())?;
-    let (keys, values) = (flat.take(maps.keys.values())?, flat.take(maps.values.values())?);
+    let (keys, values) = (
+        flat.take(maps.keys.values())?,
+        flat.take(maps.values.values())?,
+    );
     let values = lambda.evaluate(batch, &flat.rows, vec![Arc::clone(&keys), values])?;
     flat.ends.map(keys, values)
 }
@@ -387,10 +429,13 @@ fn map_filter(maps: &Maps, lambda: &Lambda, batch: &RecordBatch) -> Result<Array
     let rows = batch.num_rows();
     let flat = Flat::of(&maps.keys, rows)?;
     let (keys, values) = (maps.keys.values(), maps.values.values());
-    let kept = lambda.evaluate(batch, &flat.rows, vec![flat.take(keys)?, flat.take(values)?])?;
+    let kept = lambda.evaluate(
+        batch,
+        &flat.rows,
+        vec![flat.take(keys)?, flat.take(values)?],
+    )?;
     let mut kept = chosen(&kept).into_iter();
-    let mut sides =
-        [keys, values].map(|side| Gather::new(side.data_type(), [Arc::clone(side)]));
+    let mut sides = [keys, values].map(|side| Gather::new(side.data_type(), [Arc::clone(side)]));
     let (mut ends, mut end) = (Ends::with_capacity(rows), 0);
     for row in 0..rows {
         let Some(range) = maps.range(row) else {
@@ -435,7 +480,9 @@ fn map_zip_with(maps: [&Maps; 2], lambda: &Lambda, batch: &RecordBatch) -> Resul
                     found.push(((source, i), [None, None]));
                     found.len() - 1
                 });
-                let slot = found.get_mut(at).and_then(|(_, sides)| sides.get_mut(source));
+                let slot = found
+                    .get_mut(at)
+                    .and_then(|(_, sides)| sides.get_mut(source));
                 slot.into_iter().for_each(|slot| *slot = slot.or(Some(i)));
             }
         }

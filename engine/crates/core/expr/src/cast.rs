@@ -1,8 +1,10 @@
-//! Casts among the flat types, in the three modes. `is_fallible` says which may raise.
+//! Casts in the three modes; of nested types, element by element. `is_fallible` says which may
+//! raise.
 //!
 //! LEGACY: NULL for a text that is not a value, wrapping for integers. ANSI: an error. TRY: as
 //! ANSI, with NULL for the error.
 
+mod nested;
 mod numbers;
 mod text;
 mod times;
@@ -19,6 +21,7 @@ use crate::{
     compile::type_of,
     function::{CallInfo, Entry, Fallible, Kernel, SparkFunction, entry},
     literal,
+    nested::is_nested,
     types::sql_name,
     zone::Zone,
 };
@@ -86,13 +89,7 @@ pub(crate) fn compile(
         float_text,
         zone,
     };
-    let kernel = match (&from, to) {
-        (_, DataType::Utf8) => text::to_text(&info)?,
-        (DataType::Utf8, _) => text::from_text(&info)?,
-        (DataType::Date32 | DataType::Timestamp(..), _)
-        | (_, DataType::Date32 | DataType::Timestamp(..)) => times::cast(&info)?,
-        _ => numbers::cast(&info)?,
-    };
+    let kernel = kernel(&info)?;
     let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
     let types = [from.clone()];
     let call = CallInfo {
@@ -107,10 +104,25 @@ pub(crate) fn compile(
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
+fn kernel(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
+    match (info.from, info.to) {
+        (_, DataType::Utf8) => text::to_text(info),
+        (from, to) if is_nested(from) || is_nested(to) => nested::cast(info),
+        (DataType::Utf8, _) => text::from_text(info),
+        (DataType::Date32 | DataType::Timestamp(..), _)
+        | (_, DataType::Date32 | DataType::Timestamp(..)) => times::cast(info),
+        _ => numbers::cast(info),
+    }
+}
+
 /// Whether the cast may raise an error, as far as the types tell without the input's schema.
 pub(crate) fn is_fallible(cast: &plan::Cast) -> bool {
     let to = cast.to.as_ref().and_then(|to| TypeId::try_from(to.id).ok());
     let from = cast.child.as_deref().and_then(static_type);
+    let nested = |id| matches!(id, Some(TypeId::Array | TypeId::Struct | TypeId::Map));
+    if nested(to) || nested(from) {
+        return true;
+    }
     // Binary that is not UTF-8 has no Arrow string.
     if to == Some(TypeId::String) {
         return !matches!(from, Some(from) if from != TypeId::Binary);
@@ -154,7 +166,7 @@ fn static_type(expr: &plan::Expr) -> Option<TypeId> {
         Kind::CaseWhen(v) => v.r#type.as_ref(),
         Kind::Subquery(v) => v.r#type.as_ref(),
         Kind::InList(_) => return Some(TypeId::Boolean),
-        Kind::Column(_) => None,
+        Kind::Column(_) | Kind::Variable(_) | Kind::Lambda(_) => None,
     };
     TypeId::try_from(data_type?.id).ok()
 }

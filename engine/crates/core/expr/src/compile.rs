@@ -13,7 +13,7 @@ use datafusion_physical_expr::{
 use crate::{
     Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    literal, math, nested_key, predicate, repeatable, strings, types,
+    literal, math, nested, nested_key, predicate, repeatable, strings, types,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,
@@ -24,6 +24,8 @@ type SubqueryResolver = dyn Fn(u32, &DataType) -> Option<Arc<dyn PhysicalExpr>> 
 #[derive(Clone, Default)]
 pub struct CompileContext {
     subqueries: Option<Arc<SubqueryResolver>>,
+    /// In a lambda: how many columns there are outside of all lambdas; variables come after them.
+    columns: Option<usize>,
 }
 
 impl CompileContext {
@@ -34,6 +36,15 @@ impl CompileContext {
     ) -> Self {
         Self {
             subqueries: Some(Arc::new(resolver)),
+            columns: None,
+        }
+    }
+
+    /// The same for the body of a lambda, around which there are so many columns and variables.
+    pub(crate) fn inside_lambda(&self, around: usize) -> Self {
+        Self {
+            subqueries: self.subqueries.clone(),
+            columns: Some(self.columns.unwrap_or(around)),
         }
     }
 }
@@ -54,13 +65,32 @@ pub fn compile(
         Kind::Literal(value) => Ok(Arc::new(Literal::new(literal::scalar(value)?))),
         Kind::Column(position) => {
             let index = usize::try_from(*position).unwrap_or(usize::MAX);
-            let field = schema.fields().get(index).ok_or_else(|| {
+            let columns = context.columns.unwrap_or(schema.fields().len());
+            let field = schema.fields().get(index).filter(|_| index < columns);
+            let field = field.ok_or_else(|| {
                 Unsupported::new(
                     format!("column {position}"),
-                    format!("the input has {} columns", schema.fields().len()),
+                    format!("the input has {columns} columns"),
                 )
             })?;
             Ok(Arc::new(Column::new(field.name(), index)))
+        }
+        Kind::Variable(variable) => {
+            let place = usize::try_from(*variable).ok();
+            let index = place.and_then(|index| index.checked_add(context.columns?));
+            let index = index.filter(|index| *index < schema.fields().len());
+            let index = index.ok_or_else(|| {
+                Unsupported::new(format!("variable {variable}"), "no lambda has it")
+            })?;
+            Ok(Arc::new(Column::new("", index)))
+        }
+        Kind::Lambda(_) => Err(Unsupported::new(
+            "lambda",
+            "it is no argument of its function",
+        )),
+        Kind::Call(call) if nested::lambda::is_node(&call.name) => {
+            listed(&call.name)?;
+            nested::lambda::node(call, schema, context)
         }
         Kind::Call(call) => {
             let args = call.args.iter().map(sub).collect::<Result<Vec<_>, _>>()?;
@@ -122,7 +152,8 @@ pub fn is_fallible(expr: &plan::Expr) -> bool {
     let boxed = |expr: &Option<Box<plan::Expr>>| expr.as_deref().is_none_or(is_fallible);
     match &expr.kind {
         None => true,
-        Some(Kind::Literal(_) | Kind::Column(_) | Kind::Subquery(_)) => false,
+        Some(Kind::Literal(_) | Kind::Column(_) | Kind::Subquery(_) | Kind::Variable(_)) => false,
+        Some(Kind::Lambda(lambda)) => boxed(&lambda.body),
         Some(Kind::Call(call)) => call.args.iter().any(is_fallible) || call_is_fallible(call),
         Some(Kind::Cast(cast)) => boxed(&cast.child) || cast::is_fallible(cast),
         Some(Kind::CaseWhen(case)) => {
@@ -222,9 +253,7 @@ fn compile_call(
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     let name = call.name.as_str();
-    if !repeatable::is_listed(name) {
-        return Err(Unsupported::new(name, "the engine has no such function"));
-    }
+    listed(name)?;
     let fallible: Vec<bool> = call.args.iter().map(is_fallible).collect();
     let data_type = types::required(call.r#type.as_ref(), name)?;
     if let Some(node) = predicate::node(name, &args, &fallible, schema) {
@@ -239,6 +268,13 @@ fn compile_call(
         .collect::<Result<Vec<_>, _>>()?;
     let how = (mode(name, call.mode)?, float_text(name, call.float_text)?);
     build_function(name, args, types, &data_type, how, &call.time_zone)
+}
+
+fn listed(name: &str) -> Result<(), Unsupported> {
+    match repeatable::is_listed(name) {
+        true => Ok(()),
+        false => Err(Unsupported::new(name, "the engine has no such function")),
+    }
 }
 
 fn check_type(
@@ -301,6 +337,9 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     if predicate::is_node(&call.name) || conditional::is_node(&call.name) || is_marker(&call.name) {
         return false;
     }
+    if nested::lambda::is_node(&call.name) {
+        return nested::lambda::fails_itself(&call.name);
+    }
     match find(&call.name).map(|entry| entry.fallible) {
         Some(Fallible::Never) => false,
         Some(Fallible::Ansi) => call.mode == i32::from(EvalMode::Ansi),
@@ -308,7 +347,7 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 9] = [
+const FAMILIES: [&[Entry]; 10] = [
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
     decimal::FUNCTIONS,
@@ -317,6 +356,7 @@ const FAMILIES: [&[Entry]; 9] = [
     strings::FUNCTIONS,
     datetime::FUNCTIONS,
     cast::FUNCTIONS,
+    nested::FUNCTIONS,
     cipher::FUNCTIONS,
 ];
 
@@ -338,4 +378,5 @@ pub(crate) fn is_known(name: &str) -> bool {
         || predicate::is_node(name)
         || conditional::is_node(name)
         || is_marker(name)
+        || nested::lambda::is_node(name)
 }

@@ -64,6 +64,36 @@ impl SparkError {
         )
     }
 
+    pub(crate) fn array_index(index: i32, len: usize) -> Self {
+        Self::new(
+            "INVALID_ARRAY_INDEX",
+            format!(
+                "The index {index} is out of bounds. The array has {len} elements. Use the SQL \
+                 function `get()` to tolerate accessing element at invalid index and return NULL \
+                 instead."
+            ),
+        )
+    }
+
+    pub(crate) fn element_at_index(index: i32, len: usize) -> Self {
+        Self::new(
+            "INVALID_ARRAY_INDEX_IN_ELEMENT_AT",
+            format!(
+                "The index {index} is out of bounds. The array has {len} elements. Use \
+                 `try_element_at` to tolerate accessing element at invalid index and return NULL \
+                 instead."
+            ),
+        )
+    }
+
+    pub(crate) fn index_of_zero() -> Self {
+        Self::new(
+            "INVALID_INDEX_OF_ZERO",
+            "The index 0 is invalid. An index shall be either < 0 or > 0 (the first element has \
+             index 1).",
+        )
+    }
+
     pub(crate) fn remainder_by_zero() -> Self {
         Self::new(
             "REMAINDER_BY_ZERO",

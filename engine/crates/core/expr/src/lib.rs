@@ -22,6 +22,7 @@ mod format;
 mod function;
 mod literal;
 mod math;
+mod nested;
 mod nested_key;
 mod parse;
 mod predicate;

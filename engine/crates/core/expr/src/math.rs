@@ -22,6 +22,7 @@ use crate::{
     decimal::{fits, power},
     format,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
+    nested::{Ordered, is_nested, is_orderable},
     predicate::{order_f32, order_f64},
     vector::{all_null, argument, array, binary, try_binary, try_unary, typed, unary},
 };
@@ -350,7 +351,8 @@ fn log10(value: f64) -> f64 {
 
 /// The greatest or least argument; NULLs do not count.
 fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
-    if call.types.len() < 2 || call.types.iter().any(|t| t != call.ret) {
+    let agree = call.types.iter().all(|t| t == call.ret) && is_orderable(call.ret);
+    if call.types.len() < 2 || !agree {
         return Err(call.bad_types());
     }
     Ok(Arc::new(move |args, rows| {
@@ -374,6 +376,12 @@ fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
                     );
                     (0..rows)
                         .map(|i| Some(wins(order_f64(a.value(i), b.value(i)), greatest)))
+                        .collect()
+                }
+                of if is_nested(of) => {
+                    let [a, b] = Ordered::of([&next, &best])?;
+                    (0..rows)
+                        .map(|i| Some(wins(a.get(i).cmp(&b.get(i)), greatest)))
                         .collect()
                 }
                 _ if greatest => cmp::gt(&next, &best)?,

@@ -23,6 +23,7 @@ use crate::{
     compile::type_of,
     conditional,
     function::{CallInfo, Entry, Fallible, Kernel, SparkFunction, entry},
+    nested::{Items, Ordered, is_nested, is_orderable},
     vector::{argument, compare, unary},
 };
 
@@ -98,7 +99,7 @@ pub(crate) fn in_list(
         return Ok(Arc::new(Literal::new(ScalarValue::Boolean(Some(false)))));
     }
     let literals = items.iter().all(|item| item.is::<Literal>());
-    if literals && !data_type.is_floating() && !data_type.is_null() {
+    if literals && !data_type.is_floating() && !data_type.is_null() && !is_nested(&data_type) {
         return expressions::in_list(value, items, &false, schema)
             .map_err(|e| Unsupported::new("in_list", e.strip_backtrace()));
     }
@@ -150,7 +151,10 @@ fn comparison(
             format!("it compares {left_type} with {right_type}"),
         ));
     }
-    if !left_type.is_floating() {
+    if !is_orderable(&left_type) {
+        return Err(Unsupported::new(name, "maps are not compared"));
+    }
+    if !left_type.is_floating() && !is_nested(&left_type) {
         return Ok(Arc::new(BinaryExpr::new(
             Arc::clone(left),
             operator,
@@ -161,6 +165,10 @@ fn comparison(
         DataType::Float32 => Arc::new(move |args, rows| {
             let result =
                 compare::<Float32Type>(args, rows, |a, b| holds(operator, order_f32(a, b)))?;
+            null_safe(operator, result, args, rows)
+        }),
+        _ if is_nested(&left_type) => Arc::new(move |args, rows| {
+            let result = compare_nested(operator, args, rows)?;
             null_safe(operator, result, args, rows)
         }),
         _ => Arc::new(move |args, rows| {
@@ -179,6 +187,23 @@ fn comparison(
         zone: "",
     };
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
+}
+
+fn compare_nested(operator: Operator, args: &[ColumnarValue], rows: usize) -> Result<BooleanArray> {
+    let (left, right) = (
+        Items::new(argument(args, 0)?)?,
+        Items::new(argument(args, 1)?)?,
+    );
+    let [lefts, rights] = Ordered::of([&left.array, &right.array])?;
+    Ok((0..rows)
+        .map(|row| {
+            if left.is_null(row) || right.is_null(row) {
+                return None;
+            }
+            let order = lefts.get(left.at(row)).cmp(&rights.get(right.at(row)));
+            Some(holds(operator, order))
+        })
+        .collect())
 }
 
 fn operator_name(operator: Operator) -> &'static str {

@@ -20,6 +20,7 @@ use memchr::memmem::Finder;
 use crate::{
     Unsupported,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
+    nested,
     vector::{argument, array},
 };
 
@@ -38,8 +39,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("init_cap", Fallible::Never, |call| {
         map(call, shape::init_cap)
     }),
-    entry("reverse", Fallible::Never, |call| {
-        map(call, |text, out| out.extend(text.chars().rev()))
+    entry("reverse", Fallible::Never, |call| match call.ret {
+        DataType::List(_) => nested::reverse(call),
+        _ => map(call, |text, out| out.extend(text.chars().rev())),
     }),
     entry("length", Fallible::Never, |call| {
         measure(call, |text| text.chars().count(), <[u8]>::len)
@@ -68,7 +70,10 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     ),
     entry("string_instr", Fallible::Never, position::instr),
     entry("string_locate", Fallible::Never, position::locate),
-    entry("concat", Fallible::Never, shape::concat),
+    entry("concat", Fallible::Never, |call| match call.ret {
+        DataType::List(_) => nested::concat(call),
+        _ => shape::concat(call),
+    }),
     entry("concat_ws", Fallible::Never, shape::concat_ws),
     entry("string_trim", Fallible::Never, |call| {
         shape::trim(call, true, true)

@@ -27,7 +27,7 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
         return;
     };
     match kind {
-        Kind::Literal(_) | Kind::Subquery(_) => {}
+        Kind::Literal(_) | Kind::Subquery(_) | Kind::Variable(_) => {}
         Kind::Column(position) => {
             let index = kept.iter().position(|column| column == position);
             *position = index
@@ -49,12 +49,15 @@ fn narrow(expr: &mut Expr, kept: &[u32]) {
             list.value.iter_mut().for_each(|value| narrow(value, kept));
             list.list.iter_mut().for_each(|item| narrow(item, kept));
         }
+        Kind::Lambda(lambda) => lambda.body.iter_mut().for_each(|body| narrow(body, kept)),
     }
 }
 
 fn children(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
-        None | Some(Kind::Literal(_) | Kind::Subquery(_) | Kind::Column(_)) => vec![],
+        None | Some(Kind::Literal(_) | Kind::Subquery(_) | Kind::Column(_) | Kind::Variable(_)) => {
+            vec![]
+        }
         Some(Kind::Call(call)) => call.args.iter().collect(),
         Some(Kind::Cast(cast)) => cast.child.as_deref().into_iter().collect(),
         Some(Kind::CaseWhen(case)) => {
@@ -70,5 +73,6 @@ fn children(expr: &Expr) -> Vec<&Expr> {
             .into_iter()
             .chain(&list.list)
             .collect(),
+        Some(Kind::Lambda(lambda)) => lambda.body.as_deref().into_iter().collect(),
     }
 }

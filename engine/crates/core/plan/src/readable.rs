@@ -424,6 +424,13 @@ impl Readable for Expr {
                 List(&list.list, ", ")
             ),
             Some(Kind::Subquery(value)) => write!(f, "subquery {}", value.id),
+            Some(Kind::Variable(index)) => write!(f, "${index}"),
+            Some(Kind::Lambda(lambda)) => write!(
+                f,
+                "lambda({}) -> {}",
+                lambda.parameters.len(),
+                Maybe(lambda.body.as_deref())
+            ),
         }
     }
 }

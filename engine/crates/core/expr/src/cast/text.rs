@@ -15,7 +15,7 @@ use arrow::{
 use coffer_protocol::plan::FloatText;
 use datafusion_common::Result;
 
-use super::{CastInfo, invalid_input};
+use super::{CastInfo, invalid_input, nested};
 use crate::{
     SparkError, Unsupported,
     decimal::{out_of_range, plain},
@@ -28,11 +28,11 @@ use crate::{
 
 /// What a kernel writes for the rows.
 #[derive(Clone, Copy)]
-struct Style {
+pub(super) struct Style {
     /// Decimals without exponent.
     plain_decimals: bool,
     /// `show()`'s: NULL as a word, binary as hex.
-    pretty: bool,
+    pub(super) pretty: bool,
     /// Whose digits floats have.
     floats: FloatText,
 }
@@ -62,7 +62,11 @@ pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupporte
     .ok_or_else(|| call.bad_types())?
 }
 
-fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kernel, Unsupported>> {
+pub(super) fn text_kernel(
+    from: &DataType,
+    zone: &str,
+    style: Style,
+) -> Option<Result<Kernel, Unsupported>> {
     Some(Ok(match from {
         DataType::Null => Arc::new(move |_, rows| {
             Ok(Arc::new(StringArray::from(vec![
@@ -132,11 +136,14 @@ fn text_kernel(from: &DataType, zone: &str, style: Style) -> Option<Result<Kerne
                 Ok(())
             })
         }),
+        DataType::List(_) | DataType::Struct(_) | DataType::Map(..) => {
+            return nested::to_text(from, zone, style);
+        }
         _ => return None,
     }))
 }
 
-fn write<T>(
+pub(super) fn write<T>(
     values: impl Iterator<Item = Option<T>>,
     style: Style,
     f: impl Fn(T, &mut String) -> Result<(), SparkError>,

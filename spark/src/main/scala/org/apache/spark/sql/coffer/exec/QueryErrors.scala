@@ -8,7 +8,9 @@ import scala.util.Try
 import org.apache.spark.{
   QueryContext,
   SparkArithmeticException,
+  SparkArrayIndexOutOfBoundsException,
   SparkDateTimeException,
+  SparkIllegalArgumentException,
   SparkNumberFormatException,
   SparkRuntimeException,
   SparkThrowableHelper
@@ -107,6 +109,10 @@ private[exec] object QueryErrors {
         new SparkNumberFormatException(condition, parameters, contexts, summary)
       case c if arithmetic(c) =>
         new SparkArithmeticException(condition, parameters, contexts, summary)
+      case "INVALID_ARRAY_INDEX" | "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" =>
+        new SparkArrayIndexOutOfBoundsException(condition, parameters, contexts, summary)
+      case "_LEGACY_ERROR_TEMP_3243" =>
+        new SparkIllegalArgumentException(condition, parameters, contexts, summary, null)
       case c if c.startsWith("DATETIME_") =>
         new SparkDateTimeException(condition, parameters, contexts, summary)
       case _ => new SparkRuntimeException(condition, parameters, null, contexts, summary)
@@ -142,6 +148,9 @@ private[exec] object QueryErrors {
         case _: Divide | _: IntegralDivide => true
         case _ => false
       }
+    case "INVALID_ARRAY_INDEX" => e.isInstanceOf[GetArrayItem]
+    case "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" => e.isInstanceOf[ElementAt]
+    case "INVALID_INDEX_OF_ZERO" => e.isInstanceOf[ElementAt] || e.isInstanceOf[ArrayInsert]
     case "REMAINDER_BY_ZERO" => e.isInstanceOf[Remainder] || e.isInstanceOf[Pmod]
     case "CAST_INVALID_INPUT" => e match {
         case c: Cast =>

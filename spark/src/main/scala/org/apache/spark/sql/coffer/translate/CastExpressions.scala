@@ -3,14 +3,15 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions.{Cast => CatalystCast, ToPrettyString}
 import org.apache.spark.sql.coffer.proto.plan.{Cast, Expr}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.BinaryType
+import org.apache.spark.sql.types.{ArrayType, BinaryType, MapType, StringType, StructType}
 
-/** Casts among the flat types, and `ToPrettyString`, which is the cast to string of `show()`. */
+/** Casts, and `ToPrettyString`, which is the cast to string of `show()`. */
 private[translate] object CastExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     entry[CatalystCast]("a cast") { (e, scope) =>
       for {
+        _ <- textOfNested(e)
         child <- scope.convert(e.child)
         to <- Types.of(e.dataType)
         // Spark resolves a zone for each cast; only those that need it have a meaning that depends
@@ -23,11 +24,18 @@ private[translate] object CastExpressions extends ExpressionFamily {
       } yield checked
     },
     entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
-      if (e.child.dataType == BinaryType &&
+      if (e.child.dataType.existsRecursively(_ == BinaryType) &&
         SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
         refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
       } else {
         Calls.of("to_pretty_string", e, e.children, scope)
       }
     })
+
+  private def textOfNested(e: CatalystCast): Result[Unit] = (e.child.dataType, e.dataType) match {
+    case (_: ArrayType | _: MapType | _: StructType, _: StringType)
+        if SQLConf.get.getConf(SQLConf.LEGACY_COMPLEX_TYPES_TO_STRING) =>
+      refuse(s"${SQLConf.LEGACY_COMPLEX_TYPES_TO_STRING.key} is not supported")
+    case _ => Right(())
+  }
 }

@@ -79,7 +79,9 @@ object Expressions {
     DateExpressions,
     StringExpressions,
     CharVarcharExpressions,
-    MathExpressions)
+    MathExpressions,
+    NestedExpressions,
+    LambdaExpressions)
 
   private val byClass: Map[Class[_], ExpressionEntry] =
     families.flatMap(_.entries).map(e => e.expression -> e).toMap

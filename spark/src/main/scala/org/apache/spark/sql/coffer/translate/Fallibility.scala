@@ -14,7 +14,9 @@ private[translate] object Fallibility {
   def pushable(expr: Expr): Boolean = infallible(expr) && rowOnly(expr)
 
   def infallible(expr: Expr): Boolean = expr.getKindCase match {
-    case Expr.KindCase.LITERAL | Expr.KindCase.COLUMN | Expr.KindCase.SUBQUERY => true
+    case Expr.KindCase.LITERAL | Expr.KindCase.COLUMN | Expr.KindCase.SUBQUERY |
+        Expr.KindCase.VARIABLE => true
+    case Expr.KindCase.LAMBDA => infallible(expr.getLambda.getBody)
     case Expr.KindCase.IN_LIST =>
       infallible(expr.getInList.getValue) && expr.getInList.getListList.asScala.forall(infallible)
     case Expr.KindCase.CASE_WHEN =>
@@ -39,6 +41,7 @@ private[translate] object Fallibility {
       val c = expr.getCaseWhen
       c.getBranchesList.asScala.toSeq.flatMap(b => Seq(b.getWhen, b.getThen)) ++
         (if (c.hasOtherwise) Seq(c.getOtherwise) else Nil)
+    case Expr.KindCase.LAMBDA => Seq(expr.getLambda.getBody)
     case _ => Nil
   }
 
@@ -49,16 +52,34 @@ private[translate] object Fallibility {
     "octet_length", "substring",
     "year", "quarter", "month", "day_of_month", "day_of_week", "day_of_year",
     "normalize_nan_and_zero",
-    "read_side_padding", "string_rpad")
+    "read_side_padding", "string_rpad", "create_named_struct", "get_struct_field",
+    "get_array_struct_fields", "create_array", "get_map_value", "size", "flatten", "arrays_zip",
+    "array_join", "array_contains", "array_position", "array_remove", "arrays_overlap", "array_min",
+    "array_max", "sort_array", "array_sort", "array_distinct", "array_union", "array_intersect",
+    "array_except", "map_keys", "map_values", "map_entries", "map_sort", "string_split",
+    "array_transform", "array_filter", "array_exists", "array_for_all", "array_aggregate",
+    "zip_with", "transform_values", "map_filter", "map_zip_with")
 
-  private def total(call: Call): Boolean = alwaysTotal.contains(call.getName)
+  /** Those that may fail in ANSI mode only. */
+  private val totalUnlessAnsi: Set[String] = Set("get_array_item")
+
+  private def total(call: Call): Boolean =
+    alwaysTotal.contains(call.getName) ||
+      totalUnlessAnsi.contains(call.getName) && call.getMode != EvalMode.ANSI
 
   /**
    * The engine reads no text as a float or an instant that only Java reads, and no bytes as a
-   * string that are not UTF-8.
+   * string that are not UTF-8; nested types may hold such.
    */
   private val dependsOnSource: Set[TypeId] =
-    Set(TypeId.STRING, TypeId.FLOAT, TypeId.DOUBLE, TypeId.TIMESTAMP)
+    Set(
+      TypeId.STRING,
+      TypeId.FLOAT,
+      TypeId.DOUBLE,
+      TypeId.TIMESTAMP,
+      TypeId.ARRAY,
+      TypeId.STRUCT,
+      TypeId.MAP)
 
   private def total(cast: Cast): Boolean =
     cast.getMode != EvalMode.ANSI && !dependsOnSource.contains(cast.getTo.getId)

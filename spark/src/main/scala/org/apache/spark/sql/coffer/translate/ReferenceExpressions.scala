@@ -27,11 +27,16 @@ private[translate] object ReferenceExpressions extends ExpressionFamily {
     entry[Alias]("its child")((a, scope) => scope.convert(a.child)),
     entry[ScalarSubquery]("a value that comes sealed with the " +
       "task")((s, scope) => subquery(s, 0, s, scope)),
-    entry[GetStructField]("the same, of a scalar subquery that the optimizer merged; else " +
-      "refused") { (field, scope) =>
+    entry[GetStructField]("`get_struct_field`; a value as above, of a scalar subquery that the " +
+      "optimizer merged") { (field, scope) =>
       field.child match {
         case s: ScalarSubquery => subquery(s, field.ordinal, field, scope)
-        case _ => refuse("nested types are not supported")
+        case child =>
+          for {
+            row <- scope.convert(child)
+            ordinal <- Literals.expr(Literal(field.ordinal))
+            call <- Calls.ofConverted("get_struct_field", field, Seq(row, ordinal))
+          } yield call
       }
     },
     // A write puts it above columns that the table has as NOT NULL; the engine's sink checks those

@@ -13,8 +13,8 @@ private[translate] object Refusals {
       "user-defined functions would see opened data outside the enclave"
     case e if !e.deterministic && e.children.forall(_.deterministic) =>
       s"${e.prettyName} is not deterministic: a repeated task would give other rows"
-    case _: LambdaFunction | _: NamedLambdaVariable | _: HigherOrderFunction =>
-      "higher-order functions are not supported"
+    case _: LambdaFunction | _: HigherOrderFunction =>
+      "this higher-order function is not supported"
     case s: StaticInvoke =>
       s"it calls the JVM method " +
         s"${s.staticObject.getSimpleName.stripSuffix("$")}.${s.functionName}, " +
@@ -23,7 +23,7 @@ private[translate] object Refusals {
     case t: TryEval => s"try of a ${t.child.prettyName} as a whole is not supported"
     case _: InSubqueryExec | _: DynamicPruning =>
       "Spark would send the subquery's rows to executors in clear"
-    case _: RLike | _: RegExpReplace | _: RegExpExtractBase | _: StringSplit =>
+    case _: RLike | _: RegExpReplace | _: RegExpExtractBase =>
       "regular expressions of Java's dialect are not supported"
     case _: Unevaluable => "it should have been resolved while the query was planned"
     case _: RoundFloor | _: RoundCeil => "floor and ceil to a scale are not supported"

@@ -103,11 +103,23 @@ private[translate] final class Translation(val context: Context) {
   def nodes: Map[Int, SparkPlan] = plans.toMap
 }
 
-/** The columns an expression may name, by position, and the translation it is part of. */
-private[translate] final class Scope(input: Seq[Attribute], val translation: Translation) {
+/**
+ * The columns an expression may name, by position, and the translation it is part of. `variables`:
+ * of the lambdas around it, from the outermost one's first on.
+ */
+private[translate] final class Scope(
+    input: Seq[Attribute],
+    val translation: Translation,
+    variables: Seq[ExprId] = Nil) {
   private val positions: AttributeSeq = AttributeSeq(input)
 
   def position(id: ExprId): Option[Int] = Some(positions.indexOf(id)).filter(_ >= 0)
+
+  def variable(id: ExprId): Option[Int] = Some(variables.lastIndexOf(id)).filter(_ >= 0)
+
+  /** The same in the body of a lambda. */
+  def inside(parameters: Seq[ExprId]): Scope =
+    new Scope(input, translation, variables ++ parameters)
 
   def width: Int = input.length
 

@@ -1,0 +1,152 @@
+//! Results that are gathered: which element of which array comes next.
+
+use std::sync::Arc;
+
+use arrow::{
+    array::{Array, ArrayRef, ListArray, MapArray, StructArray, new_empty_array, new_null_array},
+    buffer::{NullBuffer, OffsetBuffer},
+    compute::interleave,
+    datatypes::DataType,
+};
+use datafusion_common::{Result, internal_err};
+
+use crate::types::{element_field, map_entries};
+
+/// Picks values out of arrays of one type.
+pub(super) struct Gather {
+    /// The first is one NULL.
+    sources: Vec<ArrayRef>,
+    picks: Vec<(usize, usize)>,
+    data_type: DataType,
+}
+
+impl Gather {
+    pub(super) fn new(data_type: &DataType, sources: impl IntoIterator<Item = ArrayRef>) -> Self {
+        let null = new_null_array(data_type, 1);
+        Self {
+            sources: std::iter::once(null).chain(sources).collect(),
+            picks: Vec::new(),
+            data_type: data_type.clone(),
+        }
+    }
+
+    /// Value `index` of source `source`, counted from 0.
+    pub(super) fn pick(&mut self, source: usize, index: usize) {
+        self.picks.push((source + 1, index));
+    }
+
+    pub(super) fn null(&mut self) {
+        self.picks.push((0, 0));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.picks.len()
+    }
+
+    pub(super) fn finish(self) -> Result<ArrayRef> {
+        if self.picks.is_empty() {
+            return Ok(new_empty_array(&self.data_type));
+        }
+        // Without a NULL, the array of it is left out: keys have none.
+        let all_picked = self.picks.iter().all(|(source, _)| *source != 0);
+        if all_picked && self.sources.len() > 1 {
+            let picks: Vec<_> = self
+                .picks
+                .iter()
+                .map(|(source, i)| (source - 1, *i))
+                .collect();
+            let sources: Vec<_> = self.sources.iter().skip(1).map(AsRef::as_ref).collect();
+            return Ok(interleave(&sources, &picks)?);
+        }
+        let sources: Vec<&dyn Array> = self.sources.iter().map(AsRef::as_ref).collect();
+        Ok(interleave(&sources, &self.picks)?)
+    }
+}
+
+/// Where rows end among the elements of all rows, and which rows are NULL.
+pub(super) struct Ends {
+    offsets: Vec<i32>,
+    valid: Vec<bool>,
+}
+
+impl Ends {
+    pub(super) fn with_capacity(rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Self {
+            offsets,
+            valid: Vec::with_capacity(rows),
+        }
+    }
+
+    /// The row ends after so many elements of all rows.
+    pub(super) fn row(&mut self, end: usize) -> Result<()> {
+        self.push(end, true)
+    }
+
+    pub(super) fn null(&mut self, end: usize) -> Result<()> {
+        self.push(end, false)
+    }
+
+    fn push(&mut self, end: usize, valid: bool) -> Result<()> {
+        let Ok(end) = i32::try_from(end) else {
+            return internal_err!("a batch has more than 2^31 elements of arrays");
+        };
+        self.offsets.push(end);
+        self.valid.push(valid);
+        Ok(())
+    }
+
+    fn finish(self) -> (OffsetBuffer<i32>, Option<NullBuffer>) {
+        let nulls = self
+            .valid
+            .contains(&false)
+            .then(|| NullBuffer::from(self.valid));
+        (OffsetBuffer::new(self.offsets.into()), nulls)
+    }
+
+    pub(super) fn list(self, values: ArrayRef) -> Result<ArrayRef> {
+        let (offsets, nulls) = self.finish();
+        let field = element_field(values.data_type().clone());
+        Ok(Arc::new(ListArray::try_new(field, offsets, values, nulls)?))
+    }
+
+    pub(super) fn map(self, keys: ArrayRef, values: ArrayRef) -> Result<ArrayRef> {
+        let (offsets, nulls) = self.finish();
+        let (entries, fields) = map_entries(keys.data_type().clone(), values.data_type().clone());
+        let pairs = StructArray::try_new(fields, vec![keys, values], None)?;
+        let map = MapArray::try_new(entries, offsets, pairs, nulls, false)?;
+        Ok(Arc::new(map))
+    }
+}
+
+/// A column of Spark's arrays, whose elements are picked.
+pub(super) struct ListBuilder {
+    pub(super) elements: Gather,
+    ends: Ends,
+}
+
+impl ListBuilder {
+    pub(super) fn new(
+        element: &DataType,
+        sources: impl IntoIterator<Item = ArrayRef>,
+        rows: usize,
+    ) -> Self {
+        Self {
+            elements: Gather::new(element, sources),
+            ends: Ends::with_capacity(rows),
+        }
+    }
+
+    pub(super) fn row(&mut self) -> Result<()> {
+        self.ends.row(self.elements.len())
+    }
+
+    pub(super) fn null_row(&mut self) -> Result<()> {
+        self.ends.null(self.elements.len())
+    }
+
+    pub(super) fn finish(self) -> Result<ArrayRef> {
+        self.ends.list(self.elements.finish()?)
+    }
+}

@@ -1,0 +1,251 @@
+//! Looking for values in arrays, and putting arrays in order.
+
+use std::{cmp::Ordering, collections::HashSet, sync::Arc};
+
+use arrow::{
+    array::{Array, ArrayRef, BooleanArray, Int64Array},
+    datatypes::DataType,
+};
+use datafusion_common::Result;
+
+use super::{
+    arrays::flag,
+    build::{Gather, ListBuilder},
+    element, gives,
+    lists::{Items, Lists},
+    order::{Ordered, Zeros, is_nested, is_orderable},
+};
+use crate::{
+    Unsupported,
+    function::{CallInfo, Kernel},
+    vector::argument,
+};
+
+type Built = Result<Kernel, Unsupported>;
+
+/// An array whose elements are compared with the second argument.
+fn array_and_value(call: &CallInfo<'_>) -> Result<DataType, Unsupported> {
+    let [list, value] = call.types else {
+        return Err(call.bad_types());
+    };
+    match element(list) == Some(value) && is_orderable(value) {
+        true => Ok(value.clone()),
+        false => Err(call.bad_types()),
+    }
+}
+
+/// True with an equal element; else NULL if one is NULL.
+pub(super) fn contains(call: &CallInfo<'_>) -> Built {
+    array_and_value(call)?;
+    gives(call, Some(DataType::Boolean))?;
+    Ok(Arc::new(move |args, rows| {
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
+        let [elements, values] = Ordered::of([lists.values(), &value.array])?;
+        let found: BooleanArray = (0..rows)
+            .map(|row| {
+                let mut range = lists.range(row)?;
+                if value.is_null(row) {
+                    return None;
+                }
+                let wanted = values.get(value.at(row));
+                let null = range.clone().any(|i| lists.values().is_null(i));
+                match range.any(|i| elements.get(i) == wanted) {
+                    false if null => None,
+                    found => Some(found),
+                }
+            })
+            .collect();
+        Ok(Arc::new(found) as ArrayRef)
+    }))
+}
+
+/// The position of the first equal element, from 1; 0 without one.
+pub(super) fn position(call: &CallInfo<'_>) -> Built {
+    array_and_value(call)?;
+    gives(call, Some(DataType::Int64))?;
+    Ok(Arc::new(move |args, rows| {
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
+        let [elements, values] = Ordered::of([lists.values(), &value.array])?;
+        let found: Int64Array = (0..rows)
+            .map(|row| {
+                let mut range = lists.range(row)?;
+                if value.is_null(row) {
+                    return None;
+                }
+                let wanted = values.get(value.at(row));
+                let found = range.position(|i| elements.get(i) == wanted);
+                found.map_or(Some(0), |at| i64::try_from(at + 1).ok())
+            })
+            .collect();
+        Ok(Arc::new(found) as ArrayRef)
+    }))
+}
+
+/// The array without the elements that are equal to a value.
+pub(super) fn remove(call: &CallInfo<'_>) -> Built {
+    let of = array_and_value(call)?;
+    gives(call, call.types.first().cloned())?;
+    Ok(Arc::new(move |args, rows| {
+        let (lists, value) = (
+            Lists::new(argument(args, 0)?)?,
+            Items::new(argument(args, 1)?)?,
+        );
+        let [elements, values] = Ordered::of([lists.values(), &value.array])?;
+        let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
+        for row in 0..rows {
+            match lists.range(row) {
+                Some(range) if !value.is_null(row) => {
+                    let unwanted = values.get(value.at(row));
+                    let kept = range.filter(|i| elements.get(*i) != unwanted);
+                    kept.for_each(|i| out.elements.pick(0, i));
+                    out.row()?;
+                }
+                _ => out.null_row()?,
+            }
+        }
+        out.finish()
+    }))
+}
+
+/// Whether two arrays have an element in common; NULL if they have none, but a NULL, and neither is
+/// empty.
+pub(super) fn overlap(call: &CallInfo<'_>) -> Built {
+    let [left, right] = call.types else {
+        return Err(call.bad_types());
+    };
+    let of = element(left).ok_or_else(|| call.bad_types())?;
+    if left != right || !is_orderable(of) {
+        return Err(call.bad_types());
+    }
+    gives(call, Some(DataType::Boolean))?;
+    Ok(Arc::new(move |args, rows| {
+        let (left, right) = (
+            Lists::new(argument(args, 0)?)?,
+            Lists::new(argument(args, 1)?)?,
+        );
+        let [lefts, rights] = Ordered::with(Zeros::Two, [left.values(), right.values()])?;
+        let found: BooleanArray = (0..rows)
+            .map(|row| {
+                let (ours, theirs) = (left.range(row)?, right.range(row)?);
+                if ours.is_empty() || theirs.is_empty() {
+                    return Some(false);
+                }
+                let valid = |i: &usize| left.values().is_valid(*i);
+                let set: HashSet<_> = ours.clone().filter(valid).map(|i| lefts.get(i)).collect();
+                let common = |i: usize| right.values().is_valid(i) && set.contains(&rights.get(i));
+                if theirs.clone().any(common) {
+                    return Some(true);
+                }
+                let null = ours.clone().any(|i| left.values().is_null(i))
+                    || theirs.clone().any(|i| right.values().is_null(i));
+                (!null).then_some(false)
+            })
+            .collect();
+        Ok(Arc::new(found) as ArrayRef)
+    }))
+}
+
+/// The least or greatest element; NULLs do not count.
+pub(super) fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
+    let [list] = call.types else {
+        return Err(call.bad_types());
+    };
+    let of = element(list).filter(|of| is_orderable(of));
+    gives(call, of.cloned())?;
+    Ok(Arc::new(move |args, rows| {
+        let lists = Lists::new(argument(args, 0)?)?;
+        let [elements] = Ordered::of([lists.values()])?;
+        let mut out = Gather::new(lists.values().data_type(), [Arc::clone(lists.values())]);
+        for row in 0..rows {
+            let mut best: Option<usize> = None;
+            for i in lists.range(row).unwrap_or(0..0) {
+                if lists.values().is_null(i) {
+                    continue;
+                }
+                let better = best.is_none_or(|best| {
+                    let order = elements.get(i).cmp(&elements.get(best));
+                    if greatest {
+                        order.is_gt()
+                    } else {
+                        order.is_lt()
+                    }
+                });
+                if better {
+                    best = Some(i);
+                }
+            }
+            match best {
+                Some(best) => out.pick(0, best),
+                None => out.null(),
+            }
+        }
+        out.finish()
+    }))
+}
+
+/// (array, ascending, whether Java sorts numbers without boxes: −0.0 is then before 0.0). NULLs are
+/// the least.
+pub(super) fn sort_array(call: &CallInfo<'_>) -> Built {
+    let [list, DataType::Boolean, DataType::Boolean] = call.types else {
+        return Err(call.bad_types());
+    };
+    let (ascending, unboxed) = (flag(call, 1)?, flag(call, 2)?);
+    let zeros = match unboxed && ascending {
+        true => Zeros::Two,
+        false => Zeros::One,
+    };
+    sort(call, list, zeros, move |(a, _), (b, _)| match ascending {
+        true => a.cmp(b),
+        false => b.cmp(a),
+    })
+}
+
+/// `array_sort` by its own order: NULLs come last.
+pub(super) fn array_sort(call: &CallInfo<'_>) -> Built {
+    let [list] = call.types else {
+        return Err(call.bad_types());
+    };
+    sort(call, list, Zeros::One, |(a, a_null), (b, b_null)| {
+        a_null.cmp(b_null).then_with(|| a.cmp(b))
+    })
+}
+
+/// A value, and whether it is NULL.
+type Side<'a> = (arrow::row::Row<'a>, bool);
+
+fn sort(
+    call: &CallInfo<'_>,
+    list: &DataType,
+    zeros: Zeros,
+    order: impl Fn(&Side<'_>, &Side<'_>) -> Ordering + Send + Sync + 'static,
+) -> Built {
+    let of = element(list).ok_or_else(|| call.bad_types())?.clone();
+    if !is_orderable(&of) {
+        return Err(call.bad_types());
+    }
+    gives(call, Some(list.clone()))?;
+    debug_assert!(zeros == Zeros::One || !is_nested(&of));
+    Ok(Arc::new(move |args, rows| {
+        let lists = Lists::new(argument(args, 0)?)?;
+        let [elements] = Ordered::with(zeros, [lists.values()])?;
+        let side = |i: usize| (elements.get(i), lists.values().is_null(i));
+        let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
+        for row in 0..rows {
+            let Some(range) = lists.range(row) else {
+                out.null_row()?;
+                continue;
+            };
+            let mut sorted: Vec<usize> = range.collect();
+            sorted.sort_by(|a, b| order(&side(*a), &side(*b)));
+            sorted.into_iter().for_each(|i| out.elements.pick(0, i));
+            out.row()?;
+        }
+        out.finish()
+    }))
+}

@@ -24,7 +24,7 @@ use crate::{
     ClientError, Service,
     at_client::nodes,
     audit::Uses,
-    tables::{Opened, data_type},
+    tables::Opened,
 };
 
 /// The scans of one run, by id.
@@ -93,7 +93,7 @@ impl Read {
             .as_ref()
             .ok_or(ClientError::Malformed("fragment"))?;
         for field in &declared.fields {
-            if table.column(&field.name).map(data_type) != field.r#type {
+            if !table.has(field) {
                 return Err(ClientError::ClientColumn(field.name.clone()));
             }
         }

@@ -121,7 +121,7 @@ impl CsvSource {
                     };
                     csv_values::parse(
                         texts,
-                        *kind,
+                        kind,
                         &self.dialect.null,
                         field.is_nullable(),
                         &index,
@@ -274,6 +274,11 @@ fn declared(
     named: bool,
 ) -> Result<Vec<(String, SparkType, bool)>, Failure> {
     let columns = parse_ddl(ddl).map_err(|error| Failure::usage(format!("--schema: {error}")))?;
+    if let Some((name, kind, _)) = columns.iter().find(|(_, kind, _)| kind.is_nested()) {
+        return Err(Failure::usage(format!(
+            "--schema: column `{name}` is {kind}, and CSV holds no arrays, structs and maps"
+        )));
+    }
     let differ = columns.len() != names.len()
         || (named
             && columns

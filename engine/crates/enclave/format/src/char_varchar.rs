@@ -98,9 +98,7 @@ fn is_limited(kind: &SparkType) -> bool {
 
 /// Spark's schema of a file with these columns; none where Parquet's types say it all.
 pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
-    columns
-        .iter()
-        .find(|column| is_limited(&column.kind))?;
+    columns.iter().find(|column| is_limited(&column.kind))?;
     let field = |column: &Column| {
         let mut metadata = serde_json::Map::new();
         if is_limited(&column.kind) {
@@ -135,9 +133,7 @@ fn json_type(kind: &SparkType) -> serde_json::Value {
             "valueContainsNull": true,
         }),
         SparkType::Struct { fields } => {
-            let field = |(name, kind): &(String, SparkType)| {
-                json!({ "name": name, "type": json_type(kind), "nullable": true, "metadata": {} })
-            };
+            let field = |(name, kind): &(String, SparkType)| json!({ "name": name, "type": json_type(kind), "nullable": true, "metadata": {} });
             json!({ "type": "struct", "fields": fields.iter().map(field).collect::<Vec<_>>() })
         }
         kind => json!(kind.to_string()),
@@ -150,7 +146,9 @@ pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBa
     mapped(batch, columns, |text, column| {
         let stored = match &column.kind {
             SparkType::Char { length } => char_text::fixed(text, size(*length)),
-            SparkType::Varchar { length } => char_text::limited(text, size(*length)).map(Into::into),
+            SparkType::Varchar { length } => {
+                char_text::limited(text, size(*length)).map(Into::into)
+            }
             _ => Some(text.into()),
         };
         stored.ok_or_else(|| Error::Lossy {
@@ -182,10 +180,7 @@ fn mapped(
     columns: &[Column],
     f: impl for<'t> Fn(&'t str, &Column) -> Result<std::borrow::Cow<'t, str>, Error>,
 ) -> Result<RecordBatch, Error> {
-    if columns
-        .iter()
-        .all(|column| !is_limited(&column.kind))
-    {
+    if columns.iter().all(|column| !is_limited(&column.kind)) {
         return Ok(batch.clone());
     }
     let map = |(array, column): (&ArrayRef, &Column)| {
@@ -318,7 +313,10 @@ mod tests {
         };
         assert!(declared("{}", "string"));
         assert!(!declared("{}", "char(3)"));
-        assert!(!declared(r#"{"__CHAR_VARCHAR_TYPE_STRING":"array<char(3)>"}"#, "string"));
+        assert!(!declared(
+            r#"{"__CHAR_VARCHAR_TYPE_STRING":"array<char(3)>"}"#,
+            "string"
+        ));
     }
 
     #[test]

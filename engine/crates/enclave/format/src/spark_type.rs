@@ -326,9 +326,8 @@ impl fmt::Display for SparkType {
             Self::Array { element } => return write!(f, "array<{element}>"),
             Self::Map { key, value } => return write!(f, "map<{key},{value}>"),
             Self::Struct { fields } => {
-                let field = |(name, kind): &(String, Self)| {
-                    format!("{}:{kind}", quote_if_needed(name))
-                };
+                let field =
+                    |(name, kind): &(String, Self)| format!("{}:{kind}", quote_if_needed(name));
                 let fields: Vec<String> = fields.iter().map(field).collect();
                 return write!(f, "struct<{}>", fields.join(","));
             }
@@ -483,7 +482,9 @@ impl<'a> Ddl<'a> {
 
     /// What comes before the first of the characters that end it.
     fn until(&mut self, ends: impl Fn(char) -> bool) -> &'a str {
-        let (before, rest) = self.rest.split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        let (before, rest) = self
+            .rest
+            .split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
         self.rest = rest.trim_start();
         before
     }
@@ -596,9 +597,8 @@ impl<'a> Ddl<'a> {
     fn values_inside(&self, kind: SparkType) -> Result<SparkType, String> {
         match kind == kind.of_values() {
             true => Ok(kind),
-            false => Err(self.wrong(
-                "CHAR and VARCHAR inside of a nested type are not supported; use STRING",
-            )),
+            false => Err(self
+                .wrong("CHAR and VARCHAR inside of a nested type are not supported; use STRING")),
         }
     }
 }
@@ -716,7 +716,10 @@ mod tests {
         ] {
             let parsed: SparkType = kind.parse().unwrap();
             assert_eq!(parsed.to_string(), kind);
-            assert_eq!(SparkType::from_arrow("c", &parsed.to_arrow()).unwrap(), parsed);
+            assert_eq!(
+                SparkType::from_arrow("c", &parsed.to_arrow()).unwrap(),
+                parsed
+            );
             let text = serde_json::to_string(&parsed).unwrap();
             assert_eq!(serde_json::from_str::<SparkType>(&text).unwrap(), parsed);
         }
@@ -725,7 +728,10 @@ mod tests {
                  comment \"c\", m MAP<INT,STRING>",
         );
         let columns = columns.unwrap();
-        assert_eq!(columns[0].1.to_string(), "struct<x:int,`y``z`:array<decimal(5,2)>>");
+        assert_eq!(
+            columns[0].1.to_string(),
+            "struct<x:int,`y``z`:array<decimal(5,2)>>"
+        );
         assert_eq!((columns[0].2, columns[1].0.as_str()), (false, "m"));
     }
 
@@ -734,7 +740,12 @@ mod tests {
         let text = |levels: usize| format!("{}int{}", "array<".repeat(levels), ">".repeat(levels));
         let deepest: SparkType = text(32).parse().unwrap();
         assert!(SparkType::from_arrow("c", &deepest.to_arrow()).is_ok());
-        assert!(text(33).parse::<SparkType>().unwrap_err().contains("32 levels"));
+        assert!(
+            text(33)
+                .parse::<SparkType>()
+                .unwrap_err()
+                .contains("32 levels")
+        );
         assert!(text(100_000).parse::<SparkType>().is_err());
         assert!(SparkType::from_arrow("c", &SparkType::array(deepest).to_arrow()).is_err());
     }

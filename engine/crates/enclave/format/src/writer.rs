@@ -395,7 +395,10 @@ impl<D: Disk> TableWriter<D> {
             .with_aad_prefix(aad_prefix.to_vec())
             .with_aad_prefix_storage(true);
         for leaf in leaves(&self.schema)? {
-            let column = self.columns.iter().find(|column| column.name == leaf.column);
+            let column = self
+                .columns
+                .iter()
+                .find(|column| column.name == leaf.column);
             let column = column.ok_or_else(|| Error::NoSuchColumn(leaf.column.clone()))?;
             let (key, metadata) =
                 pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;

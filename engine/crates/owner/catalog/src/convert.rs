@@ -126,7 +126,12 @@ fn to_nested(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef, 
             let list = array.as_list::<i32>();
             let values = to_type(list.values(), element.data_type(), column)?;
             let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
-            Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?)
+            Arc::new(ListArray::try_new(
+                Arc::clone(element),
+                offsets,
+                values,
+                nulls,
+            )?)
         }
         (DataType::Struct(found), DataType::Struct(fields)) => {
             Arc::new(to_struct(array.as_struct(), found, fields, column)?)
@@ -160,7 +165,10 @@ fn to_struct(
     column: &str,
 ) -> Result<StructArray, Error> {
     let names = |fields: &Fields| -> Vec<String> {
-        fields.iter().map(|field: &Arc<Field>| field.name().clone()).collect()
+        fields
+            .iter()
+            .map(|field: &Arc<Field>| field.name().clone())
+            .collect()
     };
     if names(found) != names(fields) {
         return Err(FormatError::BatchSchema(column.to_owned()).into());
@@ -170,7 +178,12 @@ fn to_struct(
         .map(|(part, field)| to_type(part, field.data_type(), column))
         .collect::<Result<Vec<_>, Error>>()?;
     let (nulls, rows) = (array.nulls().cloned(), array.len());
-    Ok(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?)
+    Ok(StructArray::try_new_with_length(
+        fields.clone(),
+        columns,
+        nulls,
+        rows,
+    )?)
 }
 
 #[cfg(test)]

@@ -78,7 +78,10 @@ impl FileReader {
         };
         Ok(Self {
             rows,
-            renames: schema.fields().iter().any(|field| field.data_type().is_nested()),
+            renames: schema
+                .fields()
+                .iter()
+                .any(|field| field.data_type().is_nested()),
             schema,
             left: Some(pin.rows),
         })
@@ -267,8 +270,7 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
 fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), Error> {
     for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
         let same = want.data_type() == got.data_type()
-            || want.data_type().is_nested()
-                && reads_as(got.data_type(), want.data_type());
+            || want.data_type().is_nested() && reads_as(got.data_type(), want.data_type());
         if want.name() != got.name() || !same {
             return Err(FormatError::BatchSchema(want.name().clone()).into());
         }

@@ -10,12 +10,12 @@ use std::{
     sync::Arc,
 };
 
+use arrow::datatypes::Schema;
 use coffer_custody::{ConfigDir, Draft, Policy, TableKey, TablePolicy, Vault, WrappedKey};
 use coffer_format::{
     Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn,
     UnsupportedType, WriteId, WriteOptions, partition, writer::check_leaves,
 };
-use arrow::datatypes::Schema;
 use coffer_schemes::{Protection, Protections};
 use coffer_sealing::{KekSet, TableId};
 

@@ -152,7 +152,11 @@ fn write_parquet(
 }
 
 fn check_csv(schema: &SchemaRef) -> Result<(), Failure> {
-    match schema.fields().iter().find(|field| field.data_type().is_nested()) {
+    match schema
+        .fields()
+        .iter()
+        .find(|field| field.data_type().is_nested())
+    {
         Some(field) => Err(Failure::usage(format!(
             "column `{}` is an array, struct or map, and CSV holds none",
             field.name()

@@ -41,7 +41,10 @@ impl Opened {
                 .manifest()
                 .stored_column(name)
                 .map(|stored| stored.kind.clone()),
-            Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind.clone()),
+            Self::Sealed(table) => table
+                .manifest()
+                .column(name)
+                .map(|column| column.kind.clone()),
             Self::Plain(table) => table
                 .columns
                 .iter()

@@ -267,7 +267,10 @@ fn keys_of(
         let column = places.get(at).map(|place| place.column);
         let digest = Digest::of(bytes);
         // Leaves of one column may share a key.
-        if keys.iter().any(|key| key.column == column && key.metadata == digest) {
+        if keys
+            .iter()
+            .any(|key| key.column == column && key.metadata == digest)
+        {
             continue;
         }
         let name = || {

@@ -93,7 +93,9 @@ impl ChunkPins {
         let pinned = self.0.get(&key(file))?;
         let leaves = || {
             let leaves = file.columns.iter().enumerate();
-            leaves.filter(|(_, of)| **of == column).map(|(leaf, _)| leaf)
+            leaves
+                .filter(|(_, of)| **of == column)
+                .map(|(leaf, _)| leaf)
         };
         groups
             .flat_map(|group| leaves().map(move |leaf| (group, leaf)))

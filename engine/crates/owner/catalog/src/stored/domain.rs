@@ -28,7 +28,9 @@ pub(super) fn of_type(kind: &SparkType) -> Option<DomainPin> {
         SparkType::Int | SparkType::Date => signed(32),
         SparkType::Long | SparkType::Timestamp | SparkType::TimestampNtz => signed(64),
         SparkType::Decimal { precision, .. } => {
-            let max = 10_i128.saturating_pow((*precision).into()).saturating_sub(1);
+            let max = 10_i128
+                .saturating_pow((*precision).into())
+                .saturating_sub(1);
             DomainPin {
                 min: max.saturating_neg(),
                 max,

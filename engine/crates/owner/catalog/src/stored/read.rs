@@ -126,10 +126,17 @@ impl StoredReader {
 
     /// Rows whose nested columns have parts of the names that a table's have.
     fn renamed(&self, batch: RecordBatch) -> Result<RecordBatch, Error> {
-        if !batch.columns().iter().any(|column| column.data_type().is_nested()) {
+        if !batch
+            .columns()
+            .iter()
+            .any(|column| column.data_type().is_nested())
+        {
             return Ok(batch);
         }
-        let wanted = self.wanted.iter().filter_map(|at| self.codec.stored().get(*at));
+        let wanted = self
+            .wanted
+            .iter()
+            .filter_map(|at| self.codec.stored().get(*at));
         let fields: Vec<_> = wanted.map(StoredColumn::field).collect();
         convert::to_schema(&batch, &Arc::new(Schema::new(fields)))
     }

@@ -119,13 +119,7 @@ impl CsvSource {
                         column: name,
                         first_record: record,
                     };
-                    csv_values::parse(
-                        texts,
-                        kind,
-                        &self.dialect.null,
-                        field.is_nullable(),
-                        &index,
-                    )
+                    csv_values::parse(texts, kind, &self.dialect.null, field.is_nullable(), &index)
                 });
             let columns = columns.collect::<Result<Vec<_>, Failure>>()?;
             record = record.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(0));

@@ -161,7 +161,9 @@ impl Counter {
     fn add(&mut self, array: &ArrayRef) -> Result<(), Failure> {
         let Some(converter) = &mut self.converter else {
             let values = array.len().saturating_sub(array.null_count());
-            self.count = self.count.saturating_add(u64::try_from(values).unwrap_or(u64::MAX));
+            self.count = self
+                .count
+                .saturating_add(u64::try_from(values).unwrap_or(u64::MAX));
             return Ok(());
         };
         let rows = converter

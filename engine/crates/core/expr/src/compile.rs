@@ -13,7 +13,7 @@ use datafusion_physical_expr::{
 use crate::{
     Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    literal, math, predicate, repeatable, strings, types,
+    literal, math, nested_key, predicate, repeatable, strings, types,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,
@@ -154,6 +154,48 @@ pub fn normalize_key(
         (EvalMode::Legacy, FloatText::Shortest),
         "",
     )
+}
+
+/// What two rows' keys are compared by, also for being equal: floats as in [`normalize_key`], nested
+/// values as bytes in Spark's order. No NULL becomes a value, nor a value NULL.
+pub fn order_key(
+    key: Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    match type_of(&key, schema)?.is_nested() {
+        true => bytes_key(key, schema, false),
+        false => normalize_key(key, schema),
+    }
+}
+
+/// What any two values that differ in a bit differ by, in whatever order.
+pub fn exact_key(
+    key: Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    match type_of(&key, schema)?.is_nested() {
+        true => bytes_key(key, schema, true),
+        false => Ok(key),
+    }
+}
+
+fn bytes_key(
+    key: Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+    exact: bool,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let data_type = type_of(&key, schema)?;
+    let kernel = nested_key::kernel(&data_type, exact)?;
+    let call = CallInfo {
+        name: if exact { "exact_key" } else { "order_key" },
+        args: &[key],
+        types: &[data_type],
+        ret: &DataType::Binary,
+        mode: EvalMode::Legacy,
+        float_text: FloatText::Shortest,
+        zone: "",
+    };
+    Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
 pub(crate) fn type_of(

@@ -22,6 +22,7 @@ mod format;
 mod function;
 mod literal;
 mod math;
+mod nested_key;
 mod parse;
 mod predicate;
 mod repeatable;
@@ -31,7 +32,7 @@ mod vector;
 mod zone;
 
 pub use average::average;
-pub use compile::{CompileContext, compile, is_fallible, normalize_key};
+pub use compile::{CompileContext, compile, exact_key, is_fallible, normalize_key, order_key};
 pub use error::{SparkError, Unsupported};
 pub use literal::{scalar, typed_null};
 pub use repeatable::is_repeatable;

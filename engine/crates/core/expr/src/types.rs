@@ -79,9 +79,8 @@ fn children(proto: &plan::DataType, depth: u32) -> Result<Vec<(&str, DataType)>,
         .ok_or_else(|| malformed("a nested type", "it has more than 32 levels"))?;
     let child = |field: &'_ plan::Field| {
         let data_type = field.r#type.as_ref();
-        let data_type = data_type.ok_or_else(|| {
-            Unsupported::new(&field.name, "the fragment does not say its type")
-        })?;
+        let data_type = data_type
+            .ok_or_else(|| Unsupported::new(&field.name, "the fragment does not say its type"))?;
         to_arrow_within(data_type, depth)
     };
     proto
@@ -104,7 +103,11 @@ pub fn element_field(element: DataType) -> FieldRef {
 /// Arrow's type of Spark's structs: every field is nullable.
 pub fn struct_of<N: Into<String>>(fields: impl IntoIterator<Item = (N, DataType)>) -> DataType {
     let fields = fields.into_iter();
-    DataType::Struct(fields.map(|(name, of)| Field::new(name, of, true)).collect())
+    DataType::Struct(
+        fields
+            .map(|(name, of)| Field::new(name, of, true))
+            .collect(),
+    )
 }
 
 /// Arrow's type of Spark's maps: keys are never NULL, and lie in no order.
@@ -135,7 +138,11 @@ pub fn canonical(data_type: &DataType) -> DataType {
         ),
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(fields) if fields.len() == 2 => {
-                let of = |i: usize| fields.get(i).map_or(DataType::Null, |f| canonical(f.data_type()));
+                let of = |i: usize| {
+                    fields
+                        .get(i)
+                        .map_or(DataType::Null, |f| canonical(f.data_type()))
+                };
                 map_of(of(0), of(1))
             }
             _ => data_type.clone(),
@@ -285,7 +292,10 @@ mod tests {
         let nested = struct_of([
             ("a", list_of(DataType::Decimal128(38, 3))),
             ("a", map_of(DataType::Utf8, list_of(DataType::Boolean))),
-            ("", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+            (
+                "",
+                DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            ),
         ]);
         assert_eq!(to_arrow(&of_arrow(&nested).unwrap()).unwrap(), nested);
         assert_eq!(canonical(&nested), nested);

@@ -25,6 +25,7 @@ use crate::{
     Decryptor, NodeMetrics, Unsupported, aggregate, columns,
     decrypt::DecryptExec,
     expand::ExpandExec,
+    generate::GenerateExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},
     limit::LimitExec,
@@ -142,12 +143,14 @@ fn in_fixed_order(
     let columns = schema.fields().iter().enumerate().map(|(index, field)| {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
         // Not the canonical form of keys: -0.0 and 0.0 are different rows.
-        PhysicalSortExpr {
-            expr: column,
+        let expr = coffer_expr::exact_key(column, &schema)
+            .map_err(|source| Unsupported::Expression { node, source })?;
+        Ok(PhysicalSortExpr {
+            expr,
             options: SortOptions::default(),
-        }
+        })
     });
-    match LexOrdering::new(columns) {
+    match LexOrdering::new(columns.collect::<Result<Vec<_>, Unsupported>>()?) {
         Some(ordering) => Ok(Arc::new(
             SortExec::new(ordering, plan).with_preserve_partitioning(true),
         )),
@@ -208,8 +211,8 @@ impl Expressions<'_> {
             .map_err(|source| Unsupported::Expression { node, source })
     }
 
-    /// An expression that rows are grouped, sorted or partitioned by: −0.0 and NaN in canonical
-    /// form.
+    /// An expression that rows are grouped by: −0.0 and NaN in canonical form. (Of nested values
+    /// Spark's plans make them so.)
     pub(crate) fn key(
         &self,
         node: u32,
@@ -218,6 +221,19 @@ impl Expressions<'_> {
     ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
         let compiled = self.compile(node, expr, schema)?;
         coffer_expr::normalize_key(compiled, schema)
+            .map_err(|source| Unsupported::Expression { node, source })
+    }
+
+    /// An expression that rows are sorted, partitioned or joined by: as [`Self::key`], and nested
+    /// values as bytes that have their order.
+    pub(crate) fn order_key(
+        &self,
+        node: u32,
+        expr: &Expr,
+        schema: &SchemaRef,
+    ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+        let compiled = self.compile(node, expr, schema)?;
+        coffer_expr::order_key(compiled, schema)
             .map_err(|source| Unsupported::Expression { node, source })
     }
 
@@ -376,6 +392,11 @@ impl Builder<'_> {
                 };
                 let fetch = limit.fetch.map(rows).transpose()?;
                 vec![Arc::new(LimitExec::new(child, rows(limit.skip)?, fetch))]
+            }
+            Op::Generate(generate) => {
+                let child = self.child(id, generate.child.as_deref(), partitions)?;
+                let made = GenerateExec::new(id, generate, child, &self.expressions)?;
+                vec![Arc::new(made)]
             }
             Op::Expand(expand) => {
                 let child = self.child(id, expand.child.as_deref(), partitions)?;

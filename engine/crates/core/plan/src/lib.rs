@@ -25,6 +25,7 @@ mod columns;
 mod decrypt;
 mod error;
 mod expand;
+mod generate;
 mod input;
 mod io;
 mod join;

@@ -21,7 +21,7 @@ pub(crate) fn ordering(
             what: "a sort key without expression",
         })?;
         exprs.push(PhysicalSortExpr {
-            expr: expressions.key(node, expr, schema)?,
+            expr: expressions.order_key(node, expr, schema)?,
             options: options(key),
         });
     }

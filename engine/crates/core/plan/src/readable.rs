@@ -9,9 +9,9 @@ use std::fmt::{self, Write};
 
 use coffer_protocol::{
     plan::{
-        AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Join, JoinType, Literal,
-        NamedExpr, Node, Partitioning, Schema, Sink, SortKey, TypeId, decrypt, expr::Kind,
-        join::Strategy, literal::Value, node::Op, partitioning, sink,
+        AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Generate, Join, JoinType,
+        Literal, NamedExpr, Node, Partitioning, Schema, Sink, SortKey, TypeId, decrypt, expr::Kind,
+        generate, join::Strategy, literal::Value, node::Op, partitioning, sink,
     },
     tree::children,
 };
@@ -118,6 +118,7 @@ impl Writer<'_> {
                     .iter()
                     .try_for_each(|p| write!(out, " [{}]", List(&p.exprs, ", ")))
             }
+            Op::Generate(generate) => Self::generate(out, generate),
             Op::Union(union) => {
                 out.push_str("Union");
                 let stacked = !union.children_partitions.is_empty();
@@ -139,6 +140,28 @@ impl Writer<'_> {
                 write!(out, "Open [{}]", names.join(", "))
             }
         }
+    }
+
+    fn generate(out: &mut String, generate: &Generate) -> fmt::Result {
+        use generate::Generator::{Copies, Explode, Stack};
+        write!(out, "Generate {:?} and ", generate.kept)?;
+        match &generate.generator {
+            None => out.push_str("?"),
+            Some(Explode(explode)) => {
+                let input = Maybe(explode.input.as_ref());
+                let name = if explode.fields { "inline" } else { "explode" };
+                write!(out, "{name} {input}")?;
+                when(out, explode.position, format_args!(" with position"))?;
+            }
+            Some(Stack(stack)) => {
+                write!(out, "stack {} [{}]", stack.rows, List(&stack.exprs, ", "))?
+            }
+            Some(Copies(copies)) => {
+                let count = Maybe(copies.count.as_ref());
+                write!(out, "{count} copies of [{}]", List(&copies.exprs, ", "))?;
+            }
+        }
+        when(out, generate.outer, format_args!(", outer"))
     }
 
     fn aggregate(out: &mut String, aggregate: &Aggregate) -> fmt::Result {

@@ -125,8 +125,9 @@ impl ExecutionPlan for ValuesExec {
 
 /// A scalar as a literal of the IR.
 pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
-    let data_type = types::of_arrow(&scalar.data_type())
-        .ok_or_else(|| internal_datafusion_err!("{} is no type of fragments", scalar.data_type()))?;
+    let data_type = types::of_arrow(&scalar.data_type()).ok_or_else(|| {
+        internal_datafusion_err!("{} is no type of fragments", scalar.data_type())
+    })?;
     let int = |value: Option<i64>| value.map(Value::Int);
     let value = match scalar {
         ScalarValue::Null => None,

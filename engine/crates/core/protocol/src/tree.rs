@@ -15,6 +15,7 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Window(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::WindowGroupLimit(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Generate(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Union(op)) => op.children.iter().collect(),
         Some(Op::Join(op)) => op

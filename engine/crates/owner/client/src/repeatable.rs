@@ -16,7 +16,9 @@ use std::collections::HashMap;
 use coffer_expr::is_repeatable;
 use coffer_plan::{DependsOn, depends_on};
 use coffer_protocol::{
-    plan::{Expr, Fragment, Node, SortKey, node::Op, partitioning, sink, window},
+    plan::{
+        Expr, Fragment, Node, SortKey, generate::Generator, node::Op, partitioning, sink, window,
+    },
     tree::children,
 };
 
@@ -85,6 +87,12 @@ fn is_listed(op: &Op) -> bool {
             .projections
             .iter()
             .flat_map(|projection| &projection.exprs)),
+        Op::Generate(generate) => match &generate.generator {
+            Some(Generator::Explode(explode)) => all(&explode.input),
+            Some(Generator::Stack(stack)) => all(&stack.exprs),
+            Some(Generator::Copies(copies)) => all(copies.count.iter().chain(&copies.exprs)),
+            None => false,
+        },
         Op::Join(join) => all(join
             .left_keys
             .iter()
@@ -126,6 +134,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         | Op::Filter(_)
         | Op::Project(_)
         | Op::Decrypt(_)
+        | Op::Generate(_)
         | Op::Union(_) => below,
         // Batch by batch: all of a batch's rows for one projection, then for the next. Where
         // batches end follows from frames.

@@ -143,7 +143,9 @@ pub(super) fn write_column(
         }
         DataType::List(_) => {
             let lists = parts.iter().map(|part| part.as_list::<i32>());
-            let elements = lists.clone().map(|list| inner(list.offsets(), list.values().as_ref()));
+            let elements = lists
+                .clone()
+                .map(|list| inner(list.offsets(), list.values().as_ref()));
             let elements = elements.collect::<Result<Vec<_>, _>>()?;
             write_lengths(lists.map(ListArray::offsets), packing, out)?;
             let elements: Vec<&dyn Array> = elements.iter().map(AsRef::as_ref).collect();
@@ -153,7 +155,9 @@ pub(super) fn write_column(
             let maps = parts.iter().map(|part| part.as_map());
             write_lengths(maps.clone().map(MapArray::offsets), packing, out)?;
             for side in [MapArray::keys, MapArray::values] {
-                let sides = maps.clone().map(|map| inner(map.offsets(), side(map).as_ref()));
+                let sides = maps
+                    .clone()
+                    .map(|map| inner(map.offsets(), side(map).as_ref()));
                 let sides = sides.collect::<Result<Vec<_>, _>>()?;
                 let sides: Vec<&dyn Array> = sides.iter().map(AsRef::as_ref).collect();
                 write_column(&sides, packing, out, text)?;
@@ -598,24 +602,36 @@ pub(super) fn read_column(
             Arc::new(BinaryArray::try_new(offsets, bytes, nulls)?)
         }
         DataType::Struct(fields) => {
-            let columns = fields.iter().map(|field| read_column(reader, field.data_type()));
+            let columns = fields
+                .iter()
+                .map(|field| read_column(reader, field.data_type()));
             let columns = columns.collect::<Result<Vec<_>, _>>()?;
             let rows = reader.rows;
-            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, rows)?)
+            Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                nulls,
+                rows,
+            )?)
         }
         DataType::List(element) => {
             let (offsets, elements) = reader.lists()?;
             let values = reader.of_rows(elements, |r| read_column(r, element.data_type()))?;
-            Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?)
+            Arc::new(ListArray::try_new(
+                Arc::clone(element),
+                offsets,
+                values,
+                nulls,
+            )?)
         }
         DataType::Map(entries, ordered) => {
             let DataType::Struct(fields) = entries.data_type() else {
                 return Err(CodecError::Layout("column type"));
             };
             let (offsets, pairs) = reader.lists()?;
-            let sides = fields.iter().map(|field| {
-                reader.of_rows(pairs, |r| read_column(r, field.data_type()))
-            });
+            let sides = fields
+                .iter()
+                .map(|field| reader.of_rows(pairs, |r| read_column(r, field.data_type())));
             let sides = sides.collect::<Result<Vec<_>, _>>()?;
             let pairs = StructArray::try_new_with_length(fields.clone(), sides, None, pairs)?;
             let entries = Arc::clone(entries);

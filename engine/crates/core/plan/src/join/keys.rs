@@ -19,8 +19,8 @@ pub(super) fn pairs(
     let node = spec.node;
     let mut pairs = Vec::with_capacity(spec.left_keys.len());
     for (column, (left_key, right_key)) in spec.left_keys.iter().zip(spec.right_keys).enumerate() {
-        let left_key = expressions.key(node, left_key, &left)?;
-        let right_key = expressions.key(node, right_key, &right)?;
+        let left_key = expressions.order_key(node, left_key, &left)?;
+        let right_key = expressions.order_key(node, right_key, &right)?;
         let of = |key: &Arc<dyn PhysicalExpr>, schema| {
             key.data_type(schema)
                 .map_err(|source| Unsupported::Operators { node, source })

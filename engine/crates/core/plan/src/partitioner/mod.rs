@@ -95,7 +95,7 @@ impl Partitioner {
                 let keys = hash
                     .exprs
                     .iter()
-                    .map(|expr: &Expr| expressions.key(0, expr, schema))
+                    .map(|expr: &Expr| expressions.order_key(0, expr, schema))
                     .collect::<Result<Vec<_>, _>>()?;
                 if keys.is_empty() {
                     return Err(malformed("hash partitioning without keys"));

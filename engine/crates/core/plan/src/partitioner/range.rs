@@ -117,7 +117,7 @@ pub(crate) fn keys_of(
                 node: 0,
                 what: "a sort key without expression",
             };
-            let expr = expressions.key(0, key.expr.as_ref().ok_or(malformed)?, schema)?;
+            let expr = expressions.order_key(0, key.expr.as_ref().ok_or(malformed)?, schema)?;
             Ok(PhysicalSortExpr {
                 expr,
                 options: order::options(key),

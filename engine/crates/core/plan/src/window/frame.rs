@@ -52,7 +52,7 @@ impl Frame {
                 Kind::Peers(_) => Bound::Peers,
                 Kind::Rows(rows) => Bound::Rows(i64::from(*rows)),
                 Kind::Value(value) => {
-                    let value = expressions.key(node, value, schema)?;
+                    let value = expressions.order_key(node, value, schema)?;
                     let data_type = |expr: &Arc<dyn PhysicalExpr>| {
                         expr.data_type(schema)
                             .map_err(|source| Unsupported::Operators { node, source })

@@ -97,7 +97,7 @@ impl Sorted {
         let partition = partition
             .iter()
             .map(|key| {
-                let expr = expressions.key(node, key, &schema)?;
+                let expr = expressions.order_key(node, key, &schema)?;
                 Ok(PhysicalSortExpr { expr, options })
             })
             .collect::<Result<Vec<_>, Unsupported>>()?;

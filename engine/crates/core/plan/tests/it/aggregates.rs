@@ -635,7 +635,11 @@ async fn results_do_not_depend_on_the_order_of_rows() {
                         order.iter().map(|row| *row as u64),
                     );
                     let values = arrow::compute::take(&values, &order, None).unwrap();
-                    let (s, b) = rows(function.inputs[0].clone(), vec![Some(1); values.len()], values);
+                    let (s, b) = rows(
+                        function.inputs[0].clone(),
+                        vec![Some(1); values.len()],
+                        values,
+                    );
                     let found = grouped(&function, &s, b.clone()).await.unwrap();
                     assert_eq!(
                         found[0].trim_start_matches("1 "),

@@ -58,6 +58,7 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
     case _: TakeOrderedAndProjectExec => "Top rows"
     case _: BaseLimitExec | _: CollectLimitExec => "Limit"
     case _: ExpandExec => "Expand"
+    case _: GenerateExec => "Generate"
     case _: WindowExec => "Window"
     case _: WindowGroupLimitExec => "Top rows of each group"
     case _: UnionExec => "Union"
@@ -97,6 +98,10 @@ private[coffer] final class Shown(fragment: CofferFragmentExec, hosts: Boolean) 
         l.partitionSpec ++ l.orderSpec.map(_.child),
         "which rows are the first of their group",
         "about how many rows are the first of their groups, by lengths")
+    case g: GenerateExec => tells(
+        Seq(g.generator),
+        "how many rows are made of each row",
+        "about how many rows are made, by lengths")
     case _: BaseLimitExec | _: CollectLimitExec =>
       Seq(if (hosts) "which rows are taken" else "whether a task stopped asking for input early")
     case _ => Seq("nothing of its own")

@@ -11,8 +11,9 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.coffer.common.{Client, CofferConf, CofferException}
-import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, TypeId}
+import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field}
 import org.apache.spark.sql.coffer.proto.wire.{Encoding, OpenTable, Protection, TableInfo}
+import org.apache.spark.sql.coffer.translate.Types
 import org.apache.spark.sql.connector.catalog.{
   SupportsRead,
   SupportsWrite,
@@ -265,24 +266,12 @@ object CofferTable {
     if (f.getDeclared.isEmpty) dataType(f.getType)
     else CatalystSqlParser.parseDataType(f.getDeclared)
 
-  private[coffer] def dataType(t: ProtoType): DataType = t.getId match {
-    case TypeId.NULL => NullType
-    case TypeId.BOOLEAN => BooleanType
-    case TypeId.BYTE => ByteType
-    case TypeId.SHORT => ShortType
-    case TypeId.INT => IntegerType
-    case TypeId.LONG => LongType
-    case TypeId.FLOAT => FloatType
-    case TypeId.DOUBLE => DoubleType
-    case TypeId.DECIMAL => DecimalType(t.getPrecision, t.getScale)
-    case TypeId.STRING => StringType
-    case TypeId.BINARY => BinaryType
-    case TypeId.DATE => DateType
-    case TypeId.TIMESTAMP => TimestampType
-    case TypeId.TIMESTAMP_NTZ => TimestampNTZType
-    case TypeId.TYPE_UNSPECIFIED | TypeId.UNRECOGNIZED =>
-      throw new CofferException("COFFER_SCHEMA",
-        "the table has a column of a type this plugin " +
-          "does not know", "use one build")
+  private[coffer] def dataType(t: ProtoType): DataType = Types.toCatalyst(t) match {
+    case Right(known) => known
+    case Left(unknown) =>
+      throw new CofferException(
+        "COFFER_SCHEMA",
+        s"the table has a column of a type this plugin does not know: ${unknown.reason}",
+        "use one build")
   }
 }

@@ -130,7 +130,7 @@ object Fragments {
    */
   def sampleSchema(ordering: Seq[SortOrder]): Result[Schema] =
     traverse(ordering.zipWithIndex) { case (o, i) =>
-      Types.field(s"key$i", o.child.dataType, nullable = true)
+      Types.field(s"key$i", Types.ofKey(o.child.dataType), nullable = true)
     }.flatMap(keys =>
       Types.field("weight", DoubleType, nullable = false).map(w => Types.schemaOf(keys :+ w)))
 

@@ -5,7 +5,9 @@ import java.nio.charset.{CharacterCodingException, StandardCharsets}
 
 import com.google.protobuf.ByteString
 
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
+import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.coffer.proto.plan.{Expr, Literal}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -33,9 +35,24 @@ object Literals {
       case (v: Decimal, d: DecimalType) => decimal(v, d, literal)
       case (v: UTF8String, _: StringType) => string(v, literal)
       case (v: Array[Byte], BinaryType) => Right(literal.setBinary(ByteString.copyFrom(v)).build())
+      case (v: ArrayData, ArrayType(element, _)) =>
+        nested(literal, v.toSeq[Any](element).map((_, element)))
+      case (v: InternalRow, StructType(fields)) =>
+        nested(literal, v.toSeq(fields.map(_.dataType).toSeq).zip(fields.map(_.dataType)))
+      case (v: MapData, MapType(key, value, _)) =>
+        val keys = v.keyArray().toSeq[Any](key)
+        val values = v.valueArray().toSeq[Any](value)
+        nested(literal, keys.zip(values).flatMap { case (k, x) => Seq((k, key), (x, value)) })
       case _ => refuse(s"a literal of type ${dataType.sql} in an unknown form")
     }
   }
+
+  private def nested(literal: Literal.Builder, values: Seq[(Any, DataType)]): Result[Literal] =
+    traverse(values) { case (value, dataType) => of(value, dataType) }.map { literals =>
+      val builder = Literal.Nested.newBuilder
+      literals.foreach(builder.addValues)
+      literal.setNested(builder).build()
+    }
 
   private[translate] def expr(literal: CatalystLiteral): Result[Expr] =
     of(literal.value, literal.dataType).map(l => Expr.newBuilder.setLiteral(l).build())

@@ -17,6 +17,7 @@ private[coffer] object Nodes {
     case Node.OpCase.SORT => Seq(node.getSort.getChild)
     case Node.OpCase.LIMIT => Seq(node.getLimit.getChild)
     case Node.OpCase.EXPAND => Seq(node.getExpand.getChild)
+    case Node.OpCase.GENERATE => Seq(node.getGenerate.getChild)
     case Node.OpCase.DECRYPT => Seq(node.getDecrypt.getChild)
     case Node.OpCase.WINDOW => Seq(node.getWindow.getChild)
     case Node.OpCase.WINDOW_GROUP_LIMIT => Seq(node.getWindowGroupLimit.getChild)
@@ -35,6 +36,7 @@ private[coffer] object Nodes {
       case Node.OpCase.SORT => b.getSortBuilder.setChild(f(node.getSort.getChild))
       case Node.OpCase.LIMIT => b.getLimitBuilder.setChild(f(node.getLimit.getChild))
       case Node.OpCase.EXPAND => b.getExpandBuilder.setChild(f(node.getExpand.getChild))
+      case Node.OpCase.GENERATE => b.getGenerateBuilder.setChild(f(node.getGenerate.getChild))
       case Node.OpCase.DECRYPT => b.getDecryptBuilder.setChild(f(node.getDecrypt.getChild))
       case Node.OpCase.WINDOW => b.getWindowBuilder.setChild(f(node.getWindow.getChild))
       case Node.OpCase.WINDOW_GROUP_LIMIT =>

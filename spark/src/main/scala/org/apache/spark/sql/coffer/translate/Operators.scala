@@ -42,6 +42,7 @@ object Operators {
     SetOperators,
     JoinOperators,
     WindowOperators,
+    GenerateOperators,
     RefusedOperators)
 
   private val byClass: Map[Class[_], OperatorSerde[SparkPlan]] =

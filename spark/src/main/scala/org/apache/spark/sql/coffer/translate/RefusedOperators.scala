@@ -21,6 +21,5 @@ private[translate] object RefusedOperators extends OperatorFamily {
     refused[BatchScanExec](plaintext),
     refused[RowDataSourceScanExec](plaintext),
     refused[InMemoryTableScanExec]("cached data would lie opened in executors' memory"),
-    refused[GenerateExec]("generators such as explode are not supported"),
     refused[CollectMetricsExec]("observed metrics would be computed on executors"))
 }

@@ -1,12 +1,14 @@
 package org.apache.spark.sql.coffer.translate
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema, TypeId}
 import org.apache.spark.sql.types._
 
 /**
- * Catalyst's types ↔ the IR's: the flat ones. CHAR and VARCHAR are strings to plans; of a table's
+ * Catalyst's types ↔ the IR's. CHAR and VARCHAR are strings to plans; of a table's
  * columns they are declared beside.
  */
 object Types {
@@ -36,7 +38,31 @@ object Types {
     case s: StringType =>
       if (s.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID) simple(TypeId.STRING)
       else refuse(s"type ${s.sql}: only the UTF8_BINARY collation is supported")
+    case ArrayType(element, containsNull) =>
+      nested(TypeId.ARRAY, Seq(("element", element, containsNull)))
+    case MapType(key, value, containsNull) =>
+      nested(TypeId.MAP, Seq(("key", key, false), ("value", value, containsNull)))
+    case StructType(fields) if fields.map(_.name).distinct.length < fields.length =>
+      refuse(s"type ${dataType.sql}: several of its fields have one name")
+    case StructType(fields) =>
+      nested(TypeId.STRUCT, fields.toSeq.map(f => (f.name, f.dataType, f.nullable)))
     case other => refuse(s"type ${other.sql}: ${whyNot(other)}")
+  }
+
+  private def nested(id: TypeId, children: Seq[(String, DataType, Boolean)]): Result[ProtoType] =
+    traverse(children) { case (name, dataType, nullable) =>
+      of(dataType).map(t =>
+        Field.newBuilder.setName(name).setType(t).setNullable(nullable).build())
+    }.map { fields =>
+      val builder = ProtoType.newBuilder.setId(id)
+      fields.foreach(builder.addChildren)
+      builder.build()
+    }
+
+  /** The type of what the values of a type are compared by between tasks. */
+  def ofKey(dataType: DataType): DataType = dataType match {
+    case _: ArrayType | _: StructType => BinaryType
+    case other => other
   }
 
   def toCatalyst(dataType: ProtoType): Result[DataType] = dataType.getId match {
@@ -54,9 +80,24 @@ object Types {
     case TypeId.DATE => Right(DateType)
     case TypeId.TIMESTAMP => Right(TimestampType)
     case TypeId.TIMESTAMP_NTZ => Right(TimestampNTZType)
+    case TypeId.ARRAY =>
+      inner(dataType, 1).map(parts => ArrayType(parts.head.dataType, parts.head.nullable))
+    case TypeId.MAP =>
+      inner(dataType, 2).map(parts =>
+        MapType(parts.head.dataType, parts.last.dataType, parts.last.nullable))
+    case TypeId.STRUCT =>
+      inner(dataType, dataType.getChildrenCount).map(fields => StructType(fields))
     case TypeId.TYPE_UNSPECIFIED | TypeId.UNRECOGNIZED =>
       refuse("the engine sent a type that this version does not know")
   }
+
+  private def inner(dataType: ProtoType, count: Int): Result[Seq[StructField]] =
+    if (dataType.getChildrenCount != count)
+      refuse("the engine sent a nested type of another form")
+    else
+      traverse(dataType.getChildrenList.asScala.toSeq) { f =>
+        toCatalyst(f.getType).map(StructField(f.getName, _, f.getNullable))
+      }
 
   def schema(output: Seq[Attribute]): Result[Schema] =
     traverse(output)(a => field(a.name, a.dataType, a.nullable)).map(schemaOf)
@@ -70,12 +111,10 @@ object Types {
       }
     }.map(schemaOf)
 
-  def structType(schema: Schema): Result[StructType] = {
-    import scala.jdk.CollectionConverters._
+  def structType(schema: Schema): Result[StructType] =
     traverse(schema.getFieldsList.asScala) { f =>
       toCatalyst(f.getType).map(StructField(f.getName, _, f.getNullable))
     }.map(fields => StructType(fields))
-  }
 
   private[translate] def field(name: String, dataType: DataType, nullable: Boolean): Result[Field] =
     of(dataType).left
@@ -91,7 +130,6 @@ object Types {
   private def simple(id: TypeId): Result[ProtoType] = Right(ProtoType.newBuilder.setId(id).build())
 
   private def whyNot(dataType: DataType): String = dataType match {
-    case _: ArrayType | _: MapType | _: StructType => "nested types are not supported"
     case _: AnsiIntervalType | CalendarIntervalType => "intervals are not supported"
     case _: UserDefinedType[_] => "user-defined types are not supported"
     case VariantType => "variants are not supported"

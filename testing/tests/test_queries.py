@@ -6,6 +6,7 @@ import pytest
 
 from coffer_testing.answers import difference
 from coffer_testing.cluster import Cluster
+from coffer_testing.generated import GENERATED
 from coffer_testing.queries import EDGE, TPCH, Query
 from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.turns import one_of
@@ -14,14 +15,14 @@ from conftest import Expected, ansi_conf
 
 CASES = [
     pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
-    for query in EDGE + TPCH + WINDOWS
+    for query in EDGE + TPCH + WINDOWS + GENERATED
     for ansi in query.ansi
 ]
 
 
 def test_there_are_enough_queries() -> None:
     assert len(EDGE) >= 40
-    names = [query.name for query in EDGE + TPCH + WINDOWS]
+    names = [query.name for query in EDGE + TPCH + WINDOWS + GENERATED]
     assert len(names) == len(set(names))
 
 

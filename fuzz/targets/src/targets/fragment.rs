@@ -310,7 +310,7 @@ fn seeds() -> Vec<Seed> {
                 input_types: vec![kind(TypeId::Long)],
                 buffer: Some(named(&[("count", kind(TypeId::Long))])),
                 eval: 0,
-                ignore_nulls: false,
+                ..AggCall::default()
             }],
         })),
     );

@@ -6,7 +6,8 @@ use arrow::{
     array::{ArrayRef, BooleanArray, StructArray},
     datatypes::{DataType, Field, FieldRef, Fields},
 };
-use coffer_protocol::plan::EvalMode;
+use coffer_expr::types::list_of;
+use coffer_protocol::plan::{AggCall, EvalMode};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::{
     Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
@@ -18,6 +19,7 @@ use super::{
     average::{AverageDecimal, AverageDouble},
     bits::{BitState, Bits},
     by::By,
+    collect::{Collected, Of, Percentiles},
     count::Count,
     extreme,
     first_last::FirstLast,
@@ -65,16 +67,15 @@ pub(super) enum Kind {
     Bits(Bits),
     By { largest: bool, order: DataType },
     AsheSum,
+    Collect { of: Of, element: DataType },
 }
 
 impl Function {
     /// The function of that name over arguments of these types; the reason if there is none.
-    pub(super) fn resolve(
-        name: &str,
-        inputs: &[DataType],
-        eval: EvalMode,
-        ignore_nulls: bool,
-    ) -> Result<Self, String> {
+    pub(super) fn resolve(call: &AggCall, inputs: &[DataType]) -> Result<Self, String> {
+        let (name, ignore_nulls) = (call.name.as_str(), call.ignore_nulls);
+        let eval =
+            EvalMode::try_from(call.eval).map_err(|_| "unknown evaluation mode".to_owned())?;
         use DataType::{
             Binary, Boolean, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Utf8,
         };
@@ -84,7 +85,9 @@ impl Function {
         };
         let integral = |t: &DataType| matches!(t, Int8 | Int16 | Int32 | Int64);
         let known = |t: &DataType| {
-            t.is_primitive() || matches!(t, Boolean | Utf8 | Binary | DataType::Null)
+            t.is_primitive()
+                || t.is_nested()
+                || matches!(t, Boolean | Utf8 | Binary | DataType::Null)
         };
         let ordered = |t: &DataType| extreme::state(t, true).is_some();
         let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
@@ -199,6 +202,18 @@ impl Function {
                 ),
                 _ => Err(format!("not of {inputs:?}")),
             },
+            "collect_list" | "collect_set" | "mode" | "percentile" | "percentile_disc" => {
+                let element = one()?.clone();
+                let (of_all, result) = collected(call, &element)?;
+                of(
+                    Kind::Collect {
+                        of: of_all,
+                        element: element.clone(),
+                    },
+                    vec![list_of(element)],
+                    result,
+                )
+            }
             _ => match (Pairs::named(name), Bits::named(name)) {
                 (Some(pairs), _) => match inputs {
                     [Float64, Float64] => of(Kind::Pairs(pairs), pairs.buffer(), Float64),
@@ -227,6 +242,10 @@ impl Function {
             // A sum modulo 2^64, and a set of rows.
             Kind::AsheSum => DependsOn::Rows,
             Kind::Pairs(_) | Kind::Bits(_) => DependsOn::Rows,
+            Kind::Collect { of, .. } => match of {
+                Of::List | Of::Set => DependsOn::Order,
+                Of::Mode { .. } | Of::Percentiles(_) => DependsOn::Rows,
+            },
             // Of rows with the same to go by it is the last.
             Kind::FirstLast { .. } | Kind::By { .. } => DependsOn::Order,
         }
@@ -267,8 +286,48 @@ impl Function {
                 Box::new(By::new(*largest, self.result.clone(), order.clone())?)
             }
             Kind::AsheSum => Box::new(Sums::default()),
+            Kind::Collect { of, element } => Box::new(Collected::new(of.clone(), element.clone())),
         })
     }
+}
+
+/// What becomes of all values of a group, and its type.
+fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> {
+    use DataType::{Decimal128, Float32, Float64, Int8, Int16, Int32, Int64};
+    Ok(match call.name.as_str() {
+        "collect_list" => (Of::List, list_of(element.clone())),
+        "collect_set" => (Of::Set, list_of(element.clone())),
+        "mode" => (
+            Of::Mode {
+                largest: call.largest,
+            },
+            element.clone(),
+        ),
+        name => {
+            let numbers = matches!(
+                element,
+                Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Decimal128(..)
+            );
+            let asked = call.percentiles.as_ref().filter(|asked| {
+                (asked.array || asked.shares.len() == 1)
+                    && asked.shares.iter().all(|share| (0.0..=1.0).contains(share))
+            });
+            let Some(asked) = asked.filter(|_| numbers) else {
+                return Err(format!("no such percentile of {element}"));
+            };
+            let percentiles = Percentiles {
+                shares: asked.shares.iter().map(|share| share.to_bits()).collect(),
+                reverse: asked.reverse,
+                discrete: name == "percentile_disc",
+                array: asked.array,
+            };
+            let result = match asked.array {
+                true => list_of(Float64),
+                false => Float64,
+            };
+            (Of::Percentiles(percentiles), result)
+        }
+    })
 }
 
 /// One call: the function, what comes in (rows, or buffers to merge) and what goes out of a

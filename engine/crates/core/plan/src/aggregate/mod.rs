@@ -13,6 +13,7 @@ mod ashe;
 mod average;
 mod bits;
 mod by;
+mod collect;
 mod count;
 mod exact;
 mod extreme;
@@ -33,7 +34,7 @@ pub(crate) use frames::{OverFrames, over_frames, taken};
 
 use arrow::datatypes::{DataType, SchemaRef};
 use coffer_expr::types;
-use coffer_protocol::plan::{AggCall, AggMode, Aggregate, EvalMode};
+use coffer_protocol::plan::{AggCall, AggMode, Aggregate};
 use datafusion_expr::AggregateUDF;
 use datafusion_physical_expr::{
     aggregate::{AggregateExprBuilder, AggregateFunctionExpr},
@@ -161,8 +162,7 @@ pub fn depends_on(call: &AggCall) -> Option<DependsOn> {
         .map(types::to_arrow)
         .collect::<Result<Vec<_>, _>>()
         .ok()?;
-    let eval = EvalMode::try_from(call.eval).ok()?;
-    let function = Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).ok()?;
+    let function = Function::resolve(call, &inputs).ok()?;
     Some(function.depends_on())
 }
 
@@ -170,7 +170,11 @@ pub fn depends_on(call: &AggCall) -> Option<DependsOn> {
 fn one_row(
     input: Arc<dyn ExecutionPlan>,
 ) -> datafusion_common::Result<Vec<Arc<dyn ExecutionPlan>>> {
-    let function = Function::resolve("count", &[], EvalMode::Legacy, false)
+    let call = AggCall {
+        name: "count".to_owned(),
+        ..AggCall::default()
+    };
+    let function = Function::resolve(&call, &[])
         .map_err(|reason| datafusion_common::internal_datafusion_err!("count {reason}"))?;
     let names = vec!["count".to_owned()];
     let call = Call {
@@ -222,12 +226,7 @@ fn translate(
         .map(types::to_arrow)
         .collect::<Result<Vec<_>, _>>()
         .map_err(expression)?;
-    let eval = EvalMode::try_from(call.eval).map_err(|_| Unsupported::Malformed {
-        node,
-        what: "eval mode",
-    })?;
-    let function =
-        Function::resolve(&call.name, &inputs, eval, call.ignore_nulls).map_err(refuse)?;
+    let function = Function::resolve(call, &inputs).map_err(refuse)?;
 
     let declared = match &call.buffer {
         Some(buffer) => types::schema_to_arrow(buffer).map_err(expression)?,

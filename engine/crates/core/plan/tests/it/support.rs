@@ -188,6 +188,7 @@ impl Function {
             buffer: Some(schema(&buffer)),
             eval: self.eval.into(),
             ignore_nulls: self.ignore_nulls,
+            ..AggCall::default()
         }
     }
 

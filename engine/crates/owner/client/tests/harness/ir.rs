@@ -265,7 +265,7 @@ pub fn sum_by_key(child: Node, mode: AggMode) -> Node {
         input_types: vec![long()],
         buffer: Some(schema(&[("sum", long())])),
         eval: plan::EvalMode::Legacy.into(),
-        ignore_nulls: false,
+        ..AggCall::default()
     };
     node(
         4,
@@ -322,7 +322,7 @@ pub fn of_doubles_by_key(child: Node, name: &str, buffer: &[(&str, DataType)]) -
         input_types: vec![double()],
         buffer: Some(schema(buffer)),
         eval: plan::EvalMode::Legacy.into(),
-        ignore_nulls: false,
+        ..AggCall::default()
     };
     node(
         4,

@@ -7,6 +7,7 @@ use arrow::{
     compute::concat,
     datatypes::{Field, Schema},
 };
+use coffer_protocol::plan::{AggCall, EvalMode};
 use datafusion_physical_expr::expressions::Column;
 use fastrand::Rng;
 
@@ -16,8 +17,14 @@ const ROWS: usize = 67;
 
 fn over(name: &str, values: &ArrayRef, eval: EvalMode, ignore_nulls: bool) -> OverFrames {
     let inputs = [values.data_type().clone()];
+    let call = AggCall {
+        name: name.to_owned(),
+        eval: eval.into(),
+        ignore_nulls,
+        ..AggCall::default()
+    };
     OverFrames {
-        function: Function::resolve(name, &inputs, eval, ignore_nulls).unwrap(),
+        function: Function::resolve(&call, &inputs).unwrap(),
         arguments: vec![Arc::new(Column::new("v", 0))],
     }
 }

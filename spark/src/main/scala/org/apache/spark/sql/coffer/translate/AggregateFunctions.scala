@@ -1,13 +1,15 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.Divide
+import org.apache.spark.sql.catalyst.expressions.{Divide, Expression, Literal}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.coffer.proto.plan.EvalMode
+import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode}
 import org.apache.spark.sql.execution.aggregate.{
   ScalaAggregator,
   ScalaUDAF,
   TypedAggregateExpression
 }
+import org.apache.spark.sql.types.NumericType
 
 /** An aggregate function that only engines have, by the name that they know it by. */
 trait EngineAggregate {
@@ -20,7 +22,11 @@ private[translate] object AggregateFunctions {
   final case class Known(
       name: String,
       eval: EvalMode = EvalMode.LEGACY,
-      ignoreNulls: Boolean = false)
+      ignoreNulls: Boolean = false,
+      /** The arguments, where they are not the function's children. */
+      over: Option[Seq[Expression]] = None,
+      percentiles: Option[AggCall.Percentiles] = None,
+      largest: Boolean = false)
 
   def of(function: AggregateFunction): Result[Known] = function match {
     case _: Count => Right(Known("count"))
@@ -42,6 +48,14 @@ private[translate] object AggregateFunctions {
     case _: BitXorAgg => Right(Known("bit_xor"))
     case _: MaxBy => Right(Known("max_by"))
     case _: MinBy => Right(Known("min_by"))
+    case _: CollectList => Right(Known("collect_list"))
+    case _: CollectSet => Right(Known("collect_set"))
+    case m: Mode => Right(Known("mode", largest = m.reverseOpt.contains(false)))
+    case p: Percentile if p.frequencyExpression == Literal(1L) =>
+      percentiles("percentile", p, p.reverse)
+    case _: Percentile => refuse("percentile with a frequency is not supported")
+    case p: PercentileDisc if !p.legacyCalculation => percentiles("percentile_disc", p, p.reverse)
+    case _: PercentileDisc => refuse("spark.sql.legacy.percentileDiscCalculation is not supported")
     case e: EngineAggregate => Right(Known(e.engineName))
     case _: ScalaUDAF | _: ScalaAggregator[_, _, _] | _: TypedAggregateExpression =>
       refuse("user-defined aggregates would see opened data outside the enclave")
@@ -52,6 +66,21 @@ private[translate] object AggregateFunctions {
   private def division(of: Corr): EvalMode =
     of.evaluateExpression.collectFirst { case d: Divide => Modes.of(d.evalMode) }
       .getOrElse(EvalMode.LEGACY)
+
+  private def percentiles(name: String, of: PercentileBase, reverse: Boolean): Result[Known] = {
+    val asked = AggCall.Percentiles.newBuilder.setReverse(reverse)
+    of.child.dataType match {
+      case _: NumericType =>
+        (of.percentageExpression.eval() match {
+          case share: Double => Right(asked.addShares(share))
+          case shares: ArrayData =>
+            shares.toDoubleArray().foreach(asked.addShares(_))
+            Right(asked.setArray(true))
+          case _ => refuse("percentiles of no known shares")
+        }).map(p => Known(name, over = Some(Seq(of.child)), percentiles = Some(p.build())))
+      case other => refuse(s"percentiles of ${other.sql} are not supported")
+    }
+  }
 
   private def moments(name: String, nullOnDivideByZero: Boolean): Result[Known] =
     if (nullOnDivideByZero) Right(Known(name))

@@ -92,14 +92,15 @@ private[translate] object AggregateOperators extends OperatorFamily {
     val converted = for {
       known <- AggregateFunctions.of(function)
       resultType <- Types.of(function.dataType)
-      inputTypes <- traverse(function.children)(c => Types.of(c.dataType))
+      arguments = known.over.getOrElse(function.children)
+      inputTypes <- traverse(arguments)(c => Types.of(c.dataType))
       buffer <- Types.schema(Buffers.of(function))
       args <-
         if (merges(call)) {
           Right(
             function.aggBufferAttributes.indices.map(i => ReferenceExpressions.column(offset + i)))
         } else {
-          traverse(function.children)(scope.convert)
+          traverse(arguments)(scope.convert)
         }
       // A merging function has nothing left to filter: its filter has been applied to the rows.
       filter <- traverse(call.filter.filterNot(_ => merges(call)))(scope.convert)
@@ -111,6 +112,8 @@ private[translate] object AggregateOperators extends OperatorFamily {
         .setBuffer(buffer)
         .setEval(known.eval)
         .setIgnoreNulls(known.ignoreNulls)
+        .setLargest(known.largest)
+      known.percentiles.foreach(builder.setPercentiles)
       args.foreach(builder.addArgs)
       inputTypes.foreach(builder.addInputTypes)
       filter.foreach(builder.setFilter)

@@ -19,7 +19,8 @@ use crate::{Digest, Error};
 pub struct Adopted {
     /// The footer lies in the clear, with PME's signature.
     pub clear_footer: bool,
-    /// One for the footer, and one for each column that has a key of its own.
+    /// One for the footer, and one for each column that has a key of its own; of a nested column
+    /// one for each leaf, or for several.
     pub keys: Vec<AdoptedKey>,
 }
 
@@ -54,23 +55,22 @@ impl Adopted {
             .filter(|key| key.column == 0 || ids.contains(&key.column))
     }
 
-    /// Every column's and the footer's, once; no key twice.
-    pub fn is_sane(&self, columns: impl Fn(u32) -> bool) -> bool {
-        let mut ids: Vec<u32> = self.keys.iter().map(|key| key.column).collect();
+    /// Each column's as often as it may have one, and the footer's once; no key twice. `leaves`
+    /// says how many leaves a column has, 0 of none.
+    pub fn is_sane(&self, leaves: impl Fn(u32) -> usize) -> bool {
+        let ids: Vec<u32> = self.keys.iter().map(|key| key.column).collect();
         let mut names: Vec<&[u8; 32]> = self
             .keys
             .iter()
             .map(|key| key.metadata.as_bytes())
             .collect();
-        ids.sort_unstable();
         names.sort_unstable();
-        let (keys, own) = (
-            self.keys.len(),
-            ids.iter().all(|id| *id == 0 || columns(*id)),
-        );
-        ids.dedup();
         names.dedup();
-        own && ids.len() == keys && names.len() == keys && ids.first() == Some(&0)
+        let few = |id: &u32| {
+            let most = if *id == 0 { 1 } else { leaves(*id) };
+            ids.iter().filter(|other| *other == id).count() <= most
+        };
+        ids.contains(&0) && ids.iter().all(few) && names.len() == ids.len()
     }
 
     /// The key that a file's key metadata names.
@@ -121,7 +121,11 @@ mod tests {
                 clear_footer: false,
                 keys,
             };
-            adopted.is_sane(|id| id < 3)
+            adopted.is_sane(|id| match id {
+                1 => 1,
+                2 => 2,
+                _ => 0,
+            })
         };
         assert!(sane(vec![key(1, b"a"), key(2, b"b"), key(0, b"f")]));
         assert!(sane(vec![key(0, b"f")]));
@@ -136,6 +140,11 @@ mod tests {
             "one of two columns"
         );
         assert!(!sane(vec![key(0, b"f"), key(3, b"a")]), "of no column");
+        let two = vec![key(0, b"f"), key(2, b"a"), key(2, b"b")];
+        assert!(sane(two.clone()), "of two leaves");
+        let three = [two, vec![key(2, b"c")]].concat();
+        assert!(!sane(three), "three of two leaves");
+        assert!(!sane(vec![key(0, b"f"), key(0, b"g")]), "two footers'");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use parquet::file::metadata::KeyValue;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Column, Error, SparkType};
+use crate::{Column, Error, SparkType, UnsupportedType};
 
 /// Where Spark notes its schema in a Parquet file.
 const ROW_METADATA: &str = "org.apache.spark.sql.parquet.row.metadata";
@@ -31,8 +31,12 @@ struct RowField {
 }
 
 /// Gives string columns of a file the CHAR or VARCHAR that Spark noted of them. A note that does
-/// not read as one is none.
-pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<KeyValue>>) {
+/// not read as one is none. Inside of a nested column none is kept, so one with such a note is
+/// refused.
+pub fn declare(
+    columns: &mut [(String, SparkType, bool)],
+    notes: Option<&Vec<KeyValue>>,
+) -> Result<(), UnsupportedType> {
     let noted = notes
         .into_iter()
         .flatten()
@@ -40,6 +44,19 @@ pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<Key
     let row: Option<Row> = noted.and_then(|note| serde_json::from_str(note.value.as_deref()?).ok());
     let mut declared = BTreeMap::new();
     for field in row.into_iter().flat_map(|row| row.fields) {
+        let nested = columns
+            .iter()
+            .find(|column| column.0 == field.name && column.1.is_nested());
+        if let Some((column, kind, _)) = nested {
+            let noted = field.metadata.get(TYPE_STRING);
+            if noted.is_some() || mentions_lengths(&field.kind) {
+                return Err(UnsupportedType {
+                    column: column.clone(),
+                    found: kind.to_string(),
+                    reason: "CHAR and VARCHAR inside of a nested type are not supported; use STRING",
+                });
+            }
+        }
         // With spark.sql.preserveCharVarcharTypeInfo the type itself says it.
         let text = field
             .metadata
@@ -54,27 +71,42 @@ pub fn declare(columns: &mut [(String, SparkType, bool)], notes: Option<&Vec<Key
         .iter_mut()
         .filter(|column| column.1 == SparkType::String)
     {
-        *kind = declared
-            .get(name)
-            .copied()
-            .filter(|kind| kind.is_text())
-            .unwrap_or(*kind);
+        if let Some(found) = declared.remove(name).filter(SparkType::is_text) {
+            *kind = found;
+        }
     }
+    Ok(())
+}
+
+/// Whether a type in Spark's JSON has a CHAR or VARCHAR in it, as it has with
+/// spark.sql.preserveCharVarcharTypeInfo.
+fn mentions_lengths(json: &serde_json::Value) -> bool {
+    match json {
+        serde_json::Value::String(text) => {
+            text.starts_with("char(") || text.starts_with("varchar(")
+        }
+        serde_json::Value::Array(values) => values.iter().any(mentions_lengths),
+        serde_json::Value::Object(values) => values.values().any(mentions_lengths),
+        _ => false,
+    }
+}
+
+/// CHAR or VARCHAR.
+fn is_limited(kind: &SparkType) -> bool {
+    matches!(kind, SparkType::Char { .. } | SparkType::Varchar { .. })
 }
 
 /// Spark's schema of a file with these columns; none where Parquet's types say it all.
 pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
-    columns
-        .iter()
-        .find(|column| column.kind != column.kind.of_values())?;
+    columns.iter().find(|column| is_limited(&column.kind))?;
     let field = |column: &Column| {
         let mut metadata = serde_json::Map::new();
-        if column.kind != column.kind.of_values() {
+        if is_limited(&column.kind) {
             metadata.insert(TYPE_STRING.to_owned(), json!(column.kind.to_string()));
         }
         json!({
             "name": column.name,
-            "type": json_name(column.kind.of_values()),
+            "type": json_type(&column.kind.of_values()),
             "nullable": column.nullable,
             "metadata": metadata,
         })
@@ -84,14 +116,27 @@ pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
     Some(KeyValue::new(ROW_METADATA.to_owned(), row.to_string()))
 }
 
-/// Of the types, four are called otherwise in Spark's JSON than in its DDL.
-fn json_name(kind: SparkType) -> String {
+/// Of the flat types, four are called otherwise in Spark's JSON than in its DDL.
+fn json_type(kind: &SparkType) -> serde_json::Value {
     match kind {
-        SparkType::Byte => "byte".to_owned(),
-        SparkType::Short => "short".to_owned(),
-        SparkType::Int => "integer".to_owned(),
-        SparkType::Long => "long".to_owned(),
-        kind => kind.to_string(),
+        SparkType::Byte => json!("byte"),
+        SparkType::Short => json!("short"),
+        SparkType::Int => json!("integer"),
+        SparkType::Long => json!("long"),
+        SparkType::Array { element } => {
+            json!({ "type": "array", "elementType": json_type(element), "containsNull": true })
+        }
+        SparkType::Map { key, value } => json!({
+            "type": "map",
+            "keyType": json_type(key),
+            "valueType": json_type(value),
+            "valueContainsNull": true,
+        }),
+        SparkType::Struct { fields } => {
+            let field = |(name, kind): &(String, SparkType)| json!({ "name": name, "type": json_type(kind), "nullable": true, "metadata": {} });
+            json!({ "type": "struct", "fields": fields.iter().map(field).collect::<Vec<_>>() })
+        }
+        kind => json!(kind.to_string()),
     }
 }
 
@@ -99,9 +144,11 @@ fn json_name(kind: SparkType) -> String {
 /// a longer text is an error.
 pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBatch, Error> {
     mapped(batch, columns, |text, column| {
-        let stored = match column.kind {
-            SparkType::Char { length } => char_text::fixed(text, size(length)),
-            SparkType::Varchar { length } => char_text::limited(text, size(length)).map(Into::into),
+        let stored = match &column.kind {
+            SparkType::Char { length } => char_text::fixed(text, size(*length)),
+            SparkType::Varchar { length } => {
+                char_text::limited(text, size(*length)).map(Into::into)
+            }
             _ => Some(text.into()),
         };
         stored.ok_or_else(|| Error::Lossy {
@@ -117,8 +164,8 @@ pub(crate) fn stored(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBa
 /// Rows as Spark reads them: a CHAR that another program stored short is padded.
 pub fn read(batch: &RecordBatch, columns: &[Column]) -> Result<RecordBatch, Error> {
     mapped(batch, columns, |text, column| {
-        Ok(match column.kind {
-            SparkType::Char { length } => char_text::padded(text, size(length)),
+        Ok(match &column.kind {
+            SparkType::Char { length } => char_text::padded(text, size(*length)),
             _ => text.into(),
         })
     })
@@ -133,15 +180,12 @@ fn mapped(
     columns: &[Column],
     f: impl for<'t> Fn(&'t str, &Column) -> Result<std::borrow::Cow<'t, str>, Error>,
 ) -> Result<RecordBatch, Error> {
-    if columns
-        .iter()
-        .all(|column| column.kind == column.kind.of_values())
-    {
+    if columns.iter().all(|column| !is_limited(&column.kind)) {
         return Ok(batch.clone());
     }
     let map = |(array, column): (&ArrayRef, &Column)| {
         let texts = match array.as_string_opt::<i32>() {
-            Some(texts) if column.kind != column.kind.of_values() => texts,
+            Some(texts) if is_limited(&column.kind) => texts,
             _ => return Ok(Arc::clone(array)),
         };
         let texts = texts
@@ -197,7 +241,7 @@ mod tests {
             .iter()
             .map(|c| (c.name.clone(), c.kind.of_values(), true))
             .collect();
-        declare(&mut found, Some(&vec![note]));
+        declare(&mut found, Some(&vec![note])).unwrap();
         assert!(
             found
                 .iter()
@@ -221,9 +265,10 @@ mod tests {
                     ROW_METADATA.to_owned(),
                     text.to_owned(),
                 )]),
-            );
+            )
+            .unwrap();
             assert_eq!(columns[1].1, SparkType::Int);
-            columns[0].1
+            columns[0].1.clone()
         };
         let field = |kind: &str, metadata: &str| {
             format!(
@@ -254,6 +299,24 @@ mod tests {
         );
         assert_eq!(read(&field("\"integer\"", "{}")), SparkType::String);
         assert_eq!(read("{"), SparkType::String);
+    }
+
+    #[test]
+    fn lengths_inside_of_nested_columns_are_refused() {
+        let declared = |metadata: &str, element: &str| {
+            let kind = SparkType::array(SparkType::String);
+            let note = format!(
+                r#"{{"fields":[{{"name":"c","type":{{"type":"array","elementType":"{element}"}},"metadata":{metadata}}}]}}"#
+            );
+            let notes = vec![KeyValue::new(ROW_METADATA.to_owned(), note)];
+            declare(&mut [("c".to_owned(), kind, true)], Some(&notes)).is_ok()
+        };
+        assert!(declared("{}", "string"));
+        assert!(!declared("{}", "char(3)"));
+        assert!(!declared(
+            r#"{"__CHAR_VARCHAR_TYPE_STRING":"array<char(3)>"}"#,
+            "string"
+        ));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{
 use aws_lc_rs::digest::{Context, SHA256};
 use parquet::file::metadata::ParquetMetaData;
 
-use crate::{Digest, Error, StoredColumn};
+use crate::{Digest, Error, StoredColumn, footer::leaf_places};
 
 const BLOCK: usize = 1 << 20;
 
@@ -30,12 +30,14 @@ pub fn digest_chunks(
         all: Context::new(&SHA256),
         at: 0,
     };
+    let places = leaf_places(metadata.file_metadata().schema_descr());
     reading.file.rewind().map_err(Error::io("read", path))?;
     for group in metadata.row_groups() {
         let mut of_group = Vec::new();
         // Column chunks lie in the order of the columns.
-        for (chunk, stored) in group.columns().iter().zip(stored) {
-            if !stored.encoding.is_clear() {
+        for (chunk, place) in group.columns().iter().zip(&places) {
+            let stored = stored.get(place.column);
+            if !stored.is_some_and(|stored| stored.encoding.is_clear()) {
                 continue;
             }
             let (start, length) = chunk.byte_range();

@@ -123,6 +123,9 @@ pub enum Error {
     /// A KEK that a file names is not held.
     #[error("the key `{0}` is not held")]
     KekMissing(String),
+    /// Two columns, or parts of nested ones, have one name in files.
+    #[error("two columns, or parts of them, are called `{0}` in files: rename one")]
+    SameLeaf(String),
     /// A type that no partition column can have.
     #[error("a table cannot be partitioned by `{0}`: equality of its type is not plain")]
     PartitionType(String),
@@ -199,6 +202,7 @@ coffer_sealing::error_table! {
     Self::KeyMetadata(_) => "file_key_foreign", Fault::Host;
     Self::DataKey(_) => "file_key_foreign", Fault::Host;
     Self::KekMissing(_) => "table", Fault::Caller, "export the KEKs of these columns too";
+    Self::SameLeaf(_) => "table", Fault::Caller;
     Self::PartitionType(_) => "table", Fault::Caller,
         "use booleans, whole numbers, decimals, strings, dates or timestamps";
     Self::ChunkDigest => "file_digest", Fault::Host,

@@ -21,7 +21,7 @@ use parquet::{
             RowGroupMetaData,
         },
     },
-    schema::types::ColumnPath,
+    schema::types::{ColumnPath, SchemaDescriptor},
 };
 
 use crate::{
@@ -268,7 +268,7 @@ fn check_columns(
         if !schema
             .columns()
             .iter()
-            .any(|column| column.path().string() == *name)
+            .any(|leaf| root(leaf.path()) == *name)
         {
             return Err(Error::NoSuchColumn((*name).to_owned()));
         }
@@ -278,13 +278,47 @@ fn check_columns(
         for (chunk, column) in group.columns().iter().zip(schema.columns()) {
             let held = held(group, chunk, column.path())?;
             all_keys &= held;
-            let name = column.path().string();
-            if !held && wanted.contains(&name.as_str()) {
-                return Err(Error::ColumnKeyMissing(name));
+            let name = root(column.path());
+            if !held && wanted.contains(&name) {
+                return Err(Error::ColumnKeyMissing(name.to_owned()));
             }
         }
     }
     Ok(all_keys)
+}
+
+/// The table's column that a leaf belongs to. Policies, rights and keys name columns, never leaves.
+pub fn root(leaf: &ColumnPath) -> &str {
+    leaf.parts().first().map_or("", String::as_str)
+}
+
+/// Where a leaf stands: in which of the file's columns, by place, and as which of how many leaves.
+#[derive(Debug, Clone, Copy)]
+pub struct LeafPlace {
+    /// The column's place.
+    pub column: usize,
+    /// The leaf's place in the column.
+    pub at: usize,
+    /// Leaves of the column.
+    pub of: usize,
+}
+
+/// The places of a schema's leaves, in order. Those of one column lie beside each other.
+pub fn leaf_places(schema: &SchemaDescriptor) -> Vec<LeafPlace> {
+    let columns: Vec<usize> = (0..schema.num_columns())
+        .map(|leaf| schema.get_column_root_idx(leaf))
+        .collect();
+    let of_one = columns.chunk_by(|a, b| a == b);
+    let places = of_one.flat_map(|leaves| {
+        let of = leaves.len();
+        let leaves = leaves.iter().enumerate();
+        leaves.map(move |(at, column)| LeafPlace {
+            column: *column,
+            at,
+            of,
+        })
+    });
+    places.collect()
 }
 
 /// A chunk of a table without stored columns: encrypted with a key of its own, of this table.

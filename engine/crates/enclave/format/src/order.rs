@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use arrow::{
     array::{ArrayRef, RecordBatch, make_comparator},
     compute::SortOptions,
+    datatypes::{FieldRef, Schema},
 };
 
 use crate::Error;
@@ -31,9 +32,18 @@ struct State {
 }
 
 impl OrderWatch {
-    pub(crate) fn new(columns: usize) -> Self {
+    /// Nested values are in no order.
+    pub(crate) fn new(schema: &Schema) -> Self {
+        let state = |field: &FieldRef| {
+            let nested = field.data_type().is_nested();
+            State {
+                up: nested,
+                down: nested,
+                last: None,
+            }
+        };
         Self {
-            columns: vec![State::default(); columns],
+            columns: schema.fields().iter().map(state).collect(),
         }
     }
 
@@ -89,11 +99,15 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Int32Array;
+    use arrow::{
+        array::Int32Array,
+        datatypes::{DataType, Field},
+    };
     use std::sync::Arc;
 
     fn order(batches: &[&[i32]]) -> Option<ColumnOrder> {
-        let mut watch = OrderWatch::new(1);
+        let schema = Schema::new(vec![Field::new("a", DataType::Int32, true)]);
+        let mut watch = OrderWatch::new(&schema);
         for batch in batches {
             let array: ArrayRef = Arc::new(Int32Array::from(batch.to_vec()));
             watch

@@ -23,11 +23,12 @@ const NULL_FOLDER: &str = "__HIVE_DEFAULT_PARTITION__";
 const DAY_MICROS: i64 = 86_400_000_000;
 
 /// Whether a table can be partitioned by a column of this type: those whose equality is plain.
-pub fn can_partition(kind: SparkType) -> bool {
-    !matches!(
+pub fn can_partition(kind: &SparkType) -> bool {
+    let unequal = matches!(
         kind,
         SparkType::Float | SparkType::Double | SparkType::Binary
-    )
+    );
+    !unequal && !kind.is_nested()
 }
 
 /// The value of one row.
@@ -42,7 +43,7 @@ pub fn partition_value(
     if array.is_null(row) {
         return Ok(None);
     }
-    let text = match column.kind {
+    let text = match &column.kind {
         SparkType::Boolean => array
             .as_boolean_opt()
             .map(|values| values.value(row).to_string()),
@@ -70,7 +71,12 @@ pub fn partition_value(
         SparkType::Timestamp | SparkType::TimestampNtz => array
             .as_primitive_opt::<TimestampMicrosecondType>()
             .map(|v| v.value(row).to_string()),
-        SparkType::Float | SparkType::Double | SparkType::Binary => {
+        SparkType::Float
+        | SparkType::Double
+        | SparkType::Binary
+        | SparkType::Array { .. }
+        | SparkType::Struct { .. }
+        | SparkType::Map { .. } => {
             return Err(Error::PartitionType(column.name.clone()));
         }
     };
@@ -83,7 +89,7 @@ pub fn folders<'a>(columns: impl Iterator<Item = (&'a Column, &'a PartitionValue
     columns
         .filter(|(column, _)| column.is_in_paths())
         .map(|(column, value)| {
-            let value = match value.as_deref().map(|text| shown(column.kind, text)) {
+            let value = match value.as_deref().map(|text| shown(&column.kind, text)) {
                 None => NULL_FOLDER.to_owned(),
                 // As Hive has it: an empty folder name would be none.
                 Some(text) if text.is_empty() => NULL_FOLDER.to_owned(),
@@ -95,12 +101,12 @@ pub fn folders<'a>(columns: impl Iterator<Item = (&'a Column, &'a PartitionValue
 }
 
 /// A value as people write it; the text itself where there is no such form.
-fn shown(kind: SparkType, text: &str) -> String {
+fn shown(kind: &SparkType, text: &str) -> String {
     let number = text.parse::<i64>().ok();
     let formed = match (kind, number) {
         (SparkType::Date, Some(days)) => date(days),
         (SparkType::Timestamp | SparkType::TimestampNtz, Some(micros)) => timestamp(micros),
-        (SparkType::Decimal { scale, .. }, _) => Some(decimal(text, usize::from(scale))),
+        (SparkType::Decimal { scale, .. }, _) => Some(decimal(text, usize::from(*scale))),
         _ => None,
     };
     formed.unwrap_or_else(|| text.to_owned())
@@ -218,15 +224,15 @@ mod tests {
 
     #[test]
     fn values_as_people_write_them() {
-        assert_eq!(shown(SparkType::Date, "-719162"), "0001-01-01");
-        assert_eq!(shown(SparkType::Date, "2932896"), "9999-12-31");
-        assert_eq!(shown(SparkType::Date, "2147483647"), "2147483647");
+        assert_eq!(shown(&SparkType::Date, "-719162"), "0001-01-01");
+        assert_eq!(shown(&SparkType::Date, "2932896"), "9999-12-31");
+        assert_eq!(shown(&SparkType::Date, "2147483647"), "2147483647");
         assert_eq!(
-            shown(SparkType::Timestamp, "-1"),
+            shown(&SparkType::Timestamp, "-1"),
             "1969-12-31 23:59:59.999999"
         );
         assert_eq!(
-            shown(SparkType::TimestampNtz, "1500000"),
+            shown(&SparkType::TimestampNtz, "1500000"),
             "1970-01-01 00:00:01.5"
         );
         let money = SparkType::Decimal {
@@ -234,7 +240,7 @@ mod tests {
             scale: 2,
         };
         assert_eq!(
-            (shown(money, "-7"), shown(money, "1234")),
+            (shown(&money, "-7"), shown(&money, "1234")),
             ("-0.07".into(), "12.34".into())
         );
     }

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use arrow::datatypes::{DataType, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 use bytes::Bytes;
 use parquet::{
     arrow::parquet_to_arrow_schema,
@@ -60,31 +60,46 @@ impl PlainPin {
 }
 
 /// Whether a column of a file is what a table's column says, for the few types that Parquet has and
-/// Spark has not.
-pub fn reads_as(found: &DataType, declared: &DataType, int96: bool) -> bool {
-    if int96 {
-        return matches!(
-            declared,
-            DataType::Timestamp(TimeUnit::Microsecond, Some(_))
-        );
-    }
+/// Spark has not, and the names that writers give to the parts of lists and maps.
+pub fn reads_as(found: &DataType, declared: &DataType) -> bool {
     SparkType::from_arrow("", found).is_ok_and(|kind| kind.to_arrow() == *declared)
 }
 
-/// Whether a file's column holds INT96, which Spark reads as an instant.
-pub fn is_int96(metadata: &ParquetMetaData, column: &str) -> bool {
-    let schema = metadata.file_metadata().schema_descr();
-    let mut columns = schema.columns().iter();
-    columns.any(|found| found.path().string() == column && found.physical_type() == Type::INT96)
+/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them
+/// plays no part. An INT96 is an instant, as Spark reads it, in microseconds, which have Spark's
+/// range.
+pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
+    let parquet = metadata.file_metadata().schema_descr();
+    let schema = parquet_to_arrow_schema(parquet, None)?;
+    let leaves = parquet.columns().iter();
+    let mut int96 = leaves.map(|leaf| leaf.physical_type() == Type::INT96);
+    Ok(Schema::new(instants(schema.fields(), &mut int96)))
 }
 
-/// The file's columns as Arrow has them, by Parquet's types alone: what writers noted beside them
-/// plays no part.
-pub fn arrow_schema(metadata: &ParquetMetaData) -> Result<Schema, Error> {
-    Ok(parquet_to_arrow_schema(
-        metadata.file_metadata().schema_descr(),
-        None,
-    )?)
+/// The fields, whose leaves are those of Parquet, in the same order.
+fn instants(fields: &Fields, int96: &mut impl Iterator<Item = bool>) -> Fields {
+    fields.iter().map(|field| instant(field, int96)).collect()
+}
+
+fn instant(field: &FieldRef, int96: &mut dyn Iterator<Item = bool>) -> FieldRef {
+    let mut int96 = int96;
+    let data_type = match field.data_type() {
+        DataType::List(element) => DataType::List(instant(element, int96)),
+        DataType::LargeList(element) => DataType::LargeList(instant(element, int96)),
+        DataType::FixedSizeList(element, size) => {
+            DataType::FixedSizeList(instant(element, int96), *size)
+        }
+        DataType::Struct(fields) => DataType::Struct(instants(fields, &mut int96)),
+        DataType::Map(entries, sorted) => DataType::Map(instant(entries, int96), *sorted),
+        flat => match int96.next() {
+            Some(true) => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            _ => flat.clone(),
+        },
+    };
+    match data_type == *field.data_type() {
+        true => FieldRef::clone(field),
+        false => Field::clone(field).with_data_type(data_type).into(),
+    }
 }
 
 /// The footer without its tail, and the length that the tail says.

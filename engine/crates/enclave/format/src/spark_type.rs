@@ -1,11 +1,18 @@
-//! Spark's flat types, their DDL text and their Arrow form.
+//! Spark's types, their DDL text and their Arrow form.
+//!
+//! All that lies inside of a nested type is nullable, but a map's keys, as Spark has it of every
+//! Parquet file that it reads.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+
+/// Levels of a nested type, at most, as fragments have them.
+const MAX_DEPTH: u32 = 32;
+const TOO_DEEP: &str = "nested types have at most 32 levels";
 
 /// The types a sealed table's column can have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SparkType {
     /// BOOLEAN
     Boolean,
@@ -48,6 +55,23 @@ pub enum SparkType {
     Timestamp,
     /// TIMESTAMP_NTZ: a wall-clock time, microseconds
     TimestampNtz,
+    /// ARRAY
+    Array {
+        /// Of its elements.
+        element: Arc<SparkType>,
+    },
+    /// STRUCT: one field at least; no two of the same name.
+    Struct {
+        /// Name and type, in order.
+        fields: Arc<[(String, SparkType)]>,
+    },
+    /// MAP
+    Map {
+        /// Of its keys.
+        key: Arc<SparkType>,
+        /// Of its values.
+        value: Arc<SparkType>,
+    },
 }
 
 /// A type that no sealed column can have.
@@ -63,8 +87,38 @@ pub struct UnsupportedType {
 }
 
 impl SparkType {
-    /// The Arrow type of the column in memory and in the files.
-    pub fn to_arrow(self) -> DataType {
+    /// ARRAY<element>
+    pub fn array(element: Self) -> Self {
+        Self::Array {
+            element: Arc::new(element),
+        }
+    }
+
+    /// STRUCT<fields>
+    pub fn structure(fields: Vec<(String, Self)>) -> Self {
+        Self::Struct {
+            fields: fields.into(),
+        }
+    }
+
+    /// MAP<key, value>
+    pub fn map(key: Self, value: Self) -> Self {
+        Self::Map {
+            key: Arc::new(key),
+            value: Arc::new(value),
+        }
+    }
+
+    /// ARRAY, STRUCT or MAP.
+    pub fn is_nested(&self) -> bool {
+        matches!(
+            self,
+            Self::Array { .. } | Self::Struct { .. } | Self::Map { .. }
+        )
+    }
+
+    /// The Arrow type of the column in memory. (In the files a map's entries are `key_value`.)
+    pub fn to_arrow(&self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
             Self::Byte => DataType::Int8,
@@ -74,18 +128,69 @@ impl SparkType {
             Self::Float => DataType::Float32,
             Self::Double => DataType::Float64,
             Self::Decimal { precision, scale } => {
-                DataType::Decimal128(precision, i8::try_from(scale).unwrap_or(i8::MAX))
+                DataType::Decimal128(*precision, i8::try_from(*scale).unwrap_or(i8::MAX))
             }
             Self::String | Self::Char { .. } | Self::Varchar { .. } => DataType::Utf8,
             Self::Binary => DataType::Binary,
             Self::Date => DataType::Date32,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::TimestampNtz => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::Array { element } => {
+                DataType::List(Arc::new(Field::new("element", element.to_arrow(), true)))
+            }
+            Self::Struct { fields } => {
+                let field = |(name, kind): &(String, Self)| Field::new(name, kind.to_arrow(), true);
+                DataType::Struct(fields.iter().map(field).collect())
+            }
+            Self::Map { key, value } => {
+                let pair = Fields::from(vec![
+                    Field::new("key", key.to_arrow(), false),
+                    Field::new("value", value.to_arrow(), true),
+                ]);
+                let entries = Field::new("entries", DataType::Struct(pair), false);
+                DataType::Map(Arc::new(entries), false)
+            }
+        }
+    }
+
+    /// Why a column's nested type cannot be one of a table's; none where it can. Names of fields
+    /// are told apart as Spark tells columns apart, and each value needs a place in the files.
+    pub fn unfit_names(&self) -> Option<&'static str> {
+        match self {
+            Self::Struct { fields } => {
+                let mut names: Vec<String> =
+                    fields.iter().map(|(name, _)| name.to_lowercase()).collect();
+                names.sort_unstable();
+                let count = names.len();
+                names.dedup();
+                if count == 0 {
+                    return Some("a struct has one field at least");
+                }
+                if names.len() < count {
+                    return Some("two fields of a struct have the same name");
+                }
+                fields.iter().find_map(|(_, kind)| kind.unfit_names())
+            }
+            Self::Array { element } => element.unfit_names(),
+            Self::Map { key, value } => key.unfit_names().or_else(|| value.unfit_names()),
+            _ => None,
+        }
+    }
+
+    /// How many leaves it has in files: values that have column chunks of their own.
+    pub fn leaves(&self) -> usize {
+        match self {
+            Self::Array { element } => element.leaves(),
+            Self::Map { key, value } => key.leaves().saturating_add(value.leaves()),
+            Self::Struct { fields } => fields
+                .iter()
+                .fold(0, |sum, (_, kind)| sum.saturating_add(kind.leaves())),
+            _ => 1,
         }
     }
 
     /// STRING, CHAR or VARCHAR.
-    pub fn is_text(self) -> bool {
+    pub fn is_text(&self) -> bool {
         matches!(
             self,
             Self::String | Self::Char { .. } | Self::Varchar { .. }
@@ -94,24 +199,44 @@ impl SparkType {
 
     /// STRING, CHAR, VARCHAR or BINARY: values of any length, of which only a prefix has an order
     /// that schemes keep.
-    pub fn is_bytes(self) -> bool {
-        self.is_text() || self == Self::Binary
+    pub fn is_bytes(&self) -> bool {
+        self.is_text() || *self == Self::Binary
     }
 
     /// The type of its values: Spark computes with CHAR and VARCHAR as strings.
-    pub fn of_values(self) -> Self {
-        if self.is_text() { Self::String } else { self }
+    pub fn of_values(&self) -> Self {
+        if self.is_text() {
+            Self::String
+        } else {
+            self.clone()
+        }
     }
 
     /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are
     /// checked one by one, see `convert` of coffer-catalog.)
     pub fn from_arrow(column: &str, found: &DataType) -> Result<Self, UnsupportedType> {
+        Self::from_arrow_within(column, found, MAX_DEPTH)
+    }
+
+    fn from_arrow_within(
+        column: &str,
+        found: &DataType,
+        depth: u32,
+    ) -> Result<Self, UnsupportedType> {
         let refuse = |reason| {
             Err(UnsupportedType {
                 column: column.to_owned(),
                 found: found.to_string(),
                 reason,
             })
+        };
+        let inner = |field: &Arc<Field>| match depth.checked_sub(1) {
+            Some(depth) => Self::from_arrow_within(column, field.data_type(), depth),
+            None => Err(UnsupportedType {
+                column: column.to_owned(),
+                found: "nested".to_owned(),
+                reason: TOO_DEEP,
+            }),
         };
         Ok(match found {
             DataType::Boolean => Self::Boolean,
@@ -146,9 +271,11 @@ impl SparkType {
             DataType::Date32 | DataType::Date64 => Self::Date,
             DataType::Timestamp(_, Some(_)) => Self::Timestamp,
             DataType::Timestamp(_, None) => Self::TimestampNtz,
-            DataType::Dictionary(_, value) => return Self::from_arrow(column, value),
+            DataType::Dictionary(_, value) => {
+                return Self::from_arrow_within(column, value, depth);
+            }
             DataType::RunEndEncoded(_, value) => {
-                return Self::from_arrow(column, value.data_type());
+                return Self::from_arrow_within(column, value.data_type(), depth);
             }
             DataType::Null => return refuse("it has no type; cast it to one"),
             DataType::Time32(_) | DataType::Time64(_) => {
@@ -157,15 +284,22 @@ impl SparkType {
             DataType::Interval(_) | DataType::Duration(_) => {
                 return refuse("intervals are not supported");
             }
-            DataType::List(_)
-            | DataType::LargeList(_)
-            | DataType::ListView(_)
-            | DataType::LargeListView(_)
-            | DataType::FixedSizeList(_, _)
-            | DataType::Struct(_)
-            | DataType::Map(_, _)
-            | DataType::Union(_, _) => {
-                return refuse("nested types are not supported; flatten the column first");
+            DataType::List(element)
+            | DataType::LargeList(element)
+            | DataType::FixedSizeList(element, _) => Self::array(inner(element)?),
+            DataType::Struct(fields) => {
+                let field = |field: &Arc<Field>| Ok((field.name().clone(), inner(field)?));
+                Self::structure(fields.iter().map(field).collect::<Result<_, _>>()?)
+            }
+            DataType::Map(entries, _) => match entries.data_type() {
+                DataType::Struct(pair) => match pair.as_ref() {
+                    [key, value] => Self::map(inner(key)?, inner(value)?),
+                    _ => return refuse("a map has keys and values"),
+                },
+                _ => return refuse("a map has keys and values"),
+            },
+            DataType::ListView(_) | DataType::LargeListView(_) | DataType::Union(_, _) => {
+                return refuse("it has no Spark type");
             }
         })
     }
@@ -189,7 +323,25 @@ impl fmt::Display for SparkType {
             Self::Date => "date",
             Self::Timestamp => "timestamp",
             Self::TimestampNtz => "timestamp_ntz",
+            Self::Array { element } => return write!(f, "array<{element}>"),
+            Self::Map { key, value } => return write!(f, "map<{key},{value}>"),
+            Self::Struct { fields } => {
+                let field =
+                    |(name, kind): &(String, Self)| format!("{}:{kind}", quote_if_needed(name));
+                let fields: Vec<String> = fields.iter().map(field).collect();
+                return write!(f, "struct<{}>", fields.join(","));
+            }
         })
+    }
+}
+
+/// As Spark writes names in DDL.
+fn quote_if_needed(name: &str) -> std::borrow::Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(plain)
+    {
+        true => name.into(),
+        false => format!("`{}`", name.replace('`', "``")).into(),
     }
 }
 
@@ -197,41 +349,42 @@ impl FromStr for SparkType {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let lower = text.trim().to_ascii_lowercase();
-        let (name, arguments) = match lower.split_once('(') {
-            Some((name, rest)) => {
-                let inner = rest
-                    .strip_suffix(')')
-                    .ok_or_else(|| format!("`{text}`: a parenthesis is not closed"))?;
-                (name.trim(), Some(inner))
-            }
-            None => (lower.as_str(), None),
-        };
-        let plain = match name {
-            "boolean" => Self::Boolean,
-            "tinyint" | "byte" => Self::Byte,
-            "smallint" | "short" => Self::Short,
-            "int" | "integer" => Self::Int,
-            "bigint" | "long" => Self::Long,
-            "float" | "real" => Self::Float,
-            "double" => Self::Double,
-            "string" => Self::String,
-            "binary" => Self::Binary,
-            "date" => Self::Date,
-            "timestamp" | "timestamp_ltz" => Self::Timestamp,
-            "timestamp_ntz" => Self::TimestampNtz,
-            "char" | "character" => {
-                return length(text, arguments).map(|length| Self::Char { length });
-            }
-            "varchar" => return length(text, arguments).map(|length| Self::Varchar { length }),
-            "decimal" | "dec" | "numeric" => return decimal(text, arguments),
-            _ => return Err(format!("`{text}` is not a flat Spark type")),
-        };
-        if arguments.is_some() {
-            Err(format!("`{text}`: this type takes no arguments"))
-        } else {
-            Ok(plain)
+        let mut ddl = Ddl::over(text);
+        let kind = ddl.kind(MAX_DEPTH)?;
+        ddl.end()?;
+        Ok(kind)
+    }
+}
+
+/// A type without types inside.
+fn flat(name: &str, arguments: Option<&str>) -> Result<SparkType, String> {
+    let text = match arguments {
+        Some(arguments) => format!("{name}({arguments})"),
+        None => name.to_owned(),
+    };
+    let plain = match name.to_ascii_lowercase().as_str() {
+        "boolean" => SparkType::Boolean,
+        "tinyint" | "byte" => SparkType::Byte,
+        "smallint" | "short" => SparkType::Short,
+        "int" | "integer" => SparkType::Int,
+        "bigint" | "long" => SparkType::Long,
+        "float" | "real" => SparkType::Float,
+        "double" => SparkType::Double,
+        "string" => SparkType::String,
+        "binary" => SparkType::Binary,
+        "date" => SparkType::Date,
+        "timestamp" | "timestamp_ltz" => SparkType::Timestamp,
+        "timestamp_ntz" => SparkType::TimestampNtz,
+        "char" | "character" => {
+            return length(&text, arguments).map(|length| SparkType::Char { length });
         }
+        "varchar" => return length(&text, arguments).map(|length| SparkType::Varchar { length }),
+        "decimal" | "dec" | "numeric" => return decimal(&text, arguments),
+        _ => return Err(format!("`{text}` is not a type that a table can hold")),
+    };
+    match arguments {
+        Some(_) => Err(format!("`{text}`: this type takes no arguments")),
+        None => Ok(plain),
     }
 }
 
@@ -274,65 +427,180 @@ impl<'de> serde::Deserialize<'de> for SparkType {
 }
 
 /// Parses Spark's DDL for columns, `a INT, b DECIMAL(12,2) NOT NULL`, names in backquotes if need
-/// be. Gives name, type and whether NULL is allowed.
+/// be. Gives name, type and whether NULL is allowed. Comments are read over.
 pub fn parse_ddl(ddl: &str) -> Result<Vec<(String, SparkType, bool)>, String> {
-    split_top(ddl)
-        .into_iter()
-        .map(|part| parse_column(&part))
-        .collect()
+    let mut ddl = Ddl::over(ddl);
+    let mut columns = vec![ddl.field(MAX_DEPTH)?];
+    while ddl.eat(',') {
+        columns.push(ddl.field(MAX_DEPTH)?);
+    }
+    ddl.end()?;
+    Ok(columns)
 }
 
-/// Splits at commas outside parentheses and backquotes.
-fn split_top(text: &str) -> Vec<String> {
-    let (mut parts, mut part, mut depth, mut quoted) = (Vec::new(), String::new(), 0_u32, false);
-    for c in text.chars() {
-        match c {
-            '`' => quoted = !quoted,
-            '(' if !quoted => depth = depth.saturating_add(1),
-            ')' if !quoted => depth = depth.saturating_sub(1),
-            ',' if !quoted && depth == 0 => {
-                parts.push(std::mem::take(&mut part));
-                continue;
-            }
-            _ => {}
+/// Reads DDL text from the front.
+struct Ddl<'a> {
+    text: &'a str,
+    rest: &'a str,
+}
+
+impl<'a> Ddl<'a> {
+    fn over(text: &'a str) -> Self {
+        Self {
+            text,
+            rest: text.trim_start(),
         }
-        part.push(c);
     }
-    parts.push(part);
-    parts
-}
 
-fn parse_column(text: &str) -> Result<(String, SparkType, bool), String> {
-    let text = text.trim();
-    let (name, rest) = if let Some(rest) = text.strip_prefix('`') {
-        let end = rest
-            .find('`')
-            .ok_or_else(|| format!("`{text}`: a backquote is not closed"))?;
-        let (name, rest) = rest.split_at(end);
-        (name, rest.trim_start_matches('`'))
-    } else {
-        let end = text
-            .find(|c: char| c.is_whitespace() || c == ':')
-            .unwrap_or(text.len());
-        text.split_at(end)
-    };
-    let mut kind = rest.trim().trim_start_matches(':').trim();
-    let mut nullable = true;
-    let lower = kind.to_ascii_lowercase();
-    if let Some(stem) = lower
-        .strip_suffix("null")
-        .map(str::trim_end)
-        .and_then(|stem| stem.strip_suffix("not"))
-    {
-        nullable = false;
-        kind = kind.get(..stem.len()).unwrap_or(kind).trim_end();
+    fn wrong(&self, what: &str) -> String {
+        format!("`{}`: {what}", self.text.trim())
     }
-    if name.is_empty() || kind.is_empty() {
-        return Err(format!(
-            "`{text}`: expected a name and a type, as in `a INT`"
-        ));
+
+    fn eat(&mut self, c: char) -> bool {
+        match self.rest.strip_prefix(c) {
+            Some(rest) => {
+                self.rest = rest.trim_start();
+                true
+            }
+            None => false,
+        }
     }
-    Ok((name.to_owned(), kind.parse()?, nullable))
+
+    fn want(&mut self, c: char) -> Result<(), String> {
+        match self.eat(c) {
+            true => Ok(()),
+            false => Err(self.wrong(&format!("`{c}` is missing"))),
+        }
+    }
+
+    fn end(&self) -> Result<(), String> {
+        match self.rest {
+            "" => Ok(()),
+            rest => Err(self.wrong(&format!("`{rest}` is not of it"))),
+        }
+    }
+
+    /// What comes before the first of the characters that end it.
+    fn until(&mut self, ends: impl Fn(char) -> bool) -> &'a str {
+        let (before, rest) = self
+            .rest
+            .split_at(self.rest.find(ends).unwrap_or(self.rest.len()));
+        self.rest = rest.trim_start();
+        before
+    }
+
+    fn word(&mut self, word: &str) -> bool {
+        let before = self.rest;
+        let found = self.until(|c| !c.is_alphanumeric() && c != '_');
+        let is = found.eq_ignore_ascii_case(word);
+        if !is {
+            self.rest = before;
+        }
+        is
+    }
+
+    /// What lies between two of this mark; the mark doubled is the mark itself.
+    fn quoted(&mut self, mark: char) -> Result<String, String> {
+        let open = self.wrong(if mark == '`' {
+            "a backquote is not closed"
+        } else {
+            "a quote is not closed"
+        });
+        let mut found = String::new();
+        let mut rest = self.rest.strip_prefix(mark).ok_or_else(|| open.clone())?;
+        loop {
+            let (before, after) = rest.split_once(mark).ok_or_else(|| open.clone())?;
+            found.push_str(before);
+            match after.strip_prefix(mark) {
+                Some(after) => {
+                    found.push(mark);
+                    rest = after;
+                }
+                None => {
+                    self.rest = after.trim_start();
+                    return Ok(found);
+                }
+            }
+        }
+    }
+
+    /// A name, a type, and perhaps NOT NULL and a comment.
+    fn field(&mut self, depth: u32) -> Result<(String, SparkType, bool), String> {
+        let name = match self.rest.starts_with('`') {
+            true => self.quoted('`')?,
+            false => self
+                .until(|c| c.is_whitespace() || ":,<>()".contains(c))
+                .to_owned(),
+        };
+        self.eat(':');
+        if name.is_empty() || self.rest.is_empty() {
+            return Err(self.wrong("expected a name and a type, as in `a INT`"));
+        }
+        let kind = self.kind(depth)?;
+        let nullable = !self.word("not");
+        if !nullable && !self.word("null") {
+            return Err(self.wrong("NOT is followed by NULL"));
+        }
+        if self.word("comment") {
+            let mark = self.rest.chars().next().filter(|c| matches!(c, '\'' | '"'));
+            self.quoted(mark.unwrap_or('\''))?;
+        }
+        Ok((name, kind, nullable))
+    }
+
+    fn kind(&mut self, depth: u32) -> Result<SparkType, String> {
+        let name = self.until(|c| !c.is_alphanumeric() && c != '_');
+        if !self.eat('<') {
+            let arguments = match self.eat('(') {
+                true => {
+                    let arguments = self.until(|c| c == ')');
+                    self.want(')')?;
+                    Some(arguments)
+                }
+                false => None,
+            };
+            return flat(name, arguments);
+        }
+        let depth = depth.checked_sub(1).ok_or_else(|| self.wrong(TOO_DEEP))?;
+        let kind = match name.to_ascii_lowercase().as_str() {
+            "array" => SparkType::array(self.inner(depth)?),
+            "map" => {
+                let key = self.inner(depth)?;
+                self.want(',')?;
+                SparkType::map(key, self.inner(depth)?)
+            }
+            "struct" => {
+                let mut fields = Vec::new();
+                while fields.is_empty() || self.eat(',') {
+                    let (name, kind, nullable) = self.field(depth)?;
+                    if !nullable {
+                        return Err(self.wrong(
+                            "NOT NULL inside of a nested type is not supported; say it of the \
+                                 column",
+                        ));
+                    }
+                    fields.push((name, self.values_inside(kind)?));
+                }
+                SparkType::structure(fields)
+            }
+            _ => return Err(self.wrong(&format!("`{name}` takes no types"))),
+        };
+        self.want('>')?;
+        Ok(kind)
+    }
+
+    fn inner(&mut self, depth: u32) -> Result<SparkType, String> {
+        let kind = self.kind(depth)?;
+        self.values_inside(kind)
+    }
+
+    fn values_inside(&self, kind: SparkType) -> Result<SparkType, String> {
+        match kind == kind.of_values() {
+            true => Ok(kind),
+            false => Err(self
+                .wrong("CHAR and VARCHAR inside of a nested type are not supported; use STRING")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -373,7 +641,7 @@ mod tests {
     fn char_and_varchar_keep_their_lengths() {
         let columns =
             parse_ddl("a CHAR(5), b character(7), c VarChar( 2147483647 ) NOT NULL").unwrap();
-        let kinds: Vec<_> = columns.iter().map(|column| column.1).collect();
+        let kinds: Vec<_> = columns.iter().map(|column| column.1.clone()).collect();
         let long = SparkType::Varchar {
             length: 2_147_483_647,
         };
@@ -396,7 +664,19 @@ mod tests {
     fn ddl_refuses() {
         for bad in [
             "a",
-            "a ARRAY<INT>",
+            "a ARRAY<INT",
+            "a ARRAY<>",
+            "a ARRAY<INT, INT>",
+            "a MAP<INT>",
+            "a STRUCT<>",
+            "a STRUCT<x>",
+            "a STRUCT<x INT NOT NULL>",
+            "a ARRAY<CHAR(3)>",
+            "a STRUCT<x VARCHAR(3)>",
+            "a LIST<INT>",
+            "a INT b INT",
+            "a INT NOT",
+            "a INT COMMENT 'x",
             "a DECIMAL(39,0)",
             "a DECIMAL(3,4)",
             "a INT(3)",
@@ -423,5 +703,58 @@ mod tests {
         ] {
             assert_eq!(kind.parse::<SparkType>().unwrap().to_string(), kind);
         }
+    }
+
+    #[test]
+    fn nested_types_round_trip() {
+        for kind in [
+            "array<int>",
+            "struct<a:int,b:string>",
+            "map<string,array<double>>",
+            "struct<`b, c`:decimal(12,2),``````:binary,`1`:date,_x:timestamp>",
+            "array<array<map<date,struct<a:array<tinyint>>>>>",
+        ] {
+            let parsed: SparkType = kind.parse().unwrap();
+            assert_eq!(parsed.to_string(), kind);
+            assert_eq!(
+                SparkType::from_arrow("c", &parsed.to_arrow()).unwrap(),
+                parsed
+            );
+            let text = serde_json::to_string(&parsed).unwrap();
+            assert_eq!(serde_json::from_str::<SparkType>(&text).unwrap(), parsed);
+        }
+        let columns = parse_ddl(
+            "a Struct< x : INT COMMENT 'a, ''b''>', `y``z` Array <Decimal( 5 , 2 )>> not null \
+                 comment \"c\", m MAP<INT,STRING>",
+        );
+        let columns = columns.unwrap();
+        assert_eq!(
+            columns[0].1.to_string(),
+            "struct<x:int,`y``z`:array<decimal(5,2)>>"
+        );
+        assert_eq!((columns[0].2, columns[1].0.as_str()), (false, "m"));
+    }
+
+    #[test]
+    fn deep_types_are_refused() {
+        let text = |levels: usize| format!("{}int{}", "array<".repeat(levels), ">".repeat(levels));
+        let deepest: SparkType = text(32).parse().unwrap();
+        assert!(SparkType::from_arrow("c", &deepest.to_arrow()).is_ok());
+        assert!(
+            text(33)
+                .parse::<SparkType>()
+                .unwrap_err()
+                .contains("32 levels")
+        );
+        assert!(text(100_000).parse::<SparkType>().is_err());
+        assert!(SparkType::from_arrow("c", &SparkType::array(deepest).to_arrow()).is_err());
+    }
+
+    #[test]
+    fn fields_have_names_of_their_own() {
+        let unfit = |text: &str| text.parse::<SparkType>().unwrap().unfit_names();
+        assert_eq!(unfit("map<int,array<struct<a:int,b:int>>>"), None);
+        assert!(unfit("map<int,array<struct<a:int,A:int>>>").is_some());
+        assert!(SparkType::structure(vec![]).unfit_names().is_some());
     }
 }

@@ -2,6 +2,7 @@
 //! between them, so as many run at once as the caller has cores and memory for.
 
 use std::{
+    collections::HashSet,
     fs::File,
     io::BufWriter,
     marker::PhantomData,
@@ -17,7 +18,7 @@ use arrow::{
 use coffer_schemes::Capability;
 use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
-    arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
+    arrow::{ArrowSchemaConverter, ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, Encoding},
     encryption::encrypt::FileEncryptionProperties,
     errors::ParquetError,
@@ -25,7 +26,7 @@ use parquet::{
         metadata::ParquetMetaData,
         properties::{EnabledStatistics, WriterProperties},
     },
-    schema::types::ColumnPath,
+    schema::types::{ColumnDescPtr, ColumnPath},
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,7 @@ use crate::{
     digests::digest_chunks,
     files::{self, Direct, Disk, Op},
     folder::Folder,
+    footer,
     order::OrderWatch,
     own_bytes::OwnBytes,
     partition, partition_value, pme,
@@ -305,7 +307,7 @@ impl<D: Disk> TableWriter<D> {
             aad_prefix,
             schema: Arc::clone(&self.schema),
             options: self.options.clone(),
-            watch: OrderWatch::new(self.columns.len()),
+            watch: OrderWatch::new(&self.schema),
             encoder: self.encoder.clone(),
             rows: 0,
             waiting: Vec::new(),
@@ -325,7 +327,9 @@ impl<D: Disk> TableWriter<D> {
         let mut builder = WriterProperties::builder()
             .set_compression(Compression::LZ4_RAW)
             .set_statistics_enabled(EnabledStatistics::None)
+            .set_coerce_types(true)
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
+        let leaves = leaves(encoder.schema())?;
         let mut keys = Vec::new();
         for stored in encoder.stored() {
             let path = ColumnPath::from(stored.name());
@@ -336,15 +340,15 @@ impl<D: Disk> TableWriter<D> {
             ];
             builder = match stored.encoding {
                 encoding if !encoding.is_clear() => {
-                    keys.push((
-                        stored.name(),
-                        pme::new_data_key(
-                            &KekId::column(self.table, stored.id()),
-                            &self.keks,
-                            false,
-                        )?,
-                    ));
-                    builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
+                    for leaf in leaves.iter().filter(|leaf| leaf.column == stored.name()) {
+                        let kek = KekId::column(self.table, stored.id());
+                        let key = pme::new_data_key(&kek, &self.keks, false)?;
+                        keys.push((leaf.path.string(), key));
+                        let path = leaf.path.clone();
+                        builder =
+                            builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk);
+                    }
+                    builder
                 }
                 _ if ordered.into_iter().any(|order| stored.allows(order)) => {
                     builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk)
@@ -390,11 +394,19 @@ impl<D: Disk> TableWriter<D> {
             .with_footer_key_metadata(metadata)
             .with_aad_prefix(aad_prefix.to_vec())
             .with_aad_prefix_storage(true);
-        for column in self.columns.iter() {
+        for leaf in leaves(&self.schema)? {
+            let column = self
+                .columns
+                .iter()
+                .find(|column| column.name == leaf.column);
+            let column = column.ok_or_else(|| Error::NoSuchColumn(leaf.column.clone()))?;
             let (key, metadata) =
                 pme::new_data_key(&KekId::column(self.table, column.id()), &self.keks, false)?;
-            encryption =
-                encryption.with_column_key_and_metadata(&column.name, key.to_vec(), metadata);
+            encryption = encryption.with_column_key_and_metadata(
+                &leaf.path.string(),
+                key.to_vec(),
+                metadata,
+            );
         }
         let plain = match self.options.packed {
             true => WriterProperties::builder()
@@ -409,6 +421,7 @@ impl<D: Disk> TableWriter<D> {
                 .set_statistics_enabled(EnabledStatistics::None),
         };
         let plain = plain
+            .set_coerce_types(true)
             .set_key_value_metadata(
                 char_varchar::row_metadata(&self.columns).map(|note| vec![note]),
             )
@@ -644,12 +657,46 @@ pub fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
     metadata.row_groups().iter().map(pin).collect()
 }
 
+/// A leaf of a column, which has column chunks and a data key of its own.
+struct Leaf {
+    column: String,
+    path: ColumnPath,
+}
+
+/// The leaves of columns as they lie in files. Encryption names them by their paths' parts with
+/// dots between, so no two may be called the same: one would be under the other's key.
+fn leaves(schema: &Schema) -> Result<Vec<Leaf>, Error> {
+    let parquet = ArrowSchemaConverter::new()
+        .with_coerce_types(true)
+        .convert(schema)?;
+    let mut seen = HashSet::new();
+    let leaf = |leaf: &ColumnDescPtr| {
+        let path = leaf.path().clone();
+        match seen.insert(path.string()) {
+            true => Ok(Leaf {
+                column: footer::root(&path).to_owned(),
+                path,
+            }),
+            false => Err(Error::SameLeaf(path.string())),
+        }
+    };
+    parquet.columns().iter().map(leaf).collect()
+}
+
+/// Whether files can hold such columns.
+pub fn check_leaves(schema: &Schema) -> Result<(), Error> {
+    leaves(schema).map(|_| ())
+}
+
 /// Stored bytes of each column of a file.
 pub fn column_bytes(metadata: &ParquetMetaData, columns: usize) -> Vec<u64> {
     let mut sums = vec![0_u64; columns];
+    let places = footer::leaf_places(metadata.file_metadata().schema_descr());
     for group in metadata.row_groups() {
-        for (sum, chunk) in sums.iter_mut().zip(group.columns()) {
-            *sum = sum.saturating_add(count(chunk.compressed_size()));
+        for (chunk, place) in group.columns().iter().zip(&places) {
+            if let Some(sum) = sums.get_mut(place.column) {
+                *sum = sum.saturating_add(count(chunk.compressed_size()));
+            }
         }
     }
     sums

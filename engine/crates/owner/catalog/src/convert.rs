@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions},
+    array::{
+        Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray,
+    },
     compute::{CastOptions, cast_with_options},
-    datatypes::{DataType, Date64Type, Schema, SchemaRef, TimeUnit, TimestampNanosecondType},
+    datatypes::{
+        DataType, Date64Type, Field, Fields, Schema, SchemaRef, TimeUnit, TimestampNanosecondType,
+    },
 };
 use coffer_format::{Error as FormatError, SparkType};
 
@@ -68,6 +72,9 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
             reason: reason.to_owned(),
         })
     };
+    if to.is_nested() {
+        return to_nested(array, to, column);
+    }
     match array.data_type() {
         DataType::Timestamp(TimeUnit::Nanosecond, _)
             if array
@@ -97,6 +104,86 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
     };
     cast_with_options(array, to, &options)
         .map_err(|_| lossy("a value does not fit the column's type"))
+}
+
+/// The same of a nested type, part by part: what a part is called plays no role, but for a struct's
+/// fields.
+fn to_nested(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef, Error> {
+    let unfit = |reason: &str| {
+        Error::from(FormatError::Lossy {
+            column: column.to_owned(),
+            reason: reason.to_owned(),
+        })
+    };
+    Ok(match (array.data_type(), to) {
+        (DataType::LargeList(inner) | DataType::FixedSizeList(inner, _), DataType::List(_)) => {
+            let list = DataType::List(Arc::clone(inner));
+            let list = cast_with_options(array, &list, &CastOptions::default())
+                .map_err(|_| unfit("a list is too long"))?;
+            to_nested(&list, to, column)?
+        }
+        (DataType::List(_), DataType::List(element)) => {
+            let list = array.as_list::<i32>();
+            let values = to_type(list.values(), element.data_type(), column)?;
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Arc::new(ListArray::try_new(
+                Arc::clone(element),
+                offsets,
+                values,
+                nulls,
+            )?)
+        }
+        (DataType::Struct(found), DataType::Struct(fields)) => {
+            Arc::new(to_struct(array.as_struct(), found, fields, column)?)
+        }
+        (DataType::Map(_, _), DataType::Map(entries, ordered)) => {
+            let map = array.as_map();
+            let DataType::Struct(fields) = entries.data_type() else {
+                return Err(unfit("a map has keys and values"));
+            };
+            if map.keys().logical_null_count() > 0 {
+                return Err(unfit("a map's key is NULL"));
+            }
+            let sides = [map.keys(), map.values()];
+            let sides = sides.into_iter().zip(fields);
+            let sides = sides
+                .map(|(side, field)| to_type(side, field.data_type(), column))
+                .collect::<Result<Vec<_>, Error>>()?;
+            let pairs = StructArray::try_new(fields.clone(), sides, None)?;
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            let entries = Arc::clone(entries);
+            Arc::new(MapArray::try_new(entries, offsets, pairs, nulls, *ordered)?)
+        }
+        _ => return Err(unfit("its type is not the column's")),
+    })
+}
+
+fn to_struct(
+    array: &StructArray,
+    found: &Fields,
+    fields: &Fields,
+    column: &str,
+) -> Result<StructArray, Error> {
+    let names = |fields: &Fields| -> Vec<String> {
+        fields
+            .iter()
+            .map(|field: &Arc<Field>| field.name().clone())
+            .collect()
+    };
+    if names(found) != names(fields) {
+        return Err(FormatError::BatchSchema(column.to_owned()).into());
+    }
+    let columns = array.columns().iter().zip(fields);
+    let columns = columns
+        .map(|(part, field)| to_type(part, field.data_type(), column))
+        .collect::<Result<Vec<_>, Error>>()?;
+    let (nulls, rows) = (array.nulls().cloned(), array.len());
+    Ok(StructArray::try_new_with_length(
+        fields.clone(),
+        columns,
+        nulls,
+        rows,
+    )?)
 }
 
 #[cfg(test)]
@@ -147,16 +234,42 @@ mod tests {
     }
 
     #[test]
-    fn nested_is_refused_by_name() {
-        let list = DataType::List(Arc::new(arrow::datatypes::Field::new_list_field(
-            DataType::Int32,
-            true,
-        )));
+    fn nested_values_are_cast_part_by_part() {
+        let part = |name: &str, of: DataType| Arc::new(Field::new(name, of, true));
+        let mut lists = FixedSizeListBuilder::new(TimestampNanosecondBuilder::new(), 2);
+        for value in [5000, 7001] {
+            lists.values().append_value(value);
+        }
+        lists.append(true);
+        let to: SparkType = "array<timestamp_ntz>".parse().unwrap();
+        let lists = arr(lists.finish());
+        let error = to_type(&lists, &to.to_arrow(), "a").unwrap_err();
+        assert!(error.to_string().contains("nanoseconds"), "{error}");
+
+        let values = arr(UInt8Array::from(vec![Some(200), None]));
+        let inner = StructArray::new(
+            vec![part("x", DataType::UInt8)].into(),
+            vec![values],
+            Some(vec![true, false].into()),
+        );
+        let found: ArrayRef = Arc::new(inner);
+        let to: SparkType = "struct<x:smallint>".parse().unwrap();
+        let cast = to_type(&found, &to.to_arrow(), "a").unwrap();
+        assert_eq!(SparkType::from_arrow("a", found.data_type()).unwrap(), to);
+        assert_eq!((cast.null_count(), cast.data_type()), (1, &to.to_arrow()));
+        let other: SparkType = "struct<y:smallint>".parse().unwrap();
+        assert!(to_type(&found, &other.to_arrow(), "a").is_err());
+    }
+
+    #[test]
+    fn what_has_no_spark_type_is_refused_by_name() {
+        let time = DataType::Time64(TimeUnit::Microsecond);
+        let list = DataType::List(Arc::new(Field::new_list_field(time, true)));
         let error = SparkType::from_arrow("tags", &list)
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("`tags`") && error.contains("nested"),
+            error.contains("`tags`") && error.contains("times of day"),
             "{error}"
         );
     }

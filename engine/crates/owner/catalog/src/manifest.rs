@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use arrow::datatypes::Schema;
 use coffer_custody::TableKey;
 use coffer_format::{Column, Digest, Error as FormatError, FilePin, StoredColumn, partition};
+use coffer_schemes::Protection;
 use coffer_sealing::{Secret, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -117,6 +118,12 @@ impl Manifest {
     }
 
     /// The highest column id that was ever given.
+    /// How many leaves a column has in files, by its id; none of a column that is not there.
+    fn leaves(&self, id: u32) -> usize {
+        let column = self.columns.iter().find(|column| column.id == id);
+        column.map_or(0, |column| column.kind.leaves())
+    }
+
     pub(crate) fn last_column_id(&self) -> u32 {
         let columns = self.columns.iter().map(|column| column.id);
         let now = columns
@@ -202,7 +209,17 @@ impl Manifest {
         if ids.len() != self.columns.len() {
             return malformed("two columns have one id");
         }
+        let mut nested = self.columns.iter().filter(|column| column.kind.is_nested());
+        let odd = |column: &Column| {
+            column.kind.unfit_names().is_some() || column.protection.as_slice() != [Protection::Tee]
+        };
+        if nested.any(odd) {
+            return malformed("a nested column is none that a writer of ours makes");
+        }
         let partitions: Vec<&Column> = self.partitioned_by().collect();
+        if partitions.iter().any(|column| column.kind.is_nested()) {
+            return malformed("it is partitioned by a nested column");
+        }
         let distinct: HashSet<u32> = self.partition_columns.iter().copied().collect();
         if partitions.len() != self.partition_columns.len() || distinct.len() != partitions.len() {
             return malformed("its partition columns are not columns");
@@ -256,7 +273,7 @@ impl Manifest {
         let adopted = self.files.iter().filter_map(|file| file.adopted.as_ref());
         if !adopted
             .clone()
-            .all(|adopted| adopted.is_sane(|id| ids.contains(&id)))
+            .all(|adopted| adopted.is_sane(|id| self.leaves(id)))
         {
             return malformed(
                 "an adopted file has not one key for each column, or none for its footer",
@@ -384,7 +401,6 @@ pub(crate) mod table_id {
 mod tests {
     use super::*;
     use coffer_format::{Adopted, AdoptedKey, SparkType};
-    use coffer_schemes::Protection;
 
     #[test]
     fn an_adopted_file_has_no_prefix_of_ours() {

@@ -15,12 +15,13 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{DataType, TimeUnit};
 use bytes::Bytes;
 use coffer_format::{
-    Digest, Error as FormatError, OpenedFooter, RowGroupPin, SparkType,
-    footer::TAIL_LEN,
-    plain::{PlainPin, arrow_schema, is_int96, parse, split, tail_length},
+    Digest, Error as FormatError, OpenedFooter, RowGroupPin, SparkType, UnsupportedType,
+    footer::{TAIL_LEN, leaf_places},
+    plain::{PlainPin, arrow_schema, parse, split, tail_length},
+    writer::column_bytes,
 };
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
@@ -50,8 +51,10 @@ pub struct PlainFile {
     pub pin: PlainPin,
     /// In order.
     pub row_groups: Vec<RowGroupPin>,
-    /// By row group, then column: where its bytes lie.
+    /// By row group, then leaf: where its bytes lie.
     chunks: Vec<Vec<Range<u64>>>,
+    /// By leaf: the place of its column.
+    columns: Vec<usize>,
 }
 
 /// Plain files that are read as one table.
@@ -83,10 +86,9 @@ impl PlainTable {
             } else if !merge(&mut table.columns, columns) {
                 return Err(Error::PlainColumns(path.clone()));
             }
-            for group in metadata.row_groups() {
-                for (sum, chunk) in table.column_bytes.iter_mut().zip(group.columns()) {
-                    *sum = sum.saturating_add(unsigned(chunk.compressed_size()));
-                }
+            let bytes = column_bytes(&metadata, table.columns.len());
+            for (sum, bytes) in table.column_bytes.iter_mut().zip(bytes) {
+                *sum = sum.saturating_add(bytes);
             }
             table.files.push(file);
         }
@@ -115,28 +117,16 @@ impl PlainTable {
 /// Spark's range.
 pub(crate) fn reader_metadata(opened: &OpenedFooter) -> Result<ArrowReaderMetadata, Error> {
     let metadata = opened.metadata();
-    let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let hint = |field: &Arc<Field>| match is_int96(metadata, field.name()) {
-        true => Arc::new(Field::clone(field).with_data_type(instant.clone())),
-        false => Arc::clone(field),
-    };
-    let hinted = Schema::new(
-        arrow_schema(metadata)?
-            .fields()
-            .iter()
-            .map(hint)
-            .collect::<Vec<_>>(),
-    );
     let options = ArrowReaderOptions::new()
         .with_skip_arrow_metadata(true)
-        .with_schema(Arc::new(hinted));
+        .with_schema(Arc::new(arrow_schema(metadata)?));
     Ok(ArrowReaderMetadata::try_new(Arc::clone(metadata), options)?)
 }
 
 /// One file's columns as those of all files before it: nullable where they are in any. False if
 /// names or types differ.
 pub(crate) fn merge(columns: &mut [PlainColumn], others: Vec<PlainColumn>) -> bool {
-    let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, a.1) == (&b.0, b.1);
+    let alike = |(a, b): (&PlainColumn, &PlainColumn)| (&a.0, &a.1) == (&b.0, &b.1);
     if columns.len() != others.len() || !columns.iter().zip(&others).all(alike) {
         return false;
     }
@@ -157,27 +147,35 @@ pub(crate) fn columns(metadata: &ParquetMetaData, path: &Path) -> Result<Vec<Pla
         return Err(Error::PlainCalendar(path.to_owned()));
     }
     let schema = arrow_schema(metadata)?;
-    let mut columns = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {
-        let column = if is_int96(metadata, field.name()) {
-            (
-                field.name().clone(),
-                SparkType::Timestamp,
-                field.is_nullable(),
-            )
-        } else {
-            convert::columns_of(&Schema::new(vec![Arc::clone(field)]))?.remove(0)
-        };
-        if matches!(
-            field.data_type(),
-            DataType::Timestamp(TimeUnit::Nanosecond, _)
-        ) && !is_int96(metadata, field.name())
-        {
+        if has_nanos(field.data_type()) {
             return Err(Error::PlainNanos(field.name().clone()));
         }
-        columns.push(column);
+    }
+    let columns = convert::columns_of(&schema)?;
+    for (column, kind, _) in &columns {
+        if let Some(reason) = kind.unfit_names() {
+            return Err(FormatError::from(UnsupportedType {
+                column: column.clone(),
+                found: kind.to_string(),
+                reason,
+            })
+            .into());
+        }
     }
     Ok(columns)
+}
+
+fn has_nanos(found: &DataType) -> bool {
+    match found {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => true,
+        DataType::List(inner)
+        | DataType::LargeList(inner)
+        | DataType::FixedSizeList(inner, _)
+        | DataType::Map(inner, _) => has_nanos(inner.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| has_nanos(field.data_type())),
+        _ => false,
+    }
 }
 
 fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
@@ -225,6 +223,10 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
         },
         row_groups,
         chunks,
+        columns: leaf_places(metadata.file_metadata().schema_descr())
+            .iter()
+            .map(|place| place.column)
+            .collect(),
     };
     Ok((pinned, metadata))
 }

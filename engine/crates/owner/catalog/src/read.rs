@@ -16,6 +16,7 @@ use arrow::{
 use bytes::Bytes;
 use coffer_format::{
     Column, Error as FormatError, FilePin, FooterPin, KekRetriever, OpenedFooter, footer, lengths,
+    plain::reads_as,
 };
 use coffer_sealing::KekSet;
 use parquet::{
@@ -39,6 +40,8 @@ const BATCH_ROWS: usize = 16 * 1024;
 pub struct FileReader {
     rows: Rows,
     schema: SchemaRef,
+    /// Parts of nested columns have other names in the file.
+    renames: bool,
     left: Option<u64>,
 }
 
@@ -75,6 +78,10 @@ impl FileReader {
         };
         Ok(Self {
             rows,
+            renames: schema
+                .fields()
+                .iter()
+                .any(|field| field.data_type().is_nested()),
             schema,
             left: Some(pin.rows),
         })
@@ -118,6 +125,7 @@ impl FileReader {
         Ok(Self {
             rows: Rows::Adopted(builder.with_batch_size(BATCH_ROWS).build()?),
             schema,
+            renames: true,
             left: Some(pin.rows),
         })
     }
@@ -181,7 +189,8 @@ impl FileReader {
                 .checked_sub(rows)
                 .ok_or_else(|| FormatError::Parquet("there are more rows than written".into()))?;
         }
-        if matches!(self.rows, Rows::Adopted(_)) {
+        // Also our own files call a map's entries otherwise than a table's schema does.
+        if matches!(self.rows, Rows::Adopted(_)) || self.renames {
             return convert::to_schema(&batch, &self.schema).map(Some);
         }
         Ok(Some(RecordBatch::try_new(
@@ -252,6 +261,7 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
     Ok(FileReader {
         rows: Rows::Sealed(reader),
         schema,
+        renames: false,
         left: None,
     })
 }
@@ -259,7 +269,9 @@ pub fn open_foreign(path: &Path, keks: NamedKeks) -> Result<FileReader, Error> {
 /// The file's columns must be the table's.
 fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), Error> {
     for (want, got) in schema.fields().iter().zip(metadata.schema().fields()) {
-        if want.name() != got.name() || want.data_type() != got.data_type() {
+        let same = want.data_type() == got.data_type()
+            || want.data_type().is_nested() && reads_as(got.data_type(), want.data_type());
+        if want.name() != got.name() || !same {
             return Err(FormatError::BatchSchema(want.name().clone()).into());
         }
     }

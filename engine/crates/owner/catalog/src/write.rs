@@ -10,12 +10,13 @@ use std::{
     sync::Arc,
 };
 
+use arrow::datatypes::Schema;
 use coffer_custody::{ConfigDir, Draft, Policy, TableKey, TablePolicy, Vault, WrappedKey};
 use coffer_format::{
-    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId,
-    WriteOptions, partition,
+    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn,
+    UnsupportedType, WriteId, WriteOptions, partition, writer::check_leaves,
 };
-use coffer_schemes::Protections;
+use coffer_schemes::{Protection, Protections};
 use coffer_sealing::{KekSet, TableId};
 
 use crate::{
@@ -541,6 +542,20 @@ fn by_policy(
         let same = |column: &&Column| {
             column.name == name && column.kind == kind && column.protection == protection
         };
+        if kind.is_nested() && protection.as_slice() != [Protection::Tee] {
+            return Err(Error::NestedProtection {
+                column: name,
+                protection: protection.to_string(),
+            });
+        }
+        if let Some(reason) = kind.unfit_names() {
+            return Err(FormatError::from(UnsupportedType {
+                column: name,
+                found: kind.to_string(),
+                reason,
+            })
+            .into());
+        }
         let id = match before.iter().find(same) {
             Some(column) => column.id,
             None => {
@@ -558,13 +573,16 @@ fn by_policy(
             protection,
         });
     }
+    check_leaves(&Schema::new(
+        columns.iter().map(Column::field).collect::<Vec<_>>(),
+    ))?;
     let mut partitions = Vec::with_capacity(new.partitioned_by.len());
     for name in &new.partitioned_by {
         let column = columns
             .iter()
             .find(|column| column.name == *name)
             .ok_or_else(|| FormatError::NoSuchColumn(name.clone()))?;
-        if !partition::can_partition(column.kind) {
+        if !partition::can_partition(&column.kind) {
             return Err(FormatError::PartitionType(name.clone()).into());
         }
         if partitions.contains(&column.id) {

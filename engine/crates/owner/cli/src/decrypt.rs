@@ -88,6 +88,9 @@ fn whole(
     columns: &[Column],
     batches: Batches<'_>,
 ) -> Result<(), Failure> {
+    if dst == Path::new("-") || dst.extension().is_some_and(|extension| extension == "csv") {
+        check_csv(schema)?;
+    }
     if dst == Path::new("-") {
         return write_csv(std::io::stdout().lock(), dst, batches);
     }
@@ -131,6 +134,7 @@ fn write_parquet(
     let file = File::create_new(path).map_err(|error| Failure::io("create", path, error))?;
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
+        .set_coerce_types(true)
         .set_key_value_metadata(char_varchar::row_metadata(columns).map(|note| vec![note]))
         .build();
     let mut writer =
@@ -145,6 +149,21 @@ fn write_parquet(
         .into_inner()
         .map_err(|error| Failure::io("write", path, error.error()))?;
     Ok(())
+}
+
+fn check_csv(schema: &SchemaRef) -> Result<(), Failure> {
+    match schema
+        .fields()
+        .iter()
+        .find(|field| field.data_type().is_nested())
+    {
+        Some(field) => Err(Failure::usage(format!(
+            "column `{}` is an array, struct or map, and CSV holds none",
+            field.name()
+        ))
+        .hint("write Parquet: name a file that ends in .parquet, or a folder")),
+        None => Ok(()),
+    }
 }
 
 fn write_csv(mut to: impl Write, path: &Path, batches: Batches<'_>) -> Result<(), Failure> {

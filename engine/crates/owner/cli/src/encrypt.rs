@@ -156,12 +156,12 @@ fn appended(
     let has: Vec<(&str, SparkType)> = table
         .columns
         .iter()
-        .map(|c| (c.name.as_str(), c.kind))
+        .map(|c| (c.name.as_str(), c.kind.clone()))
         .collect();
     let given: Vec<(&str, SparkType)> = source
         .columns()
         .iter()
-        .map(|(name, kind, _)| (name.as_str(), *kind))
+        .map(|(name, kind, _)| (name.as_str(), kind.clone()))
         .collect();
     // A text goes into any column of texts that it fits, as with INSERT.
     let values = |columns: &[(&str, SparkType)]| -> Vec<(String, SparkType)> {

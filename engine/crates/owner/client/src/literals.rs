@@ -196,7 +196,7 @@ fn encrypt(codec: &Codec, at: usize, literal: &Literal) -> Result<Ciphertext, Cl
         _ => return Err(refused("its ciphertexts are of no type that a literal has")),
     };
     let literal = Literal {
-        r#type: Some(data_type(stored.kind)),
+        r#type: Some(data_type(&stored.kind)),
         value: Some(value),
     };
     Ok(of(Kind::Literal(literal), cut))

@@ -20,12 +20,7 @@ use coffer_protocol::{
 };
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
-use crate::{
-    ClientError, Service,
-    at_client::nodes,
-    audit::Uses,
-    tables::{Opened, data_type},
-};
+use crate::{ClientError, Service, at_client::nodes, audit::Uses, tables::Opened};
 
 /// The scans of one run, by id.
 #[derive(Default)]
@@ -93,7 +88,7 @@ impl Read {
             .as_ref()
             .ok_or(ClientError::Malformed("fragment"))?;
         for field in &declared.fields {
-            if table.column(&field.name).map(data_type) != field.r#type {
+            if !table.has(field) {
                 return Err(ClientError::ClientColumn(field.name.clone()));
             }
         }

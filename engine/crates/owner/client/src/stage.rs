@@ -27,7 +27,7 @@ use crate::{
     coverage::{Products, Shape, check_inputs, row_groups},
     repeatable::Repeatable,
     session::{Output, Session, Stage},
-    tables::{Opened, data_type},
+    tables::{Opened, spark_type},
     writes,
 };
 
@@ -214,7 +214,7 @@ impl Service {
             let table = self.table(asked.handle)?;
             let mut columns: BTreeSet<&str> = asked.columns.iter().map(String::as_str).collect();
             for field in scan.schema.iter().flat_map(|schema| &schema.fields) {
-                if table.column(&field.name).map(data_type) != field.r#type {
+                if !table.has(field) {
                     return Err(ClientError::Column {
                         stage,
                         column: field.name.clone(),
@@ -306,8 +306,8 @@ fn write_task(
     let columns = write
         .columns()
         .iter()
-        .map(|column| Some(data_type(column.kind)));
-    if !columns.eq(declared.map(|field| field.r#type.clone())) {
+        .map(|column| Some(column.kind.of_values()));
+    if !columns.eq(declared.map(|field| field.r#type.as_ref().and_then(spark_type))) {
         return Err(wrong(stage, "it writes other columns than the table's"));
     }
     let sink = fragment.sink.as_ref().and_then(|sink| sink.kind.as_ref());

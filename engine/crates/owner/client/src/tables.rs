@@ -40,14 +40,23 @@ impl Opened {
             Self::Sealed(table) if !table.manifest().stored.is_empty() => table
                 .manifest()
                 .stored_column(name)
-                .map(|stored| stored.kind),
-            Self::Sealed(table) => table.manifest().column(name).map(|column| column.kind),
+                .map(|stored| stored.kind.clone()),
+            Self::Sealed(table) => table
+                .manifest()
+                .column(name)
+                .map(|column| column.kind.clone()),
             Self::Plain(table) => table
                 .columns
                 .iter()
                 .find(|column| column.0 == name)
-                .map(|column| column.1),
+                .map(|column| column.1.clone()),
         }
+    }
+
+    /// Whether a plan's column is one of the files' columns, by name and type.
+    pub(crate) fn has(&self, field: &Field) -> bool {
+        let values = self.column(&field.name).map(|kind| kind.of_values());
+        values.is_some() && values == field.r#type.as_ref().and_then(spark_type)
     }
 
     /// The column whose values one of the files' columns holds; none of those that say where a row
@@ -453,7 +462,7 @@ fn stored(manifest: &Manifest) -> Result<Vec<StoredColumn>, ClientError> {
             column: u32::try_from(column.unwrap_or_default())
                 .map_err(|_| ClientError::AnswerTooLong)?,
             protection: stored.encoding.name().to_owned(),
-            r#type: Some(data_type(stored.kind)),
+            r#type: Some(data_type(&stored.kind)),
             nullable: stored.nullable,
             bytes,
             link: stored.group(manifest.table),
@@ -476,7 +485,7 @@ fn describe_plain(table: &PlainTable) -> TableInfo {
     };
     let fields = table.columns.iter().map(|(name, kind, nullable)| Field {
         name: name.clone(),
-        r#type: Some(data_type(*kind)),
+        r#type: Some(data_type(kind)),
         nullable: *nullable,
         ..Field::default()
     });
@@ -511,15 +520,15 @@ fn file_info(groups: &[RowGroupPin]) -> FileInfo {
 pub(crate) fn field(column: &Column) -> Field {
     Field {
         name: column.name.clone(),
-        r#type: Some(data_type(column.kind)),
+        r#type: Some(data_type(&column.kind)),
         nullable: column.nullable,
-        declared: declared(column.kind),
+        declared: declared(&column.kind),
     }
 }
 
 /// CHAR(n) or VARCHAR(n), whose values are strings; else nothing.
-pub(crate) fn declared(kind: SparkType) -> String {
-    match kind == kind.of_values() {
+pub(crate) fn declared(kind: &SparkType) -> String {
+    match *kind == kind.of_values() {
         true => String::new(),
         false => kind.to_string(),
     }
@@ -536,7 +545,13 @@ pub(crate) fn declared_type(found: &DataType, declared: &str) -> Option<SparkTyp
 }
 
 /// The type of a column's values in the contract's terms.
-pub(crate) fn data_type(kind: SparkType) -> DataType {
+pub(crate) fn data_type(kind: &SparkType) -> DataType {
+    let inner = |name: &str, kind: &SparkType| Field {
+        name: name.to_owned(),
+        r#type: Some(data_type(kind)),
+        nullable: true,
+        ..Field::default()
+    };
     let (id, precision, scale) = match kind {
         SparkType::Boolean => (TypeId::Boolean, 0, 0),
         SparkType::Byte => (TypeId::Byte, 0, 0),
@@ -545,7 +560,7 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         SparkType::Long => (TypeId::Long, 0, 0),
         SparkType::Float => (TypeId::Float, 0, 0),
         SparkType::Double => (TypeId::Double, 0, 0),
-        SparkType::Decimal { precision, scale } => (TypeId::Decimal, precision, scale),
+        SparkType::Decimal { precision, scale } => (TypeId::Decimal, *precision, *scale),
         SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => {
             (TypeId::String, 0, 0)
         }
@@ -553,38 +568,38 @@ pub(crate) fn data_type(kind: SparkType) -> DataType {
         SparkType::Date => (TypeId::Date, 0, 0),
         SparkType::Timestamp => (TypeId::Timestamp, 0, 0),
         SparkType::TimestampNtz => (TypeId::TimestampNtz, 0, 0),
+        SparkType::Array { .. } => (TypeId::Array, 0, 0),
+        SparkType::Struct { .. } => (TypeId::Struct, 0, 0),
+        SparkType::Map { .. } => (TypeId::Map, 0, 0),
+    };
+    let children = match kind {
+        SparkType::Array { element } => vec![inner("element", element)],
+        SparkType::Struct { fields } => {
+            let fields = fields.iter();
+            fields.map(|(name, kind)| inner(name, kind)).collect()
+        }
+        SparkType::Map { key, value } => {
+            let key = Field {
+                nullable: false,
+                ..inner("key", key)
+            };
+            vec![key, inner("value", value)]
+        }
+        _ => vec![],
     };
     DataType {
         id: id.into(),
         precision: precision.into(),
         scale: scale.into(),
-        ..DataType::default()
+        children,
     }
 }
 
-/// The other way round; none for a type that no column has.
+/// The other way round; none for a type that no column has. What is said of NULL inside of a nested
+/// type plays no role.
 pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
-    let (precision, scale) = (
-        u8::try_from(found.precision).ok()?,
-        u8::try_from(found.scale).ok()?,
-    );
-    let kind = match found.id() {
-        TypeId::Boolean => SparkType::Boolean,
-        TypeId::Byte => SparkType::Byte,
-        TypeId::Short => SparkType::Short,
-        TypeId::Int => SparkType::Int,
-        TypeId::Long => SparkType::Long,
-        TypeId::Float => SparkType::Float,
-        TypeId::Double => SparkType::Double,
-        TypeId::Decimal => SparkType::Decimal { precision, scale },
-        TypeId::String => SparkType::String,
-        TypeId::Binary => SparkType::Binary,
-        TypeId::Date => SparkType::Date,
-        TypeId::Timestamp => SparkType::Timestamp,
-        TypeId::TimestampNtz => SparkType::TimestampNtz,
-        TypeId::Null | TypeId::TypeUnspecified | TypeId::Array | TypeId::Struct | TypeId::Map => {
-            return None;
-        }
-    };
-    (data_type(kind) == *found).then_some(kind)
+    // Checks also how deep it is.
+    let arrow = coffer_expr::types::to_arrow(found).ok()?;
+    let kind = SparkType::from_arrow("", &arrow).ok()?;
+    (kind.to_arrow() == arrow && kind.unfit_names().is_none()).then_some(kind)
 }

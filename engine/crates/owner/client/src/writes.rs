@@ -405,10 +405,10 @@ pub(crate) fn task(write: &TableWrite) -> Result<WriteTask, ClientError> {
     let columns = write.columns().iter().map(|column| WriteColumn {
         id: column.id,
         name: column.name.clone(),
-        r#type: Some(data_type(column.kind)),
+        r#type: Some(data_type(&column.kind)),
         nullable: column.nullable,
         protection: column.protection.to_string(),
-        declared: declared(column.kind),
+        declared: declared(&column.kind),
     });
     Ok(WriteTask {
         table: write.table().as_bytes().to_vec().into(),

@@ -28,7 +28,9 @@ use datafusion_datasource::{
 };
 use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning, conjunction_opt};
+use datafusion_physical_expr::{
+    EquivalenceProperties, Partitioning, conjunction_opt, utils::collect_columns,
+};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
@@ -51,13 +53,20 @@ use reader::SealedReaders;
 pub use storage::FilesOnly;
 pub use whole::{BytesSeen, read_rest};
 
+/// Pushed conjuncts, several in one: they cannot fail, so DataFusion's AND will do.
+#[derive(Debug, Clone)]
+struct Pushed {
+    all: Option<Arc<dyn PhysicalExpr>>,
+    /// Those that the Parquet reader may prune by: of flat columns alone.
+    flat: Option<Arc<dyn PhysicalExpr>>,
+}
+
 /// Leaf that reads a task's file slices.
 #[derive(Debug)]
 pub(crate) struct ScanExec {
     scan_id: u32,
     schema: SchemaRef,
-    /// All pushed conjuncts in one; they cannot fail, so DataFusion's AND will do.
-    pushed: Option<Arc<dyn PhysicalExpr>>,
+    pushed: Pushed,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -76,7 +85,17 @@ impl ScanExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         ));
-        let pushed = conjunction_opt(pushed);
+        let is_flat = |conjunct: &&Arc<dyn PhysicalExpr>| {
+            let columns = collect_columns(conjunct);
+            let mut fields = columns
+                .iter()
+                .map(|column| schema.fields().get(column.index()));
+            fields.all(|field| field.is_some_and(|field| !field.data_type().is_nested()))
+        };
+        let pushed = Pushed {
+            flat: conjunction_opt(pushed.iter().filter(is_flat).map(Arc::clone)),
+            all: conjunction_opt(pushed),
+        };
         Self {
             scan_id,
             schema,
@@ -90,7 +109,7 @@ impl ScanExec {
 impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
         write!(f, "ScanExec: scan={}", self.scan_id)?;
-        match &self.pushed {
+        match &self.pushed.all {
             Some(pushed) => write!(f, ", pushed={pushed}"),
             None => Ok(()),
         }
@@ -132,7 +151,7 @@ impl ExecutionPlan for ScanExec {
 async fn open(
     files: ScanFiles,
     schema: SchemaRef,
-    pushed: Option<Arc<dyn PhysicalExpr>>,
+    pushed: Pushed,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let opened = files::open(&files, &schema).await.map_err(of_file)?;
@@ -149,9 +168,9 @@ async fn open(
     // The index of a column is sealed with the column's key, and the reader loads all columns' or
     // none. Where columns lie unencrypted their chunks are read whole.
     options.global.enable_page_index =
-        prunes && pushed.is_some() && opened.all_keys && !opened.clear;
+        prunes && pushed.flat.is_some() && opened.all_keys && !opened.clear;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
-    if let Some(pushed) = pushed.as_ref().filter(|_| prunes) {
+    if let Some(pushed) = pushed.flat.as_ref().filter(|_| prunes) {
         source = source.with_predicate(Arc::clone(pushed));
     }
     let source = source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files)));
@@ -164,7 +183,7 @@ async fn open(
     let target = Arc::clone(&schema);
     let checked = read.map(move |batch| {
         let batch = with_schema(&target, batch.map_err(of_file)?)?;
-        match &pushed {
+        match &pushed.all {
             Some(pushed) => keep(batch, pushed),
             None => Ok(batch),
         }

@@ -59,10 +59,8 @@ pub async fn read_rest(schema: &SchemaRef, task: &ScanFiles) -> Result<()> {
             .skip(groups.start)
         {
             for column in group.columns() {
-                if schema
-                    .column_with_name(column.column_path().string().as_str())
-                    .is_none()
-                {
+                let name = coffer_format::footer::root(column.column_path());
+                if schema.column_with_name(name).is_none() {
                     continue;
                 }
                 let (start, length) = column.byte_range();

@@ -5,6 +5,7 @@ mod codec;
 mod explain;
 mod join_cases;
 mod joins;
+mod nested;
 mod operators;
 mod partitioning;
 mod samples;

@@ -4,8 +4,8 @@ use crate::{Error, lengths::parquet_thrift};
 
 /// Levels of Thrift values. Parquet's own structures need 7.
 const MAX_DEPTH: usize = 24;
-/// Levels of a schema, its root included.
-pub(super) const MAX_SCHEMA_DEPTH: usize = 64;
+/// Levels of a schema, its root included. A nested type of 32 levels has two here for each.
+pub(super) const MAX_SCHEMA_DEPTH: usize = 72;
 
 // Kinds of values of Thrift's compact protocol.
 const TRUE: u8 = 1;

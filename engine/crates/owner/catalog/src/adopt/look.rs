@@ -10,7 +10,7 @@ use std::{
 use bytes::Bytes;
 use coffer_custody::FileKeys;
 use coffer_format::{
-    Digest, FilePin, KeyMaterial, SparkType, char_varchar,
+    Digest, Error as FormatError, FilePin, KeyMaterial, SparkType, char_varchar,
     footer::{self, TAIL_LEN},
     lengths,
     plain::MAX_FOOTER,
@@ -46,7 +46,7 @@ pub(super) struct ForeignFile {
 }
 
 pub(super) struct ForeignKey {
-    /// The column's place; none: the footer's key.
+    /// The column's place; none: the footer's key. A nested column may have several keys.
     pub(super) column: Option<usize>,
     pub(super) metadata: Digest,
     pub(super) dek: Zeroizing<Vec<u8>>,
@@ -161,7 +161,8 @@ fn look(
     }
     let keys = keys_of(&metadata, opened, name)?;
     let mut columns = plain::columns(&metadata, &path)?;
-    char_varchar::declare(&mut columns, metadata.file_metadata().key_value_metadata());
+    char_varchar::declare(&mut columns, metadata.file_metadata().key_value_metadata())
+        .map_err(FormatError::from)?;
     let found = ForeignFile {
         pin: FilePin {
             path: name.to_owned(),
@@ -260,8 +261,18 @@ fn keys_of(
             }
         }
     }
-    let mut keys = Vec::with_capacity(opened.len());
+    let places = footer::leaf_places(metadata.file_metadata().schema_descr());
+    let mut keys: Vec<ForeignKey> = Vec::with_capacity(opened.len());
     for (at, bytes) in of_columns {
+        let column = places.get(at).map(|place| place.column);
+        let digest = Digest::of(bytes);
+        // Leaves of one column may share a key.
+        if keys
+            .iter()
+            .any(|key| key.column == column && key.metadata == digest)
+        {
+            continue;
+        }
         let name = || {
             metadata
                 .file_metadata()
@@ -273,8 +284,8 @@ fn keys_of(
         // Taken out: two columns cannot have one.
         let dek = opened.remove(bytes).ok_or_else(|| shared(name()))?;
         keys.push(ForeignKey {
-            column: Some(at),
-            metadata: Digest::of(bytes),
+            column,
+            metadata: digest,
             dek,
         });
     }

@@ -275,6 +275,17 @@ pub enum Error {
             value"
     )]
     NotOpenable(String),
+    /// Schemes take single values.
+    #[error(
+        "the policy wants column `{column}` as {protection}, and an array, struct or map is \
+            always tee"
+    )]
+    NestedProtection {
+        /// The column.
+        column: String,
+        /// By the policy.
+        protection: String,
+    },
     /// A sum of a whole number's column is no BIGINT.
     #[error("a sum of column `{0}` is beyond BIGINT")]
     SumOverflow(String),

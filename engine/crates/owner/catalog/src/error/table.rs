@@ -98,6 +98,8 @@ coffer_sealing::error_table! {
         "give it another protection, or a `domain`: docs/reference/policy.md has what each takes";
     Self::Domain { .. } => "table", Fault::Caller,
         "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], [\"1992-01-01\", \"1998-12-31\"]";
+    Self::NestedProtection { .. } => "table", Fault::Caller,
+        "leave the column \"tee\" in the policy, or flatten it";
     Self::NotOpenable(_) => "table", Fault::Caller,
         "give it another protection beside: [\"tee\", \"ope\"] or [\"det\", \"ope\"]";
     Self::SumOverflow(_) => "table", Fault::Caller;

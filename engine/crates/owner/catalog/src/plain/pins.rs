@@ -29,7 +29,7 @@ const BLOCK: usize = 1 << 20;
 const THREADS: usize = 8;
 
 /// What the chunks were when the query first read them: by path and footer of their file, then by
-/// row group and column.
+/// row group and leaf.
 #[derive(Debug, Default)]
 pub struct ChunkPins(HashMap<(PathBuf, Digest), HashMap<(usize, usize), Digest>>);
 
@@ -54,10 +54,13 @@ impl ChunkPins {
             let pinned = self.0.get(&key(file));
             let mut chunks = Vec::new();
             for (group, ranges) in file.chunks.iter().enumerate() {
-                for column in &positions {
-                    let range = ranges.get(*column).ok_or(FormatError::PlainChanged)?;
-                    if pinned.is_none_or(|pinned| !pinned.contains_key(&(group, *column))) {
-                        chunks.push((group, *column, range.clone()));
+                for (leaf, column) in file.columns.iter().enumerate() {
+                    if !positions.contains(column) {
+                        continue;
+                    }
+                    let range = ranges.get(leaf).ok_or(FormatError::PlainChanged)?;
+                    if pinned.is_none_or(|pinned| !pinned.contains_key(&(group, leaf))) {
+                        chunks.push((group, leaf, range.clone()));
                     }
                 }
             }
@@ -67,8 +70,8 @@ impl ChunkPins {
         }
         for (work, digests) in works.iter().zip(digests_of(&works)?) {
             let pinned = self.0.entry(key(work.file)).or_default();
-            for ((group, column, _), digest) in work.chunks.iter().zip(digests) {
-                pinned.insert((*group, *column), digest);
+            for ((group, leaf, _), digest) in work.chunks.iter().zip(digests) {
+                pinned.insert((*group, *leaf), digest);
             }
         }
         let chunks = works.iter().flat_map(|work| &work.chunks);
@@ -77,7 +80,8 @@ impl ChunkPins {
             .sum())
     }
 
-    /// The digests of a column in some row groups of a file; none if it is not pinned.
+    /// The digests of a column in some row groups of a file, of each of its leaves in turn; none if
+    /// it is not pinned.
     pub fn of(
         &self,
         table: &PlainTable,
@@ -87,8 +91,15 @@ impl ChunkPins {
     ) -> Option<Vec<Digest>> {
         let column = position(table, column)?;
         let pinned = self.0.get(&key(file))?;
+        let leaves = || {
+            let leaves = file.columns.iter().enumerate();
+            leaves
+                .filter(|(_, of)| **of == column)
+                .map(|(leaf, _)| leaf)
+        };
         groups
-            .map(|group| pinned.get(&(group, column)).copied())
+            .flat_map(|group| leaves().map(move |leaf| (group, leaf)))
+            .map(|chunk| pinned.get(&chunk).copied())
             .collect()
     }
 }

@@ -14,7 +14,7 @@ use crate::Error;
 
 /// The values that a column of this type may have at all; none for types that are no numbers to a
 /// scheme.
-pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {
+pub(super) fn of_type(kind: &SparkType) -> Option<DomainPin> {
     let signed = |bits: u32| {
         let max = 1_i128
             .wrapping_shl(bits.saturating_sub(1))
@@ -28,7 +28,9 @@ pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {
         SparkType::Int | SparkType::Date => signed(32),
         SparkType::Long | SparkType::Timestamp | SparkType::TimestampNtz => signed(64),
         SparkType::Decimal { precision, .. } => {
-            let max = 10_i128.saturating_pow(precision.into()).saturating_sub(1);
+            let max = 10_i128
+                .saturating_pow((*precision).into())
+                .saturating_sub(1);
             DomainPin {
                 min: max.saturating_neg(),
                 max,
@@ -36,11 +38,12 @@ pub(super) fn of_type(kind: SparkType) -> Option<DomainPin> {
         }
         SparkType::Float | SparkType::Double | SparkType::Binary => return None,
         SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => return None,
+        SparkType::Array { .. } | SparkType::Struct { .. } | SparkType::Map { .. } => return None,
     })
 }
 
 /// A column's domain as the policy writes it. `reason`s name no value but the policy's own.
-pub(super) fn parse(column: &str, kind: SparkType, written: &Domain) -> Result<DomainPin, Error> {
+pub(super) fn parse(column: &str, kind: &SparkType, written: &Domain) -> Result<DomainPin, Error> {
     let refuse = |reason: String| Error::Domain {
         column: column.to_owned(),
         reason,
@@ -62,7 +65,7 @@ pub(super) fn parse(column: &str, kind: SparkType, written: &Domain) -> Result<D
 }
 
 /// What is left of a default domain in a column of a narrower type.
-pub(super) fn within(domain: DomainPin, kind: SparkType) -> DomainPin {
+pub(super) fn within(domain: DomainPin, kind: &SparkType) -> DomainPin {
     match of_type(kind) {
         Some(all) => DomainPin {
             min: domain.min.clamp(all.min, all.max),
@@ -75,22 +78,22 @@ pub(super) fn within(domain: DomainPin, kind: SparkType) -> DomainPin {
 /// As [`parse`], but a decimal's default may have more digits than the column.
 pub(super) fn parse_default(
     column: &str,
-    kind: SparkType,
+    kind: &SparkType,
     written: &Domain,
 ) -> Result<DomainPin, Error> {
     let wide = match kind {
         SparkType::Decimal { scale, .. } => SparkType::Decimal {
             precision: 38,
-            scale,
+            scale: *scale,
         },
-        kind => kind,
+        kind => kind.clone(),
     };
-    parse(column, wide, written).map(|domain| within(domain, kind))
+    parse(column, &wide, written).map(|domain| within(domain, kind))
 }
 
-fn number(kind: SparkType, text: &str) -> Option<i128> {
+fn number(kind: &SparkType, text: &str) -> Option<i128> {
     match kind {
-        SparkType::Decimal { scale, .. } => decimal(text, scale.into()),
+        SparkType::Decimal { scale, .. } => decimal(text, (*scale).into()),
         SparkType::Date => {
             let days = cast(text, kind)?;
             Some(days.as_primitive_opt::<Date32Type>()?.value(0).into())
@@ -108,7 +111,7 @@ fn number(kind: SparkType, text: &str) -> Option<i128> {
     }
 }
 
-fn cast(text: &str, kind: SparkType) -> Option<ArrayRef> {
+fn cast(text: &str, kind: &SparkType) -> Option<ArrayRef> {
     let array: ArrayRef = Arc::new(StringArray::from(vec![text]));
     let options = CastOptions {
         safe: false,
@@ -144,7 +147,7 @@ mod tests {
             min: min.to_owned(),
             max: max.to_owned(),
         };
-        parse("a", kind, &written)
+        parse("a", &kind, &written)
             .map(|domain| (domain.min, domain.max))
             .map_err(|error| error.to_string())
     }
@@ -203,7 +206,7 @@ mod tests {
             precision: 4,
             scale: 2,
         };
-        let domain = parse_default("a", small, &written).unwrap();
+        let domain = parse_default("a", &small, &written).unwrap();
         assert_eq!((domain.min, domain.max), (-9999, 9999));
     }
 }

@@ -149,7 +149,7 @@ fn stored_column(
         id,
         column: column.id,
         encoding,
-        kind: column.kind,
+        kind: column.kind.clone(),
         nullable: column.nullable,
         domain,
         link: None,
@@ -184,12 +184,12 @@ fn domain_of(
     column: &Column,
 ) -> Result<Option<DomainPin>, Error> {
     if let Some(written) = column_rules.domain() {
-        return domain::parse(&column.name, column.kind, written).map(Some);
+        return domain::parse(&column.name, &column.kind, written).map(Some);
     }
     let kind = column.kind.to_string();
     let name = kind.split('(').next().unwrap_or_default();
     match rules.default_domain(name) {
-        Some(written) => domain::parse_default(&column.name, column.kind, written).map(Some),
+        Some(written) => domain::parse_default(&column.name, &column.kind, written).map(Some),
         None => Ok(None),
     }
 }
@@ -202,7 +202,7 @@ fn sum_rows(
     column: &Column,
     domain: Option<DomainPin>,
 ) -> Result<Option<u64>, Error> {
-    let domain = domain.or_else(|| domain::of_type(column.kind));
+    let domain = domain.or_else(|| domain::of_type(&column.kind));
     let (Some(rows), Some(domain)) = (rules.rows(), domain) else {
         return Ok(None);
     };

@@ -9,10 +9,16 @@ use std::{
     sync::Arc,
 };
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::{
+    array::{RecordBatch, RecordBatchOptions},
+    datatypes::Schema,
+};
 use bytes::{Buf, Bytes};
 use coffer_format::{
-    Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn, lengths,
+    Digest, Error as FormatError, FilePin, RowEncoder, StoredColumn,
+    footer::{LeafPlace, leaf_places},
+    lengths,
+    plain::reads_as,
     stored_column::FILE_ID,
 };
 use coffer_schemes::RowPositions;
@@ -27,13 +33,14 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-use crate::{Error, read::Modules, stored::Codec};
+use crate::{Error, convert, read::Modules, stored::Codec};
 
 /// Reads some stored columns of a file, or the table's columns out of them.
 pub(crate) struct StoredReader {
     modules: Modules,
     metadata: ArrowReaderMetadata,
     codec: Codec,
+    places: Vec<LeafPlace>,
     file: [u8; FILE_ID],
     /// By row group, and then by unencrypted stored column.
     digests: Vec<Vec<Digest>>,
@@ -59,7 +66,7 @@ impl StoredReader {
         let stored = codec.stored();
         let fields = metadata.schema().fields();
         let same = |(stored, field): (&StoredColumn, &Arc<arrow::datatypes::Field>)| {
-            field.name() == &stored.name() && *field.data_type() == stored.kind.to_arrow()
+            field.name() == &stored.name() && reads_as(field.data_type(), &stored.kind.to_arrow())
         };
         if fields.len() != stored.len() || !stored.iter().zip(fields).all(same) {
             return Err(FormatError::BatchSchema("of the stored columns".into()).into());
@@ -76,6 +83,7 @@ impl StoredReader {
         };
         Ok(Self {
             modules,
+            places: leaf_places(metadata.parquet_schema()),
             metadata,
             file,
             digests: pin.chunks.clone(),
@@ -106,6 +114,7 @@ impl StoredReader {
                 Some(batch) => {
                     let batch = batch
                         .map_err(|error| Error::from(FormatError::Parquet(error.to_string())))?;
+                    let batch = self.renamed(batch)?;
                     let first = self.row;
                     self.row =
                         first.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(u64::MAX));
@@ -113,6 +122,23 @@ impl StoredReader {
                 }
             }
         }
+    }
+
+    /// Rows whose nested columns have parts of the names that a table's have.
+    fn renamed(&self, batch: RecordBatch) -> Result<RecordBatch, Error> {
+        if !batch
+            .columns()
+            .iter()
+            .any(|column| column.data_type().is_nested())
+        {
+            return Ok(batch);
+        }
+        let wanted = self
+            .wanted
+            .iter()
+            .filter_map(|at| self.codec.stored().get(*at));
+        let fields: Vec<_> = wanted.map(StoredColumn::field).collect();
+        convert::to_schema(&batch, &Arc::new(Schema::new(fields)))
     }
 
     /// The table's columns of rows that [`StoredReader::next_stored`] gave.
@@ -185,10 +211,10 @@ impl StoredReader {
         self.next_group = at.saturating_add(1);
         let mut digests = self.digests.get(at).into_iter().flatten();
         let mut clear = Vec::new();
-        for (position, (stored, chunk)) in
-            self.codec.stored().iter().zip(group.columns()).enumerate()
-        {
-            if !stored.encoding.is_clear() {
+        for (chunk, place) in group.columns().iter().zip(&self.places) {
+            let position = place.column;
+            let stored = self.codec.stored().get(position);
+            if !stored.is_some_and(|stored| stored.encoding.is_clear()) {
                 continue;
             }
             let digest = digests.next().ok_or(FormatError::ChunkDigest)?;
@@ -200,7 +226,7 @@ impl StoredReader {
             }
         }
         let mask =
-            ProjectionMask::leaves(self.metadata.parquet_schema(), self.wanted.iter().copied());
+            ProjectionMask::roots(self.metadata.parquet_schema(), self.wanted.iter().copied());
         let source = Group {
             modules: self.modules.again()?,
             clear,

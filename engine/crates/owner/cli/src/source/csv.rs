@@ -119,13 +119,7 @@ impl CsvSource {
                         column: name,
                         first_record: record,
                     };
-                    csv_values::parse(
-                        texts,
-                        *kind,
-                        &self.dialect.null,
-                        field.is_nullable(),
-                        &index,
-                    )
+                    csv_values::parse(texts, kind, &self.dialect.null, field.is_nullable(), &index)
                 });
             let columns = columns.collect::<Result<Vec<_>, Failure>>()?;
             record = record.saturating_add(u64::try_from(batch.num_rows()).unwrap_or(0));
@@ -274,6 +268,11 @@ fn declared(
     named: bool,
 ) -> Result<Vec<(String, SparkType, bool)>, Failure> {
     let columns = parse_ddl(ddl).map_err(|error| Failure::usage(format!("--schema: {error}")))?;
+    if let Some((name, kind, _)) = columns.iter().find(|(_, kind, _)| kind.is_nested()) {
+        return Err(Failure::usage(format!(
+            "--schema: column `{name}` is {kind}, and CSV holds no arrays, structs and maps"
+        )));
+    }
     let differ = columns.len() != names.len()
         || (named
             && columns

@@ -21,7 +21,7 @@ pub(crate) struct CsvPosition<'a> {
 /// of another type than STRING is NULL too.
 pub(crate) fn parse(
     texts: &StringArray,
-    kind: SparkType,
+    kind: &SparkType,
     null: &str,
     nullable: bool,
     position: &CsvPosition<'_>,
@@ -62,11 +62,11 @@ pub(crate) fn parse(
         SparkType::Decimal { precision, scale } => {
             let values = texts
                 .iter()
-                .map(|text| text.and_then(|text| decimal(text, precision, scale)));
-            let scale = i8::try_from(scale).unwrap_or(i8::MAX);
+                .map(|text| text.and_then(|text| decimal(text, *precision, *scale)));
+            let scale = i8::try_from(*scale).unwrap_or(i8::MAX);
             let array = values
                 .collect::<Decimal128Array>()
-                .with_precision_and_scale(precision, scale);
+                .with_precision_and_scale(*precision, scale);
             Arc::new(array.map_err(|error| fault(0, &error.to_string()))?)
         }
         _ => {

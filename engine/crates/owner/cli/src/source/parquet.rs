@@ -2,17 +2,11 @@
 
 use std::{fs::File, path::PathBuf, sync::Arc};
 
-use arrow::{
-    array::RecordBatch,
-    datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit},
-};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use coffer_catalog::convert;
-use coffer_format::{SparkType, char_varchar};
-use parquet::{
-    arrow::arrow_reader::{
-        ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
-    },
-    basic::Type,
+use coffer_format::{Error as FormatError, SparkType, char_varchar, plain::arrow_schema};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
 
 use super::{LEAST_ROWS, UNIT_ROWS, malformed};
@@ -51,13 +45,14 @@ impl ParquetSource {
             char_varchar::declare(
                 &mut these,
                 metadata.metadata().file_metadata().key_value_metadata(),
-            );
+            )
+            .map_err(FormatError::from)?;
             match files.first() {
                 None => columns = these,
                 Some((first, _)) => {
                     let differ =
                         |(a, b): (&(String, SparkType, bool), &(String, SparkType, bool))| {
-                            (a.0.as_str(), a.1) != (b.0.as_str(), b.1)
+                            (&a.0, &a.1) != (&b.0, &b.1)
                         };
                     if columns.len() != these.len() || columns.iter().zip(&these).any(differ) {
                         return Err(malformed(
@@ -143,32 +138,8 @@ fn load(path: &PathBuf) -> Result<ArrowReaderMetadata, Failure> {
                 .hint("rewrite the file with Spark 3 or later, rebase mode CORRECTED"),
         );
     }
-    let schema = metadata.parquet_schema();
-    let int96: Vec<&str> = schema
-        .columns()
-        .iter()
-        .filter(|column| column.physical_type() == Type::INT96)
-        .map(|c| c.name())
-        .collect();
-    if int96.is_empty() {
-        return Ok(metadata);
-    }
     // An INT96 is an instant to Spark; in microseconds it has Spark's range.
-    let instant = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
-    let hint = |field: &Arc<Field>| match int96.contains(&field.name().as_str()) {
-        true if !field.data_type().is_nested() => {
-            Arc::new(Field::clone(field).with_data_type(instant.clone()))
-        }
-        _ => Arc::clone(field),
-    };
-    let hinted = Schema::new(
-        metadata
-            .schema()
-            .fields()
-            .iter()
-            .map(hint)
-            .collect::<Vec<_>>(),
-    );
+    let hinted = arrow_schema(metadata.metadata()).map_err(|error| malformed(path, error))?;
     ArrowReaderMetadata::load(&file, options.with_schema(Arc::new(hinted)))
         .map_err(|error| malformed(path, error))
 }

@@ -9,6 +9,7 @@ use arrow::{
     compute::partition,
     datatypes::{DataType, SchemaRef},
 };
+use coffer_expr::types;
 use coffer_format::{
     Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions,
 };
@@ -177,7 +178,10 @@ fn columns(task: &Assignment, write: &WriteTask) -> Result<Vec<Column>, TaskErro
         .zip(schema.fields())
         .zip(&output.fields)
     {
-        if column.r#type != declared.r#type {
+        // What is said of NULL inside of a nested type is not the table's.
+        let values = |of: &Option<_>| types::to_arrow(of.as_ref()?).ok();
+        let of_table = values(&column.r#type);
+        if of_table.is_none() || of_table != values(&declared.r#type) {
             return Err(Check::Write("columns").into());
         }
         columns.push(Column {

@@ -90,7 +90,7 @@ pub(super) fn look(
             .collect();
         SeenColumn {
             name: column.name.clone(),
-            kind: column.kind,
+            kind: column.kind.clone(),
             nullable: column.nullable,
             is_partition: manifest.partition_columns.contains(&column.id),
             protections: column.protection.as_slice().to_vec(),
@@ -111,7 +111,7 @@ pub(super) fn look(
 fn read(table: &VerifiedManifest) -> Result<(Vec<Values>, u64), Failure> {
     let manifest = table.manifest();
     let mut counters = (manifest.columns.iter())
-        .map(|column| Counter::new(column.kind))
+        .map(|column| Counter::new(&column.kind))
         .collect::<Result<Vec<_>, Failure>>()?;
     let mut rows = 0_u64;
     for pin in spread(&manifest.files) {
@@ -135,7 +135,8 @@ fn spread(files: &[FilePin]) -> impl Iterator<Item = &FilePin> {
 /// Counts one column's values. They are compared as rows of one column, which have the values'
 /// order.
 struct Counter {
-    converter: RowConverter,
+    /// None of a nested column, which is always `tee`.
+    converter: Option<RowConverter>,
     distinct: HashSet<OwnedRow>,
     count: u64,
     up: u64,
@@ -143,9 +144,12 @@ struct Counter {
 }
 
 impl Counter {
-    fn new(kind: SparkType) -> Result<Self, Failure> {
+    fn new(kind: &SparkType) -> Result<Self, Failure> {
+        let converter = || RowConverter::new(vec![SortField::new(kind.to_arrow())]);
         Ok(Self {
-            converter: RowConverter::new(vec![SortField::new(kind.to_arrow())])
+            converter: (!kind.is_nested())
+                .then(converter)
+                .transpose()
                 .map_err(of_arrow)?,
             distinct: HashSet::new(),
             count: 0,
@@ -155,8 +159,14 @@ impl Counter {
     }
 
     fn add(&mut self, array: &ArrayRef) -> Result<(), Failure> {
-        let rows = self
-            .converter
+        let Some(converter) = &mut self.converter else {
+            let values = array.len().saturating_sub(array.null_count());
+            self.count = self
+                .count
+                .saturating_add(u64::try_from(values).unwrap_or(u64::MAX));
+            return Ok(());
+        };
+        let rows = converter
             .convert_columns(std::slice::from_ref(array))
             .map_err(of_arrow)?;
         let mut last = None;
@@ -186,7 +196,7 @@ impl Counter {
         let enough =
             steps >= 20 || (same_way == steps && (steps >= 4 || (steps >= 1 && self.count >= 100)));
         Values {
-            distinct: (self.distinct.len() <= MOST_VALUES)
+            distinct: (self.converter.is_some() && self.distinct.len() <= MOST_VALUES)
                 .then(|| u64::try_from(self.distinct.len()).unwrap_or(u64::MAX)),
             count: self.count,
             in_order: enough && same_way.saturating_mul(100) >= steps.saturating_mul(SAME_WAY),
@@ -207,7 +217,7 @@ mod tests {
     use super::*;
 
     fn values(numbers: impl IntoIterator<Item = Option<i32>>) -> Values {
-        let mut counter = Counter::new(SparkType::Int).unwrap();
+        let mut counter = Counter::new(&SparkType::Int).unwrap();
         let array: ArrayRef = Arc::new(Int32Array::from_iter(numbers));
         counter.add(&array).unwrap();
         counter.values()

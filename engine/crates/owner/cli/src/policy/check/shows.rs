@@ -34,8 +34,8 @@ fn of(column: &CheckedColumn, protections: &[Protection]) -> Vec<String> {
         let nullable = column.seen.as_ref().is_none_or(|seen| seen.nullable);
         Leakage::union(shown.filter(|shown| *shown != Leakage::Nulls || nullable))
     };
-    let kind = column.seen.as_ref().map(|seen| seen.kind);
-    let texts = prefix.is_some() || kind.is_some_and(|kind| kind.is_bytes());
+    let kind = column.seen.as_ref().map(|seen| seen.kind.clone());
+    let texts = prefix.is_some() || kind.as_ref().is_some_and(|kind| kind.is_bytes());
     let mut shown = all(texts);
     // Of a type that is not known, numbers are told, and how long they would be if they are none.
     if kind.is_none() && all(true).contains(&Leakage::Lengths) {

@@ -12,12 +12,12 @@ pub(super) fn of(column: &CheckedColumn) -> Option<u128> {
     if let Some(seen) = &column.seen {
         let pinned = seen.stored.iter().find_map(|stored| stored.domain);
         let pinned = pinned.and_then(|pin| between(pin.min, pin.max));
-        return pinned.or_else(|| of_type(seen.kind));
+        return pinned.or_else(|| of_type(&seen.kind));
     }
     column.rules.domain().and_then(of_words)
 }
 
-fn of_type(kind: SparkType) -> Option<u128> {
+fn of_type(kind: &SparkType) -> Option<u128> {
     match kind {
         SparkType::Boolean => Some(2),
         SparkType::Byte => Some(1 << 8),
@@ -25,11 +25,12 @@ fn of_type(kind: SparkType) -> Option<u128> {
         SparkType::Int | SparkType::Date => Some(1 << 32),
         SparkType::Long | SparkType::Timestamp | SparkType::TimestampNtz => Some(1 << 64),
         SparkType::Decimal { precision, .. } => {
-            let most = 10_u128.checked_pow(precision.into())?;
+            let most = 10_u128.checked_pow((*precision).into())?;
             most.checked_mul(2)?.checked_sub(1)
         }
         SparkType::Float | SparkType::Double | SparkType::Binary => None,
         SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => None,
+        SparkType::Array { .. } | SparkType::Struct { .. } | SparkType::Map { .. } => None,
     }
 }
 

@@ -43,7 +43,7 @@ object PlainInputs extends Rule[LogicalPlan] {
       val columns = l.output.map { a =>
         // Spark's own schema of a file without columns that it asks for would give NULLs.
         found.get(a.name) match {
-          case Some(t) if t == stored(a.dataType) => a
+          case Some(t) if t == stored(a.dataType).asNullable => a
           case Some(t) => throw refused(l,
               s"column ${a.name} is ${t.sql} in the files and " +
                 s"${a.dataType.sql} in Spark's schema")

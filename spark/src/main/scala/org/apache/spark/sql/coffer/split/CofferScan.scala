@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
 
 final class CofferScanBuilder(table: CofferTable) extends ScanBuilder
     with SupportsPushDownRequiredColumns {
@@ -17,8 +17,12 @@ final class CofferScanBuilder(table: CofferTable) extends ScanBuilder
   // columns.
   private var asked = false
 
+  /** Of a nested column all is read: whole columns are what keys and rights are of. */
   override def pruneColumns(schema: StructType): Unit = {
-    required = schema
+    val nested = table.schema.fields.filter(f => CofferScan.isNested(f.dataType))
+    val whole = nested.map(f => f.name -> f.dataType).toMap
+    required = StructType(schema.fields.map(f =>
+      f.copy(dataType = whole.getOrElse(f.name, f.dataType))))
     asked = true
   }
 
@@ -91,6 +95,11 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
 }
 
 object CofferScan {
+
+  def isNested(t: DataType): Boolean = t match {
+    case _: ArrayType | _: MapType | _: StructType => true
+    case _ => false
+  }
 
   /** Row groups [first, end) of a file, by its position in the table. */
   final case class Slice(file: Int, first: Int, end: Int)

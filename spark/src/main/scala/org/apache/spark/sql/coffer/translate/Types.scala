@@ -105,11 +105,28 @@ object Types {
   /** The columns of a table that is to be made. */
   def declared(schema: StructType): Result[Schema] =
     traverse(schema.fields.toSeq) { f =>
-      field(f.name, f.dataType, f.nullable).map { made =>
+      kept(f).flatMap(_ => field(f.name, f.dataType, f.nullable)).map { made =>
         if (CharVarchar.is(f.dataType)) made.toBuilder.setDeclared(f.dataType.catalogString).build()
         else made
       }
     }.map(schemaOf)
+
+  /** What a column's type says of the parts of a nested type is all that a table keeps of it. */
+  private def kept(field: StructField): Result[Unit] = {
+    def parts(t: DataType): Seq[DataType] = t match {
+      case ArrayType(element, _) => element +: parts(element)
+      case MapType(key, value, _) => Seq(key, value) ++ parts(key) ++ parts(value)
+      case StructType(fields) => fields.toSeq.flatMap(f => f.dataType +: parts(f.dataType))
+      case _ => Nil
+    }
+    val inner = parts(field.dataType)
+    if (inner.exists(CharVarchar.is))
+      refuse(s"column ${field.name}: CHAR and VARCHAR inside of a nested type are not supported; " +
+        s"use STRING")
+    else if (inner.nonEmpty && field.dataType != field.dataType.asNullable)
+      refuse(s"column ${field.name}: NOT NULL inside of a nested type is not supported")
+    else Right(())
+  }
 
   def structType(schema: Schema): Result[StructType] =
     traverse(schema.getFieldsList.asScala) { f =>

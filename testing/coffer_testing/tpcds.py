@@ -39,6 +39,9 @@ QUERIES: dict[str, str] = {
 }
 """The files of the jar by the names that queries have here."""
 
+NEW = [name for name in QUERIES if name.removesuffix("_v2.7") not in _V1_4 or name in _V1_4]
+"""Those that no query of an earlier version is much like."""
+
 APPROXIMATE = {"q17": 1e-12, "q39a": 1e-12, "q39b": 1e-12}
 """Queries of standard deviations: plaintext Spark's depend on the order of rows, and Coffer's are
 rounded once (docs/decisions/0020). They are the same within this, relatively."""

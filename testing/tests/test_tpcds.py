@@ -41,6 +41,15 @@ WAYS = {
 REFUSED: dict[str, str] = {}
 
 
+# Texts of 2.7 of queries that 1.4 has too differ in a few words.
+REPEATED = [
+    pytest.param(name, way, id=f"{name}-{way}", marks=[pytest.mark.full])
+    for name in tpcds.QUERIES
+    if name not in tpcds.NEW
+    for way in WAYS
+]
+
+
 @pytest.fixture(scope="module")
 def tables() -> dict[str, Path]:
     return tpcds.data(SCALE)
@@ -102,7 +111,7 @@ def clustered(start: Start, cluster: Cluster) -> Iterator[Driver]:
         yield driver
 
 
-@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.QUERIES, list(WAYS)))
+@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.NEW, list(WAYS)) + REPEATED)
 def test_answers_are_sparks(
     name: str, way: str, answers: tpcds.Expected, request: pytest.FixtureRequest
 ) -> None:
@@ -120,6 +129,7 @@ def test_answers_are_sparks(
     assert difference(want, got, ordered=tpcds.is_ordered(sql), tolerance=tolerance) is None
 
 
+@pytest.mark.full
 def test_most_answers_have_rows(answers: tpcds.Expected) -> None:
     found = [answers.query(name)[1] for name in tpcds.QUERIES]
     rows = [len(answer.rows) for answer in found if isinstance(answer, Answer)]

@@ -39,8 +39,9 @@ object ReferenceSuite {
       |of the functions is in `expressions.md`.
       |
       |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and
-      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone. Nested types,
-      |intervals, variants, user-defined types and other collations are refused.
+      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone; arrays, maps
+      |and structs of these, up to 32 levels deep. Structs with two fields of one name, intervals,
+      |variants, user-defined types and other collations are refused.
       |
       |Three things happen on the way:
       |* Of a filter directly above a scan, the conjuncts that cannot fail and need nothing but the
@@ -63,14 +64,17 @@ object ReferenceSuite {
       |
       |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`,
       |`variance_samp`, `variance_pop`, `covar_samp`, `covar_pop`, `corr`, `bit_and`, `bit_or`,
-      |`bit_xor`, `max_by`, `min_by`, and what Spark rewrites to them (`any_value`, `bool_and`,
-      |`count_if`, `try_sum`, …); with DISTINCT and FILTER; in each of Spark's modes. User-defined
-      |aggregates are refused.
+      |`bit_xor`, `max_by`, `min_by`, `collect_list`, `collect_set`, `percentile`,
+      |`percentile_disc`, `mode`, and what Spark rewrites to them (`any_value`, `array_agg`,
+      |`bool_and`, `count_if`, `median`, `percentile_cont`, `try_sum`, …); with DISTINCT and FILTER;
+      |in each of Spark's modes. User-defined aggregates are refused.
       |
       |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they
       |do not depend on the order of the rows, nor does whether a sum of decimals fits its type.
-      |`min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. `first`, `last`, `max_by` and `min_by`
-      |depend on the order: what is computed from them is reported to Spark as INDETERMINATE
+      |`min` and `max` of 0.0 and −0.0 are −0.0 and 0.0. Of several most frequent values `mode`
+      |without an order gives the least. `first`, `last`, `max_by`, `min_by`, `collect_list` and
+      |`collect_set` depend on the order: what is computed from them is reported to Spark as
+      |INDETERMINATE
       |([0020](../decisions/0020-exact-sums-and-a-list-of-what-is-repeatable.md) has the whole
       |list).
       |""".stripMargin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import struct
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ def encode(value: Any) -> str | None:
             return value.isoformat()
         case str():
             return value
+        case list() | tuple():  # an array; a struct's row
+            return json.dumps([encode(part) for part in value])
+        case dict():  # a map, in its order
+            return json.dumps([[encode(key), encode(part)] for key, part in value.items()])
     raise TypeError(f"no encoding for {type(value).__name__}")
 
 

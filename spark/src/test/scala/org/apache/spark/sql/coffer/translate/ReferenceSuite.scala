@@ -39,8 +39,8 @@ object ReferenceSuite {
       |of the functions is in `expressions.md`.
       |
       |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and
-      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone. Nested types,
-      |intervals, variants, user-defined types and other collations are refused.
+      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone; arrays, structs
+      |and maps of them. Intervals, variants, user-defined types and other collations are refused.
       |
       |Three things happen on the way:
       |* Of a filter directly above a scan, the conjuncts that cannot fail and need nothing but the

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -43,11 +43,18 @@ def encode(value: Any) -> str | None:
             return value.isoformat()
         case str():
             return value
-        case list() | tuple():  # an array; a struct's row
-            return json.dumps([encode(part) for part in value])
-        case dict():  # a map, in its order
-            return json.dumps([[encode(key), encode(part)] for key, part in value.items()])
+        # Rows are tuples. The parts' lengths tell them apart.
+        case list() | tuple():
+            return _joined("[]" if isinstance(value, list) else "()", value)
+        case dict():
+            return _joined("{}", [part for pair in value.items() for part in pair])
     raise TypeError(f"no encoding for {type(value).__name__}")
+
+
+def _joined(brackets: str, values: Iterable[Any]) -> str:
+    parts = [encode(value) for value in values]
+    texts = ["null" if part is None else f"{len(part)}:{part}" for part in parts]
+    return brackets[0] + ",".join(texts) + brackets[1]
 
 
 def difference(

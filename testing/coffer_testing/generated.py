@@ -24,7 +24,7 @@ GENERATED = [
     Query(
         "posexplode_outer_of_nothing",
         "SELECT id, pos, x FROM edge LATERAL VIEW OUTER "
-        "posexplode(if(b, array(s, bin :: STRING), NULL)) t AS pos, x",
+        "posexplode(if(b, array(s, k :: STRING), NULL)) t AS pos, x",
     ),
     Query(
         "explode_outer_of_empty_arrays",
@@ -45,7 +45,7 @@ GENERATED = [
         "inline_outer_of_nothing",
         "SELECT id, x, y FROM edge LATERAL VIEW OUTER inline(if(b, array(struct(ts, ntz)), NULL)) t AS x, y",
     ),
-    Query("stack_with_a_remainder", "SELECT id, stack(2, k, n, n + 1) AS (x, y) FROM edge"),
+    Query("stack_with_a_remainder", "SELECT id, stack(2, k :: BIGINT, n, n + 1) AS (x, y) FROM edge"),
     Query("stack_of_texts", "SELECT stack(3, s, 'a', NULL, s, k :: STRING, 'z') AS (x, y) FROM edge WHERE id < 300"),
     Query(
         "explode_of_exploded",
@@ -54,7 +54,7 @@ GENERATED = [
     ),
     Query(
         "sums_of_exploded_rows",
-        "SELECT x, count(*), sum(n) FROM (SELECT n, explode(array(k, k + 1, NULL)) AS x FROM events) GROUP BY x",
+        "SELECT x, count(*), sum(n) FROM (SELECT n, explode(array(g, 'x', NULL)) AS x FROM events) GROUP BY x",
     ),
     Query(
         "explode_keeps_no_column",
@@ -62,8 +62,8 @@ GENERATED = [
     ),
     Query(
         "join_of_exploded_rows",
-        "SELECT e.id, x FROM edge e LATERAL VIEW explode(array(k, k + 1)) t AS x JOIN events f "
-        "ON f.id = x",
+        "SELECT e.id, x, f.n FROM (SELECT id, explode(array(k, k + 1)) AS x FROM edge) e "
+        "JOIN events f ON f.id = x",
     ),
     Query("except_all", "SELECT k, b FROM edge EXCEPT ALL SELECT k, b FROM edge WHERE id % 3 = 0"),
     Query("intersect_all", "SELECT k, f64 FROM edge INTERSECT ALL SELECT k, f64 FROM edge WHERE id % 2 = 0"),

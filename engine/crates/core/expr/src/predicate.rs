@@ -19,11 +19,12 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported,
+    Unsupported, cast,
     compile::type_of,
     conditional,
     function::{CallInfo, Entry, Fallible, Kernel, SparkFunction, entry},
     nested::{Items, Ordered, is_nested, is_orderable},
+    types::same_but_names,
     vector::{argument, compare, unary},
 };
 
@@ -88,7 +89,7 @@ pub(crate) fn in_list(
     let data_type = type_of(&value, schema)?;
     for item in &items {
         let found = type_of(item, schema)?;
-        if found != data_type {
+        if !same_but_names(&found, &data_type) {
             return Err(Unsupported::new(
                 "in_list",
                 format!("a {found} in a list for {data_type}"),
@@ -145,12 +146,14 @@ fn comparison(
     schema: &SchemaRef,
 ) -> Node {
     let (left_type, right_type) = (type_of(left, schema)?, type_of(right, schema)?);
-    if left_type != right_type {
+    if !same_but_names(&left_type, &right_type) {
         return Err(Unsupported::new(
             name,
             format!("it compares {left_type} with {right_type}"),
         ));
     }
+    let how = (EvalMode::Legacy, FloatText::Shortest);
+    let right = &cast::compile(Arc::clone(right), &left_type, how, "", schema)?;
     if !is_orderable(&left_type) {
         return Err(Unsupported::new(name, "maps are not compared"));
     }
@@ -180,7 +183,7 @@ fn comparison(
     let call = CallInfo {
         name: operator_name(operator),
         args: &[Arc::clone(left), Arc::clone(right)],
-        types: &[left_type, right_type],
+        types: &[left_type.clone(), left_type],
         ret: &DataType::Boolean,
         mode: EvalMode::Legacy,
         float_text: FloatText::Shortest,

@@ -151,6 +151,22 @@ pub fn canonical(data_type: &DataType) -> DataType {
     }
 }
 
+/// Whether two types are one but for the names of structs' fields, which Spark does not look at
+/// when it compares values.
+pub(crate) fn same_but_names(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::List(one), DataType::List(other)) => {
+            same_but_names(one.data_type(), other.data_type())
+        }
+        (DataType::Struct(one), DataType::Struct(other)) => {
+            let mut pairs = one.iter().zip(other);
+            one.len() == other.len()
+                && pairs.all(|(one, other)| same_but_names(one.data_type(), other.data_type()))
+        }
+        _ => one == other,
+    }
+}
+
 /// The IR's type of an Arrow type; none for one that no fragment has.
 #[must_use]
 pub fn of_arrow(data_type: &DataType) -> Option<plan::DataType> {

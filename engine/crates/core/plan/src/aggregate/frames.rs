@@ -21,6 +21,7 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 use super::{
     arguments,
+    collect::Of,
     function::{Function, Kind},
     state::{column, overflow},
     translate,
@@ -99,6 +100,11 @@ impl OverFrames {
             Kind::FirstLast { last, ignore_nulls } => ends(one()?, frames, *last, *ignore_nulls),
             Kind::Count => Ok(counts(&values, batch.num_rows(), frames)),
             Kind::SumLong => sums(one()?, frames, self.function.eval == EvalMode::Ansi),
+            // The tree does not put a frame together in the order of its rows.
+            Kind::Collect {
+                of: Of::List | Of::Set,
+                ..
+            } => self.listed(&values, frames),
             _ => self.merged(&values, batch.num_rows(), frames),
         }
     }
@@ -108,6 +114,23 @@ impl OverFrames {
             .iter()
             .map(|argument| argument.evaluate(batch)?.into_array(batch.num_rows()))
             .collect()
+    }
+
+    /// Row by row.
+    fn listed(&self, values: &[ArrayRef], frames: &[Range<usize>]) -> Result<ArrayRef> {
+        let (rows, groups): (Vec<_>, Vec<_>) = frames
+            .iter()
+            .enumerate()
+            .flat_map(|(group, frame)| frame.clone().map(move |row| (Some(row), group)))
+            .unzip();
+        let values = values
+            .iter()
+            .map(|values| taken(values, rows.iter().copied()));
+        let values = values.collect::<Result<Vec<_>>>()?;
+        let mut state = self.function.state()?;
+        state.resize(frames.len());
+        state.update(&values, &groups, None)?;
+        state.evaluate(EmitTo::All)
     }
 
     /// By the tree: of each level the nodes that frames need, and then the level above it.

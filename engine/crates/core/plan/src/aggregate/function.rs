@@ -1,6 +1,6 @@
 //! An aggregate call of the IR as a DataFusion aggregate function.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use arrow::{
     array::{ArrayRef, BooleanArray, StructArray},
@@ -25,6 +25,7 @@ use super::{
     first_last::FirstLast,
     moments::Moments,
     pair::{PairState, Pairs},
+    pivot::PivotFirst,
     state::GroupState,
     sum::{SumDouble, SumLong, SumTracked, Tracked},
 };
@@ -57,17 +58,41 @@ pub(super) enum Kind {
     Count,
     SumLong,
     SumDouble,
-    SumTracked { wide: bool },
+    SumTracked {
+        wide: bool,
+    },
     AverageDouble,
-    AverageDecimal { sum: (u8, i8), wide: bool },
-    Extreme { largest: bool },
-    FirstLast { last: bool, ignore_nulls: bool },
-    Moments { sample: bool, deviation: bool },
+    AverageDecimal {
+        sum: (u8, i8),
+        wide: bool,
+    },
+    Extreme {
+        largest: bool,
+    },
+    FirstLast {
+        last: bool,
+        ignore_nulls: bool,
+    },
+    Moments {
+        sample: bool,
+        deviation: bool,
+    },
     Pairs(Pairs),
     Bits(Bits),
-    By { largest: bool, order: DataType },
+    By {
+        largest: bool,
+        order: DataType,
+    },
     AsheSum,
-    Collect { of: Of, element: DataType },
+    Pivot {
+        key: DataType,
+        value: DataType,
+        named: Vec<ScalarValue>,
+    },
+    Collect {
+        of: Of,
+        element: DataType,
+    },
 }
 
 impl Function {
@@ -214,6 +239,21 @@ impl Function {
                     result,
                 )
             }
+            "pivot_first" => match inputs {
+                [key, value] => {
+                    let named = pivot(call, key)?;
+                    of(
+                        Kind::Pivot {
+                            key: key.clone(),
+                            value: value.clone(),
+                            named: named.clone(),
+                        },
+                        vec![value.clone(); named.len()],
+                        list_of(value.clone()),
+                    )
+                }
+                _ => Err(format!("not of {inputs:?}")),
+            },
             _ => match (Pairs::named(name), Bits::named(name)) {
                 (Some(pairs), _) => match inputs {
                     [Float64, Float64] => of(Kind::Pairs(pairs), pairs.buffer(), Float64),
@@ -247,7 +287,7 @@ impl Function {
                 Of::Mode { .. } | Of::Percentiles(_) => DependsOn::Rows,
             },
             // Of rows with the same to go by it is the last.
-            Kind::FirstLast { .. } | Kind::By { .. } => DependsOn::Order,
+            Kind::FirstLast { .. } | Kind::By { .. } | Kind::Pivot { .. } => DependsOn::Order,
         }
     }
 
@@ -286,8 +326,24 @@ impl Function {
                 Box::new(By::new(*largest, self.result.clone(), order.clone())?)
             }
             Kind::AsheSum => Box::new(Sums::default()),
+            Kind::Pivot { key, value, named } => {
+                Box::new(PivotFirst::new(key.clone(), value.clone(), named)?)
+            }
             Kind::Collect { of, element } => Box::new(Collected::new(of.clone(), element.clone())),
         })
+    }
+}
+
+/// The named values of a pivot.
+fn pivot(call: &AggCall, key: &DataType) -> Result<Vec<ScalarValue>, String> {
+    let named = call.pivot.iter().map(coffer_expr::scalar);
+    let named = named.collect::<Result<Vec<_>, _>>();
+    let named = named.map_err(|_| "a named value is none of its type".to_owned())?;
+    let distinct: HashSet<&ScalarValue> = named.iter().collect();
+    let fits = named.iter().all(|value| value.data_type() == *key);
+    match fits && distinct.len() == named.len() && !named.is_empty() && !key.is_floating() {
+        true => Ok(named),
+        false => Err(format!("no such named values of {key}")),
     }
 }
 

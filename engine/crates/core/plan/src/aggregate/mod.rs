@@ -22,6 +22,7 @@ mod frames;
 mod function;
 mod moments;
 mod pair;
+mod pivot;
 mod state;
 mod sum;
 mod unpack;

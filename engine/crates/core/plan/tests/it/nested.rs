@@ -43,7 +43,9 @@ fn rows() -> RecordBatch {
     for row in 0..ROWS {
         for value in 0..row % 4 {
             let value = i32::try_from(value * row).unwrap();
-            lists.values().append_option((value % 3 != 0).then_some(value));
+            lists
+                .values()
+                .append_option((value % 3 != 0).then_some(value));
             maps.keys().append_value(format!("key {value}"));
             maps.values().append_option((row % 7 > 0).then_some(value));
         }
@@ -59,10 +61,16 @@ fn rows() -> RecordBatch {
     let parts: Vec<ArrayRef> = vec![Arc::new(times), Arc::clone(&lists)];
     let nulls = (0..ROWS).map(|row| row % 9 > 0).collect::<Vec<_>>();
     RecordBatch::try_from_iter([
-        ("id", Arc::new(Int64Array::from_iter_values(0..ROWS)) as ArrayRef),
+        (
+            "id",
+            Arc::new(Int64Array::from_iter_values(0..ROWS)) as ArrayRef,
+        ),
         ("a", lists),
         ("m", Arc::new(maps.finish())),
-        ("s", Arc::new(StructArray::new(fields.into(), parts, Some(nulls.into())))),
+        (
+            "s",
+            Arc::new(StructArray::new(fields.into(), parts, Some(nulls.into()))),
+        ),
     ])
     .unwrap()
 }
@@ -90,7 +98,10 @@ fn wanted(names: &[&str]) -> Schema {
     let columns = columns();
     let of = |name: &&str| {
         let column = columns.iter().find(|column| column.name == **name).unwrap();
-        (column.name.as_str(), types::of_arrow(&column.kind.to_arrow()).unwrap())
+        (
+            column.name.as_str(),
+            types::of_arrow(&column.kind.to_arrow()).unwrap(),
+        )
     };
     schema(&names.iter().map(of).collect::<Vec<_>>())
 }
@@ -145,7 +156,13 @@ fn files(slices: Vec<FileSlice>, keys: KekSet) -> ScanFiles {
 impl Sealed {
     fn files(&self, columns: impl IntoIterator<Item = u32>) -> ScanFiles {
         let slice = FileSlice {
-            path: self.folder.path().join(&self.pin.path).to_str().unwrap().to_owned(),
+            path: self
+                .folder
+                .path()
+                .join(&self.pin.path)
+                .to_str()
+                .unwrap()
+                .to_owned(),
             size: self.pin.size,
             rows: self.pin.rows,
             aad_prefix: self.pin.aad_prefix.clone().into(),
@@ -181,12 +198,19 @@ async fn nested_columns_are_read_and_conditions_on_others_are_exact() {
     let all = wanted(&["m", "id", "s", "a"]);
     let found = read(table.files(1..=4), &all, vec![]).await.unwrap();
     assert_eq!(found, expected.project(&[2, 0, 3, 1]).unwrap());
-    let few = read(table.files(1..=4), &all, vec![from(1, 470)]).await.unwrap();
+    let few = read(table.files(1..=4), &all, vec![from(1, 470)])
+        .await
+        .unwrap();
     assert_eq!(few, found.slice(470, 30));
     let is_there = call("is_not_null", vec![column(0)], TypeId::Boolean);
     let some = read(table.files(1..=4), &all, vec![is_there, from(1, 400)]).await;
-    assert_eq!(some.unwrap().num_rows(), (400..500).filter(|row| row % 6 > 0).count());
-    let one = read(table.files([3]), &wanted(&["m"]), vec![]).await.unwrap();
+    assert_eq!(
+        some.unwrap().num_rows(),
+        (400..500).filter(|row| row % 6 > 0).count()
+    );
+    let one = read(table.files([3]), &wanted(&["m"]), vec![])
+        .await
+        .unwrap();
     assert_eq!(one.column(0), expected.column(2));
 }
 
@@ -198,7 +222,10 @@ async fn the_key_of_another_column_opens_no_leaf() {
         let error = read.unwrap_err().to_string();
         assert!(error.contains(&format!("`{wanted_column}`")), "{error}");
     }
-    let other = schema(&[("a", types::of_arrow(&types::list_of(DataType::Int64)).unwrap())]);
+    let other = schema(&[(
+        "a",
+        types::of_arrow(&types::list_of(DataType::Int64)).unwrap(),
+    )]);
     assert!(read(table.files(1..=4), &other, vec![]).await.is_err());
 }
 
@@ -210,9 +237,13 @@ async fn what_is_read_whole_has_all_leaves() {
         files.whole = Some(Arc::new(BytesSeen::default()));
         async move {
             if read {
-                crate::support::read(files.clone(), &schema, vec![]).await.unwrap();
+                crate::support::read(files.clone(), &schema, vec![])
+                    .await
+                    .unwrap();
             }
-            read_rest(&boundary_schema(&schema).unwrap(), &files).await.unwrap();
+            read_rest(&boundary_schema(&schema).unwrap(), &files)
+                .await
+                .unwrap();
             files.bytes_read.load(std::sync::atomic::Ordering::Relaxed)
         }
     };
@@ -264,7 +295,11 @@ async fn plain_files_are_pinned_leaf_by_leaf() {
 
     let all = wanted(&["m", "a"]);
     let slice = plain_slice(&path, &["m", "a"]);
-    let lengths: Vec<usize> = slice.clear_columns.iter().map(|of| of.chunks.len()).collect();
+    let lengths: Vec<usize> = slice
+        .clear_columns
+        .iter()
+        .map(|of| of.chunks.len())
+        .collect();
     assert_eq!(lengths, [6, 3], "a digest for each leaf of each row group");
     let read_as = |slice| read(files(vec![slice], KekSet::new()), &all, vec![]);
     let good = read_as(slice.clone()).await.unwrap();

@@ -4,16 +4,14 @@ import com.google.protobuf.ByteString
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
-import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.common.{CofferException, OpenedResult}
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Limit, Node}
 import org.apache.spark.sql.coffer.proto.wire.{OpenResult, ResultKept, TaskResult}
 import org.apache.spark.sql.coffer.translate.ResultPlan
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
-import org.apache.spark.sql.types.StructType
 
 /**
  * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client
@@ -106,14 +104,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     fragment.toBuilder.setRoot(Node.newBuilder.setId(root.getId + 1).setLimit(limit)).build()
   }
 
-  private def rows(opened: OpenedResult): Iterator[InternalRow] = output match {
-    // Scalar subqueries that the optimizer merged: the struct's fields come to the client as
-    // columns (ResultPlan.struct).
-    case Seq(AttributeReference(_, struct: StructType, _, _)) =>
-      ArrowRows.of(opened, DataTypeUtils.toAttributes(struct), () => opened.close()).map(row =>
-        InternalRow(row))
-    case _ => ArrowRows.of(opened, output, () => opened.close())
-  }
+  private def rows(opened: OpenedResult): Iterator[InternalRow] =
+    ArrowRows.of(opened, output, () => opened.close())
 
   private def counted[T <: Array[InternalRow]](rows: T): T = {
     metrics("numOutputRows").add(rows.length.toLong)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions.{Divide, Expression, Literal}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.ArrayData
-import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode}
+import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode, Literal => PlanLiteral}
 import org.apache.spark.sql.execution.aggregate.{
   ScalaAggregator,
   ScalaUDAF,
@@ -26,7 +26,8 @@ private[translate] object AggregateFunctions {
       /** The arguments, where they are not the function's children. */
       over: Option[Seq[Expression]] = None,
       percentiles: Option[AggCall.Percentiles] = None,
-      largest: Boolean = false)
+      largest: Boolean = false,
+      pivot: Seq[PlanLiteral] = Nil)
 
   def of(function: AggregateFunction): Result[Known] = function match {
     case _: Count => Right(Known("count"))
@@ -56,6 +57,9 @@ private[translate] object AggregateFunctions {
     case _: Percentile => refuse("percentile with a frequency is not supported")
     case p: PercentileDisc if !p.legacyCalculation => percentiles("percentile_disc", p, p.reverse)
     case _: PercentileDisc => refuse("spark.sql.legacy.percentileDiscCalculation is not supported")
+    case p: PivotFirst =>
+      traverse(p.pivotColumnValues)(Literals.of(_, p.pivotColumn.dataType)).map(named =>
+        Known("pivot_first", pivot = named))
     case e: EngineAggregate => Right(Known(e.engineName))
     case _: ScalaUDAF | _: ScalaAggregator[_, _, _] | _: TypedAggregateExpression =>
       refuse("user-defined aggregates would see opened data outside the enclave")

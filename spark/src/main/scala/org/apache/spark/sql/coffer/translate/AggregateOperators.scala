@@ -113,6 +113,7 @@ private[translate] object AggregateOperators extends OperatorFamily {
         .setEval(known.eval)
         .setIgnoreNulls(known.ignoreNulls)
         .setLargest(known.largest)
+      known.pivot.foreach(builder.addPivot)
       known.percentiles.foreach(builder.setPercentiles)
       args.foreach(builder.addArgs)
       inputTypes.foreach(builder.addInputTypes)

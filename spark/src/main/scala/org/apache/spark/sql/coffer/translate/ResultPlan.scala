@@ -13,8 +13,6 @@ import org.apache.spark.sql.execution._
  *               none: it concatenates them in the order of partitions
  * @param merges `finish` merges sorted streams and so needs every partition
  * @param tail   only the last so many rows of the result count (`Dataset.tail`)
- * @param struct the rows that come to the client are the fields of `output`'s single column, a
- *               struct (a merged scalar subquery)
  * @param output the columns of the final rows
  */
 final case class ResultPlan(
@@ -22,7 +20,6 @@ final case class ResultPlan(
     finish: Option[Fragment],
     merges: Boolean,
     tail: Option[Int],
-    struct: Boolean,
     output: Seq[Attribute])
 
 /**
@@ -33,10 +30,9 @@ final case class ResultPlan(
 object ResultPlan {
 
   def of(root: SparkPlan, context: Context): Result[ResultPlan] = {
-    val (plan, tail, struct) = root match {
-      case CollectTailExec(limit, child) => (child, Some(limit), false)
-      case MergedSubquery(flat) => (flat, None, true)
-      case other => (other, None, false)
+    val (plan, tail) = root match {
+      case CollectTailExec(limit, child) => (child, Some(limit))
+      case other => (other, None)
     }
     val steps = new Steps(context.leaves)
     val (taskPlan, finishing) = steps.split(plan)
@@ -48,7 +44,7 @@ object ResultPlan {
       task <- Fragments.assemble(limited, sink, translation)
       finish <- if (finishing.isEmpty) Right(None)
       else finishFragment(finishing, limited, context).map(Some(_))
-    } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, struct, root.output)
+    } yield ResultPlan(task, finish, finishing.exists(_.merges), tail, root.output)
   }
 
   /** What remains to be done at the client, in the order in which it is done. */

@@ -59,7 +59,6 @@ object Support {
 
   private def subqueryRoot(plan: SparkPlan): SparkPlan = plan match {
     case a: AdaptiveSparkPlanExec => subqueryRoot(a.inputPlan)
-    case MergedSubquery(flat) => flat
     case other => other
   }
 

@@ -42,12 +42,18 @@ object Types {
       nested(TypeId.ARRAY, Seq(("element", element, containsNull)))
     case MapType(key, value, containsNull) =>
       nested(TypeId.MAP, Seq(("key", key, false), ("value", value, containsNull)))
-    case StructType(fields) if fields.map(_.name).distinct.length < fields.length =>
-      refuse(s"type ${dataType.sql}: several of its fields have one name")
     case StructType(fields) =>
-      nested(TypeId.STRUCT, fields.toSeq.map(f => (f.name, f.dataType, f.nullable)))
+      val names = distinct(fields.toSeq.map(_.name))
+      nested(
+        TypeId.STRUCT,
+        names.zip(fields).map { case (name, f) => (name, f.dataType, f.nullable) })
     case other => refuse(s"type ${other.sql}: ${whyNot(other)}")
   }
+
+  /** Spark tells fields apart by position, Arrow by name too. */
+  private def distinct(names: Seq[String]): Seq[String] =
+    if (names.distinct.length == names.length) names
+    else names.zipWithIndex.map { case (name, i) => s"$i:$name" }
 
   private def nested(id: TypeId, children: Seq[(String, DataType, Boolean)]): Result[ProtoType] =
     traverse(children) { case (name, dataType, nullable) =>

@@ -40,8 +40,8 @@ object ReferenceSuite {
       |
       |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and
       |VARCHAR as Spark has them), binary, date, timestamp with and without time zone; arrays, maps
-      |and structs of these, up to 32 levels deep. Structs with two fields of one name, intervals,
-      |variants, user-defined types and other collations are refused.
+      |and structs of these, up to 32 levels deep. Intervals, variants, user-defined
+      |types and other collations are refused.
       |
       |Three things happen on the way:
       |* Of a filter directly above a scan, the conjuncts that cannot fail and need nothing but the
@@ -65,7 +65,7 @@ object ReferenceSuite {
       |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`,
       |`variance_samp`, `variance_pop`, `covar_samp`, `covar_pop`, `corr`, `bit_and`, `bit_or`,
       |`bit_xor`, `max_by`, `min_by`, `collect_list`, `collect_set`, `percentile`,
-      |`percentile_disc`, `mode`, and what Spark rewrites to them (`any_value`, `array_agg`,
+      |`percentile_disc`, `mode`, PIVOT's, and what Spark rewrites to them (`any_value`, `array_agg`,
       |`bool_and`, `count_if`, `median`, `percentile_cont`, `try_sum`, …); with DISTINCT and FILTER;
       |in each of Spark's modes. User-defined aggregates are refused.
       |

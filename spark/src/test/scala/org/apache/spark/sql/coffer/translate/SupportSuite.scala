@@ -100,10 +100,8 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
           "t"), none).map(_.reason).exists(_.startsWith("a plaintext table")))
   }
 
-  test("structs, of which fields of one name could not be told apart") {
-    assert(messages("SELECT named_struct('a', i) FROM t") === Nil)
-    assert(messages("SELECT named_struct('a', i, 'a', l) FROM t").exists(
-        _.endsWith("several of its fields have one name")))
+  test("structs, also with two fields of one name") {
+    assert(messages("SELECT named_struct('a', i, 'a', l) FROM t") === Nil)
     assert(messages("SELECT i FROM t WHERE l > (SELECT avg(l) FROM t) AND d < (SELECT max(d) " +
       "FROM t)") === Nil)
   }

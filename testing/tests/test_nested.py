@@ -1,0 +1,62 @@
+"""Arrays, structs, maps and lambdas: exactly plaintext Spark's values."""
+
+from __future__ import annotations
+
+import pytest
+
+from coffer_testing.answers import difference
+from coffer_testing.nested import LAST_WINS, NESTED
+from coffer_testing.queries import Query
+from coffer_testing.runner import Driver, QueryFailed, same_error
+from conftest import Expected, ansi_conf
+
+CASES = [
+    pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
+    for query in NESTED
+    for ansi in query.ansi
+]
+
+
+def test_there_are_enough_queries() -> None:
+    assert len(NESTED) >= 75
+    names = [query.name for query in NESTED]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("query", "ansi"), CASES)
+def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
+    if query.error is not None:
+        with pytest.raises(QueryFailed) as theirs:
+            expected.answer(query.sql, ansi)
+        assert theirs.value.condition == query.error
+        with pytest.raises(QueryFailed) as ours:
+            sealed.query(query.sql, ansi_conf(ansi))
+        assert same_error(theirs.value, ours.value)
+        return
+    want = expected.answer(query.sql, ansi)
+    got = sealed.query(query.sql, ansi_conf(ansi))
+    assert difference(want, got, ordered=False) is None
+
+
+def test_last_key_wins(plain: Driver, sealed: Driver) -> None:
+    conf = {"spark.sql.mapKeyDedupPolicy": "LAST_WIN"}
+    want, got = (driver.query(LAST_WINS.sql, conf) for driver in (plain, sealed))
+    assert difference(want, got, ordered=False) is None
+
+
+@pytest.mark.parametrize(
+    "columns",
+    ["map(k, 1) = map(k, 1)", "array_sort(array(k), (a, b) -> b - a)", "split(s, '[ab]')"],
+)
+def test_refused(columns: str, sealed: Driver) -> None:
+    with pytest.raises(QueryFailed):
+        sealed.query(f"SELECT {columns} FROM edge")
+
+
+def test_printed(plain: Driver, sealed: Driver) -> None:
+    """`show()` prints NULL as a word, and bytes in hex."""
+    code = (
+        "result = spark.sql('SELECT array(k, NULL) a, struct(s, bin) t, map(id, d38) m "
+        "FROM edge WHERE id < 40 ORDER BY id')._jdf.showString(40, 0, False)\n"
+    )
+    assert plain.run(code) == sealed.run(code)

@@ -151,4 +151,18 @@ GENERATED = [
     ),
     Query("first_and_last_of_nested_values", "SELECT k, max_by(struct(id, s), id), min_by(array(n), id) FROM edge GROUP BY k"),
     Query("repartitioned_nested_rows", "SELECT /*+ REPARTITION(3) */ id, array(f64), struct(s), map(id, n) FROM edge"),
+    # Rows of no table, and samples.
+    Query("range_joined", "SELECT r.id, e.s FROM range(0, 400, 7, 3) r JOIN edge e ON e.id = r.id"),
+    Query(
+        "range_downwards",
+        "SELECT r.id FROM range(500, -20, -9, 4) r WHERE r.id >= (SELECT min(id) FROM edge)",
+    ),
+    Query("range_of_nothing", "SELECT count(*) FROM range(5, 5) WHERE id > (SELECT min(id) FROM edge)"),
+    Query(
+        "sample_as_spark_draws",
+        "SELECT id FROM range(0, 10000, 1, 4) TABLESAMPLE (10 PERCENT) REPEATABLE (7) "
+        "WHERE id >= (SELECT min(id) FROM edge)",
+    ),
+    Query("coalesced_partitions", "SELECT /*+ COALESCE(2) */ id, k FROM edge WHERE b"),
+    Query("coalesced_after_order", "SELECT /*+ COALESCE(1) */ * FROM (SELECT id FROM edge ORDER BY id)", ordered=True),
 ]

@@ -17,7 +17,7 @@ use coffer_protocol::plan::{
 };
 use prost::Message;
 
-use super::{cut, seed};
+use super::{cut, generators, seed};
 use crate::{Outcome, Seed, Target, outcome};
 
 pub(super) const TARGET: Target = Target {
@@ -486,4 +486,7 @@ fn seeds() -> Vec<Seed> {
             encode(result(filter(input(1), like("\\")), schema())),
         ),
     ]
+    .into_iter()
+    .chain(generators::seeds())
+    .collect()
 }

@@ -8,6 +8,8 @@ mod footer;
 #[cfg(feature = "engine")]
 mod fragment;
 mod frames;
+#[cfg(feature = "engine")]
+mod generators;
 mod key_metadata;
 mod manifest;
 mod messages;

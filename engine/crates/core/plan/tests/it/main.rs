@@ -3,6 +3,7 @@
 mod aggregates;
 mod codec;
 mod explain;
+mod generate;
 mod join_cases;
 mod joins;
 mod nested;

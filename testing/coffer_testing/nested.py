@@ -25,7 +25,7 @@ _SELECTS = {
     "structs": "struct(k, s), named_struct('x', d38, 'y', named_struct('z', f64)), struct(bin, ts)",
     "fields": "struct(k, s).k, named_struct('x', array(k)).x[0], named_struct('x', f32, 'y', s).x",
     "field_of_null": "if(id % 2 = 0, struct(k AS a, s AS b), NULL).b, if(b, struct(k AS a), NULL)",
-    "fields_of_each": "pairs.k, pairs.s, array(struct(dt AS d)).d",
+    "fields_of_each": "pairs.k, pairs.s, array(struct(dt AS d)).d AS d",
     "maps": "map('a', k, 'b', NULL), map(id, s), map(struct(id, k), array(k)), map()",
     "all_kinds": "ints, texts, floats, pairs, deep, m",
     "get": "get(ints, 0), get(ints, 9), get(ints, -1), get(texts, k), get(deep, 1)",

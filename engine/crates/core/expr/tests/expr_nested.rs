@@ -207,7 +207,11 @@ fn arrays_are_searched_as_spark_compares() {
     let contains = |value| call("array_contains", vec![ints(), value], &BOOL);
     assert_eq!(shown(contains(int(1))), ["true", "NULL", "true"]);
     assert_eq!(shown(contains(int(7))), ["NULL"; 3]);
-    let zero = call("array_position", vec![floats(), double(-0.0)], &DataType::Int64);
+    let zero = call(
+        "array_position",
+        vec![floats(), double(-0.0)],
+        &DataType::Int64,
+    );
     assert_eq!(shown(zero), ["2", "1", "2"]);
     let distinct = |list, of: &DataType| call("array_distinct", vec![list], of);
     assert_eq!(
@@ -232,17 +236,30 @@ fn arrays_are_cut_and_joined() {
     let list = list_of(INT);
     let slice = call("slice", vec![ints(), int(-3), int(2)], &list);
     assert_eq!(shown(slice), ["[1, NULL]", "NULL", "[1, NULL]"]);
-    let insert = |at| call("array_insert", vec![ints(), int(at), int(9), flag(false)], &list);
+    let insert = |at| {
+        call(
+            "array_insert",
+            vec![ints(), int(at), int(9), flag(false)],
+            &list,
+        )
+    };
     assert_eq!(shown(insert(6))[0], "[1, 1, NULL, 1, NULL, 9]");
     assert_eq!(shown(insert(-1))[0], "[1, 1, NULL, 1, 9]");
     assert_eq!(shown(insert(-7))[0], "[9, NULL, NULL, 1, 1, NULL, 1]");
     assert_eq!(error(insert(0)), "INVALID_INDEX_OF_ZERO");
     let pair = struct_of([("0", INT), ("1", DOUBLE)]);
     let zip = call("arrays_zip", vec![ints(), floats()], &list_of(pair));
-    assert_eq!(shown(zip)[0], "[{1, NaN}, {1, 0.0}, {NULL, -0.0}, {1, NULL}]");
+    assert_eq!(
+        shown(zip)[0],
+        "[{1, NaN}, {1, 0.0}, {NULL, -0.0}, {1, NULL}]"
+    );
     let down = call("sequence", vec![int(5), int(-1), int(-3)], &list);
     assert_eq!(shown(down), ["[5, 2, -1]"; 3]);
-    let split = call("string_split", vec![text("a,,b,"), text(","), int(-1)], &list_of(TEXT));
+    let split = call(
+        "string_split",
+        vec![text("a,,b,"), text(","), int(-1)],
+        &list_of(TEXT),
+    );
     assert_eq!(shown(split), ["[a, , b, ]"; 3]);
 }
 
@@ -291,7 +308,9 @@ fn a_body_sees_no_element_that_spark_would_not_give_it() {
     // 10 div x, of arrays with 0 under NULL, or after the first that decides.
     let long = DataType::Int64;
     let longs = |values: &[i64]| {
-        let values = values.iter().map(|v| literal(long.clone(), Some(Value::Int(*v))));
+        let values = values
+            .iter()
+            .map(|v| literal(long.clone(), Some(Value::Int(*v))));
         call("create_array", values.collect(), &list_of(long.clone()))
     };
     let quotient = call(
@@ -321,7 +340,10 @@ fn a_body_sees_no_element_that_spark_would_not_give_it() {
 fn lambdas_fold_filter_and_zip() {
     let merge = call(
         "coalesce",
-        vec![call("add", vec![variable(0), variable(1)], &INT), variable(0)],
+        vec![
+            call("add", vec![variable(0), variable(1)], &INT),
+            variable(0),
+        ],
         &INT,
     );
     let finish = call("multiply", vec![variable(0), int(10)], &INT);
@@ -337,7 +359,11 @@ fn lambdas_fold_filter_and_zip() {
     );
     assert_eq!(shown(sum), ["30", "NULL", "10"]);
     let given = call("is_not_null", vec![variable(0)], &BOOL);
-    let filter = call("array_filter", vec![ints(), lambda(&[INT], given)], &list_of(INT));
+    let filter = call(
+        "array_filter",
+        vec![ints(), lambda(&[INT], given)],
+        &list_of(INT),
+    );
     assert_eq!(shown(filter), ["[1, 1, 1]", "NULL", "[0, 1, 0]"]);
     let pair = struct_of([("a", INT), ("b", DOUBLE)]);
     let zipped = call("create_named_struct", vec![variable(0), variable(1)], &pair);
@@ -346,7 +372,10 @@ fn lambdas_fold_filter_and_zip() {
         vec![ints(), floats(), lambda(&[INT, DOUBLE], zipped)],
         &list_of(pair),
     );
-    assert_eq!(shown(zip)[2], "[{0, 1.5}, {1, 0.0}, {NULL, -0.0}, {0, NULL}]");
+    assert_eq!(
+        shown(zip)[2],
+        "[{0, 1.5}, {1, 0.0}, {NULL, -0.0}, {0, NULL}]"
+    );
 }
 
 #[test]
@@ -384,11 +413,19 @@ fn nested_values_compare() {
     let list = |a| call("create_array", vec![a], &list_of(DOUBLE));
     let eq = call("eq", vec![list(column(2)), list(double(0.0))], &BOOL);
     assert_eq!(shown(eq), ["false", "true", "false"]);
-    let gt = call("gt", vec![list(column(2)), list(double(f64::INFINITY))], &BOOL);
+    let gt = call(
+        "gt",
+        vec![list(column(2)), list(double(f64::INFINITY))],
+        &BOOL,
+    );
     assert_eq!(shown(gt), ["true", "false", "false"]);
     // Whatever the fields are called.
     let row = |name: &str| {
-        call("create_named_struct", vec![column(0)], &struct_of([(name, INT)]))
+        call(
+            "create_named_struct",
+            vec![column(0)],
+            &struct_of([(name, INT)]),
+        )
     };
     let same = call("eq", vec![row("a"), row("b")], &BOOL);
     assert_eq!(shown(same), ["true"; 3]);
@@ -396,16 +433,27 @@ fn nested_values_compare() {
 
 #[test]
 fn what_has_no_meaning_is_refused() {
-    let refused = |expr: &Expr| {
-        compile(expr, &batch().schema(), &CompileContext::default()).is_err()
-    };
+    let refused =
+        |expr: &Expr| compile(expr, &batch().schema(), &CompileContext::default()).is_err();
     assert!(refused(&variable(0)));
     assert!(refused(&lambda(&[INT], variable(0))));
     assert!(refused(&call("eq", vec![map(), map()], &BOOL)));
     let beyond = lambda(&[INT], variable(1));
-    assert!(refused(&call("array_transform", vec![ints(), beyond], &list_of(INT))));
+    assert!(refused(&call(
+        "array_transform",
+        vec![ints(), beyond],
+        &list_of(INT)
+    )));
     let column_beyond = lambda(&[INT], column(3));
-    assert!(refused(&call("array_transform", vec![ints(), column_beyond], &list_of(INT))));
+    assert!(refused(&call(
+        "array_transform",
+        vec![ints(), column_beyond],
+        &list_of(INT)
+    )));
     let wrong = lambda(&[DOUBLE], variable(0));
-    assert!(refused(&call("array_transform", vec![ints(), wrong], &list_of(DOUBLE))));
+    assert!(refused(&call(
+        "array_transform",
+        vec![ints(), wrong],
+        &list_of(DOUBLE)
+    )));
 }

@@ -25,12 +25,12 @@ _SELECTS = {
     "structs": "struct(k, s), named_struct('x', d38, 'y', named_struct('z', f64)), struct(bin, ts)",
     "fields": "struct(k, s).k, named_struct('x', array(k)).x[0], named_struct('x', f32, 'y', s).x",
     "field_of_null": "if(id % 2 = 0, struct(k AS a, s AS b), NULL).b, if(b, struct(k AS a), NULL)",
-    "fields_of_each": "pairs.k, pairs.s, array(struct(dt AS d)).d",
+    "fields_of_each": "pairs.k, pairs.s, array(struct(dt AS d)).d AS d",
     "maps": "map('a', k, 'b', NULL), map(id, s), map(struct(id, k), array(k)), map()",
     "all_kinds": "ints, texts, floats, pairs, deep, m",
     "get": "get(ints, 0), get(ints, 9), get(ints, -1), get(texts, k), get(deep, 1)",
-    "try_element_at": "try_element_at(ints, 1), try_element_at(ints, -1), try_element_at(ints, 77), "
-    "try_element_at(m, 'a'), try_element_at(m, 'none'), try_element_at(deep, -4)",
+    "try_element_at": "try_element_at(ints, 1), try_element_at(ints, -1), "
+    "try_element_at(ints, 77), try_element_at(m, 'a'), try_element_at(m, 'none'), try_element_at(deep, -4)",
     "of_maps": "m['a'], m['zz'], element_at(m, 'b'), m[concat('c', s)], map(f64, 1)[f64]",
     "key_of_floats": "map(0.0D, 1)[-0.0D], map(double('NaN'), 1)[f64], map(f32, s)[f32]",
     "key_of_struct": "map(struct(k, s), id)[struct(k, s)], map(array(k), id)[array(k)]",
@@ -132,7 +132,8 @@ _SELECTS = {
     "ints <=> array(1)",
     "ordered": "array(k, i32) < array(1, 0), array(s) <= array('a', NULL), deep > array(array(1)), "
     "struct(k, f64) >= struct(1, 0.0D), array(k) < array(k, NULL), ints < deep[0]",
-    "in": "array(k) IN (array(1), array(2, 3)), struct(k, b) IN (struct(1 AS k, true AS b), struct(2 AS k, NULL AS b)), "
+    "in": "array(k) IN (array(1), array(2, 3)), "
+    "struct(k, b) IN (struct(1 AS k, true AS b), struct(2 AS k, NULL AS b)), "
     "array(f64) IN (array(0.0D), array(double('NaN')))",
     "greatest": "greatest(array(k), array(2)), least(struct(k, s), struct(1 AS k, 'b' AS s)), "
     "greatest(array(f64), array(double('NaN')), NULL)",
@@ -149,8 +150,8 @@ _SELECTS = {
     "try_cast(struct(s, i64) AS struct<a: date, b: smallint>)",
     "to_text": "string(ints), string(texts), string(pairs), string(deep), string(m), "
     "string(struct(d38, dt, b)), string(floats)",
-    "to_text_of_times": "string(array(ts, NULL)), string(struct(ntz, f32)), string(array(d18, d9)), "
-    "string(map(coalesce(dt, DATE'2020-01-01'), array(f64)))",
+    "to_text_of_times": "string(array(ts, NULL)), string(struct(ntz, f32)), "
+    "string(array(d18, d9)), string(map(coalesce(dt, DATE'2020-01-01'), array(f64)))",
 }
 
 NESTED = [

@@ -3,7 +3,14 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions.{Cast => CatalystCast, ToPrettyString}
 import org.apache.spark.sql.coffer.proto.plan.{Cast, Expr}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{ArrayType, BinaryType, MapType, StringType, StructType}
+import org.apache.spark.sql.types.{
+  ArrayType,
+  BinaryType,
+  MapType,
+  StringType,
+  StructType,
+  TimestampType
+}
 
 /** Casts, and `ToPrettyString`, which is the cast to string of `show()`. */
 private[translate] object CastExpressions extends ExpressionFamily {
@@ -15,8 +22,10 @@ private[translate] object CastExpressions extends ExpressionFamily {
         child <- scope.convert(e.child)
         to <- Types.of(e.dataType)
         // Spark resolves a zone for each cast; only those that need it have a meaning that depends
-        // on it.
-        zone <- if (e.needsTimeZone) TimeZones.of(e) else Right("")
+        // on it. Spark does not count the text of instants inside of nested values among them.
+        zone <- if (e.needsTimeZone || e.child.dataType.existsRecursively(_ == TimestampType)) {
+          TimeZones.of(e)
+        } else Right("")
         cast =
           Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
             .setFloatText(FloatTexts.of(e))

@@ -1,6 +1,11 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Left => _, Literal => CatalystLiteral, Right => _, _}
+import org.apache.spark.sql.catalyst.expressions.{
+  Left => _,
+  Literal => CatalystLiteral,
+  Right => _,
+  _
+}
 import org.apache.spark.sql.coffer.proto.plan.Expr
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.MapKeyDedupPolicy

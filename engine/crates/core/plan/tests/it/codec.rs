@@ -380,7 +380,7 @@ fn payloads_that_must_be_refused() {
         (
             "text_length_wrong",
             |p| p[38] = 2,
-            |e| matches!(e, CodecError::Layout("text length")),
+            |e| matches!(e, CodecError::Layout("length")),
         ),
         (
             "cut",
@@ -409,7 +409,7 @@ fn a_negative_length_of_a_text_is_refused() {
     payload[HEADER + 6..HEADER + 14].copy_from_slice(&(-1i64).to_le_bytes());
     let error = decode_batch(&texts.schema(), Bytes::from(payload)).unwrap_err();
     assert!(
-        matches!(error, CodecError::Layout("text length")),
+        matches!(error, CodecError::Layout("length")),
         "{error}"
     );
 }

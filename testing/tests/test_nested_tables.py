@@ -26,7 +26,7 @@ spark.range(600).selectExpr(
     "int(id))))) s",
     "if(id % 6 = 0, null, map_from_arrays(transform(sequence(0, id % 3), i -> 'k' || i), "
     "transform(sequence(0, id % 3), i -> if(i = 1, null, array(decimal(id) / 7, null))))) m",
-    "array(array(), array(named_struct('b', cast(id as binary), 'f', float(id) / 3)), null) d",
+    "array(array(), array(named_struct('b', cast(string(id) as binary), 'f', float(id) / 3)), null) d",
     "'flat ' || id name",
 ).repartition(2, 'id').write.parquet(folder)
 """

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use arrow::array::*;
+use arrow::{
+    array::*,
+    datatypes::{DataType, Field},
+};
 use coffer_catalog::{
     AdoptAs, AdoptError, Adoption, Error, FileReader, Kms, MANIFEST_FOLDER, NewColumns,
     Reencryption, TableWrite, Target, VerifiedManifest, clean, open_table, verify,
@@ -195,6 +198,77 @@ fn what_spark_noted_of_a_column_is_its_type() {
     assert_eq!(batch.column(0).as_string::<i32>().value(1), "b");
     let read = coffer_format::char_varchar::read(&batch, &found.manifest().columns).unwrap();
     assert_eq!(read.column(0).as_string::<i32>().value(1), "b  ");
+}
+
+/// A struct column `a` whose leaves have keys of these numbers, and a BIGINT column `b`.
+fn nested(owner: &Owner, folder: &str, of_leaves: [u8; 2], of_b: u8) {
+    let key = |number: u8| vec![number; 16];
+    let metadata = |number: u8| {
+        let footer = number == 0;
+        let mut text = json!({
+            "keyMaterialType": "PKMT1", "internalStorage": true, "isFooterKey": footer,
+            "masterKeyID": "main", "wrappedDEK": owner.kms.wrap("main", &key(number)).unwrap(),
+            "doubleWrapping": false,
+        });
+        if footer {
+            text["kmsInstanceID"] = "DEFAULT".into();
+            text["kmsInstanceURL"] = "DEFAULT".into();
+        }
+        text.to_string().into_bytes()
+    };
+    // Wrapping is random: one text for each key.
+    let metadata: Vec<Vec<u8>> = (0..4).map(metadata).collect();
+    let of = |number: u8| metadata[usize::from(number)].clone();
+    let encryption = FileEncryptionProperties::builder(key(0))
+        .with_footer_key_metadata(of(0))
+        .with_column_key_and_metadata("a.x", key(of_leaves[0]), of(of_leaves[0]))
+        .with_column_key_and_metadata("a.l.list.item", key(of_leaves[1]), of(of_leaves[1]))
+        .with_column_key_and_metadata("b", key(of_b), of(of_b))
+        .build()
+        .unwrap();
+    let mut lists = ListBuilder::new(Int16Builder::new());
+    for row in 0..30_i16 {
+        lists.values().append_value(row);
+        lists.append(row % 3 > 0);
+    }
+    let a: ArrayRef = Arc::new(StructArray::from(vec![
+        (
+            Arc::new(Field::new("x", DataType::UInt8, true)),
+            Arc::new(UInt8Array::from_iter_values(0..30)) as ArrayRef,
+        ),
+        (
+            Arc::new(Field::new_list("l", Field::new_list_field(DataType::Int16, true), true)),
+            Arc::new(lists.finish()),
+        ),
+    ]));
+    let b: ArrayRef = Arc::new(Int64Array::from_iter_values(0..30));
+    let batch = RecordBatch::try_from_iter([("a", a), ("b", b)]).unwrap();
+    fs::create_dir_all(owner.root.join(folder)).unwrap();
+    let file = File::create(owner.root.join(folder).join("part.parquet")).unwrap();
+    let properties = WriterProperties::builder().with_file_encryption_properties(encryption);
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn leaves_of_one_column_may_have_several_keys_or_share_one() {
+    let owner = Owner::new();
+    for (folder, leaves, keys) in [("own", [1, 2], 4), ("shared", [1, 1], 3)] {
+        nested(&owner, folder, leaves, 3);
+        let table = owner.adopt(folder).unwrap();
+        let kind = table.manifest().columns[0].kind.to_string();
+        assert_eq!(kind, "struct<x:smallint,l:array<smallint>>");
+        let adopted = table.manifest().files[0].adopted.as_ref().unwrap();
+        assert_eq!(adopted.keys.len(), keys);
+        assert_eq!(rows(&owner.open(folder)), 30);
+        assert!(owner.is_sound(folder));
+    }
+    nested(&owner, "across", [1, 2], 2);
+    assert!(matches!(
+        owner.adopt("across"),
+        Err(Error::Adopt(AdoptError::SharedKey { .. }))
+    ));
 }
 
 #[test]

@@ -190,10 +190,12 @@ object Advisor {
       try {
         val fields = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
           StructType.fromDDL(ddl)).fields.toSeq
-        fields.flatMap(f =>
-          Types.of(f.dataType).left.toOption.map(why =>
-            s"column ${f.name}: " +
-              s"${why.message}")).headOption match {
+        fields.flatMap { f =>
+          // They are always tee, and there is no estimate of what they take.
+          val why = if (CofferScan.isNested(f.dataType)) Some("nested types are not supported here")
+          else Types.of(f.dataType).left.toOption.map(_.message)
+          why.map(w => s"column ${f.name}: $w")
+        }.headOption match {
           case Some(why) => Columns(Some(why), Nil)
           case None => Columns(None, fields.map(f => Declared(f.name, f.dataType.sql, f.nullable)))
         }

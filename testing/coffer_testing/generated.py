@@ -160,7 +160,7 @@ GENERATED = [
     Query("range_of_nothing", "SELECT count(*) FROM range(5, 5) WHERE id > (SELECT min(id) FROM edge)"),
     Query(
         "sample_as_spark_draws",
-        "SELECT id FROM range(0, 10000, 1, 4) TABLESAMPLE (10 PERCENT) REPEATABLE (7) "
+        "SELECT id FROM (SELECT id FROM range(0, 10000, 1, 4)) TABLESAMPLE (10 PERCENT) REPEATABLE (7) "
         "WHERE id >= (SELECT min(id) FROM edge)",
     ),
     Query("coalesced_partitions", "SELECT /*+ COALESCE(2) */ id, k FROM edge WHERE b"),

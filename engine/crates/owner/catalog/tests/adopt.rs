@@ -237,7 +237,11 @@ fn nested(owner: &Owner, folder: &str, of_leaves: [u8; 2], of_b: u8) {
             Arc::new(UInt8Array::from_iter_values(0..30)) as ArrayRef,
         ),
         (
-            Arc::new(Field::new_list("l", Field::new_list_field(DataType::Int16, true), true)),
+            Arc::new(Field::new_list(
+                "l",
+                Field::new_list_field(DataType::Int16, true),
+                true,
+            )),
             Arc::new(lists.finish()),
         ),
     ]));

@@ -943,6 +943,6 @@ async fn what_is_declared_must_be_what_is_computed() {
         .contains("arguments")
     );
     assert!(
-        refused(function("mode", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known")
+        refused(function("modus", &[decimal(10, 2)], &right, decimal(20, 2))).contains("not known")
     );
 }

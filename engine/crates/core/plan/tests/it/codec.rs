@@ -408,10 +408,7 @@ fn a_negative_length_of_a_text_is_refused() {
     // Flag, length, width, then the base of the lengths.
     payload[HEADER + 6..HEADER + 14].copy_from_slice(&(-1i64).to_le_bytes());
     let error = decode_batch(&texts.schema(), Bytes::from(payload)).unwrap_err();
-    assert!(
-        matches!(error, CodecError::Layout("length")),
-        "{error}"
-    );
+    assert!(matches!(error, CodecError::Layout("length")), "{error}");
 }
 
 #[test]

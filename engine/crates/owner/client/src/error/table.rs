@@ -101,7 +101,7 @@ coffer_sealing::error_table! {
     Self::Sealing(_) => "sealing";
     Self::WriteUnknown(_) => "write_unknown", "run the command again";
     Self::ColumnType(_) => "column_type",
-        "cast it to a flat type: no nested types, intervals, times of day or VOID";
+        "cast it to another type: a table holds no intervals, times of day, variants or VOID";
     Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",
         "write the rows to plain Parquet at the client and seal them with coffer encrypt; or let \
             the policy store these columns as \"tee\"";

@@ -135,7 +135,8 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
           u.children.toVector.flatMap(layout)
         case BroadcastJoin(streamed) => layout(streamed)
         case c: CartesianProductExec => grid(c)
-        case p if p.children.isEmpty => Vector(Part(Map.empty, Map.empty))
+        case r: RangeExec if !r.isEmptyRange => Vector.fill(r.numSlices)(Part.empty)
+        case p if p.children.isEmpty => Vector(Part.empty)
         case p => p.children.map(layout).reduce(zip)
       }
   }
@@ -248,6 +249,10 @@ final case class Part(
   def ++(other: Part): Part = Part(scans ++ other.scans, inputs ++ other.inputs,
     positions ++
       other.positions)
+}
+
+object Part {
+  val empty: Part = Part(Map.empty, Map.empty)
 }
 
 /** A Cartesian product of two or more sides: its partitions are the cells of a grid. */

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Repartition, ReturnAnswer}
 import org.apache.spark.sql.catalyst.plans.physical.{RoundRobinPartitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, CofferQuery, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, Refused, Sites}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}
@@ -24,7 +24,7 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
     case ReturnAnswer(query) if Sites.needed(query) =>
       Seq(planLater(ReturnAnswer(new Sites(session).rewrite(CharPadding.strip(query)))))
     // Merged without an exchange, a task would read what several engines sent for other tasks.
-    case Repartition(count, false, child) if SealedPlans.mentions(child) =>
+    case Repartition(count, false, child) if sealedRows(child) =>
       val partitioning = if (count == 1) SinglePartition else RoundRobinPartitioning(count)
       Seq(ShuffleExchangeExec(partitioning, planLater(child), REPARTITION_BY_NUM))
     case table: ClientTable => Seq(ClientTableExec(table))
@@ -33,4 +33,8 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
           session.sessionState.executePlan(clientRows.inEngines).executedPlan))
     case _ => Nil
   }
+
+  /** AQE plans again over stages that have run, which mention no table. */
+  private def sealedRows(plan: LogicalPlan): Boolean =
+    CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(plan)
 }

@@ -20,7 +20,7 @@ private[translate] object SetOperators extends OperatorFamily {
     operator[EmptyRelationExec]("values without " +
       "rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
     operator[RangeExec]("numbers")((plan, _, translation) =>
-      if (plan.isEmptyRange || plan.numElements == 0)
+      if (plan.isEmptyRange)
         values(plan, plan.output, Nil, translation)
       else
         Types.schema(plan.output).map { schema =>

@@ -163,16 +163,12 @@ fn csv_inferred_declared_and_refused() {
 #[test]
 fn sources_that_cannot_be_held_are_refused_by_name() {
     let owner = Owner::new();
-    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<
-        arrow::datatypes::Int32Type,
-        _,
-        _,
-    >([Some([Some(1)])]));
-    let batch = RecordBatch::try_from_iter([("tags", list)]).unwrap();
+    let times: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![1]));
+    let batch = RecordBatch::try_from_iter([("times", times)]).unwrap();
     owner.parquet("n.parquet", &batch, 1);
     golden(
         &owner,
-        "nested.txt",
+        "type_unfit.txt",
         &owner.fails(1, &["encrypt", "n.parquet", "sealed"]),
     );
     rows(&owner, "in.parquet", 10);

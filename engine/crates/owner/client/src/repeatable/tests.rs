@@ -196,7 +196,7 @@ fn a_window_that_tells_peers_apart_is_made_anew() {
         ),
         (
             "what nobody has classed",
-            framed(input(0), "mode", first(), first()),
+            framed(input(0), "modus", first(), first()),
             Not,
         ),
         (
@@ -277,7 +277,7 @@ fn an_operator_that_takes_rows_by_place_needs_an_order_that_is_kept() {
         ("largest", aggregate(input(1), "max", true), Unordered),
         (
             "an aggregate that nobody has classed",
-            aggregate(values(), "mode", true),
+            aggregate(values(), "modus", true),
             Not,
         ),
         ("one first value", aggregate(input(1), "first", false), Not),

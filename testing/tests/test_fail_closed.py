@@ -74,12 +74,12 @@ def test_jobs_are_counted(sealed: Driver) -> None:
 @pytest.mark.parametrize(
     ("sql", "word"),
     [
-        ("SELECT id, collect_list(k) OVER (PARTITION BY k) FROM edge", "Window"),
-        ("SELECT explode(sequence(1, 3)), id FROM edge", "Generate"),
+        ("SELECT id, histogram_numeric(k, 5) OVER (PARTITION BY k) FROM edge", "Window"),
+        ("SELECT json_tuple(s, 'a'), id FROM edge", "Generate"),
         ("SELECT id, sha2(s, 256) FROM edge", "sha2"),
         ("SELECT id FROM edge WHERE regexp_like(s, 'a+')", "regexp_like"),
-        ("SELECT k, percentile(n, 0.5) FROM edge GROUP BY k", "percentile"),
-        ("SELECT collect_list(s) FROM edge", "collect_list"),
+        ("SELECT k, percentile_approx(n, 0.5) FROM edge GROUP BY k", "percentile_approx"),
+        ("SELECT count_min_sketch(k, 0.5d, 0.5d, 1) FROM edge", "count_min_sketch"),
         ("SELECT id, java_method('java.util.UUID', 'fromString', s) FROM edge", "java_method"),
     ],
 )

@@ -42,6 +42,7 @@ object Types {
       nested(TypeId.ARRAY, Seq(("element", element, containsNull)))
     case MapType(key, value, containsNull) =>
       nested(TypeId.MAP, Seq(("key", key, false), ("value", value, containsNull)))
+    case StructType(Array()) => refuse(s"type ${dataType.sql}: it has no fields")
     case StructType(fields) =>
       val names = distinct(fields.toSeq.map(_.name))
       nested(

@@ -38,11 +38,20 @@ class PiecesSuite extends AnyFunSuite with PlanFixture {
     assert(Types.of(CharType(3)).map(_.getId) === Right(TypeId.STRING))
     assert(Types.of(VarcharType(3)).map(_.getId) === Right(TypeId.STRING))
     Seq(
-      ArrayType(IntegerType), MapType(StringType, LongType), StructType(Nil), CalendarIntervalType,
+      StructType(Nil),
+      ArrayType(TimeType(3)),
+      CalendarIntervalType,
       YearMonthIntervalType(),
       DayTimeIntervalType(), VariantType, TimeType(6), StringType("UNICODE")).foreach { t =>
       assert(Types.of(t).isLeft, t)
     }
+  }
+
+  test("nested types go there and back") {
+    val nested = new StructType()
+      .add("a", ArrayType(DecimalType(9, 2), containsNull = false))
+      .add("m", MapType(StringType, ArrayType(DateType), valueContainsNull = false), false)
+    assert(Types.of(nested).flatMap(Types.toCatalyst) === Right(nested))
   }
 
   test("a table's columns are declared CHAR and VARCHAR beside their values' type") {

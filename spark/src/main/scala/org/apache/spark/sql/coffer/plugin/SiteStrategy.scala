@@ -4,7 +4,13 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Repartition, ReturnAnswer}
 import org.apache.spark.sql.catalyst.plans.physical.{RoundRobinPartitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{ClientRowsExec, ClientTableExec, CofferQuery, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{
+  ClientRowsExec,
+  ClientTableExec,
+  CofferQuery,
+  SealedInsert,
+  SealedPlans
+}
 import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, Refused, Sites}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.exchange.{REPARTITION_BY_NUM, ShuffleExchangeExec}

@@ -22,7 +22,7 @@ final class CofferScanBuilder(table: CofferTable) extends ScanBuilder
     val nested = table.schema.fields.filter(f => CofferScan.isNested(f.dataType))
     val whole = nested.map(f => f.name -> f.dataType).toMap
     required = StructType(schema.fields.map(f =>
-      f.copy(dataType = whole.getOrElse(f.name, f.dataType))))
+        f.copy(dataType = whole.getOrElse(f.name, f.dataType))))
     asked = true
   }
 

@@ -19,21 +19,22 @@ private[translate] object GenerateOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
     operator[GenerateExec]("generate: explode, posexplode, inline and stack, outer ones too; " +
-      "the copies of rows that EXCEPT ALL and INTERSECT ALL need") { (plan, children, translation) =>
-      val child = children.head
-      val scope = new Scope(child.output, translation)
-      for {
-        schema <- Types.schema(plan.generatorOutput)
-        kept <- traverse(plan.requiredChildOutput)(position(_, child))
-        generate <- generator(plan.generator, scope)
-      } yield {
-        kept.foreach(generate.addKept(_))
-        generate.setChild(child.node).setSchema(schema).setOuter(plan.outer)
-        Relation(
-          translation.node(plan).setGenerate(generate).build(),
-          plan.output,
-          child.partitions)
-      }
+      "the copies of rows that EXCEPT ALL and INTERSECT ALL need") {
+      (plan, children, translation) =>
+        val child = children.head
+        val scope = new Scope(child.output, translation)
+        for {
+          schema <- Types.schema(plan.generatorOutput)
+          kept <- traverse(plan.requiredChildOutput)(position(_, child))
+          generate <- generator(plan.generator, scope)
+        } yield {
+          kept.foreach(generate.addKept(_))
+          generate.setChild(child.node).setSchema(schema).setOuter(plan.outer)
+          Relation(
+            translation.node(plan).setGenerate(generate).build(),
+            plan.output,
+            child.partitions)
+        }
     })
 
   private def position(a: Attribute, child: Relation): Result[Int] =

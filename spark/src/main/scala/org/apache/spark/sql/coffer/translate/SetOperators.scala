@@ -45,9 +45,9 @@ private[translate] object SetOperators extends OperatorFamily {
         .setReplacement(plan.withReplacement)
         .setSeed(plan.seed)
       Right(Relation(
-        translation.node(plan).setDrawn(drawn).build(),
-        plan.output,
-        child.partitions))
+          translation.node(plan).setDrawn(drawn).build(),
+          plan.output,
+          child.partitions))
     },
     operator[UnionExec]("union")(union(_, _, _)),
     operator[ExpandExec]("expand") { (plan, children, translation) =>

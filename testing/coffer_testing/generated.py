@@ -31,7 +31,10 @@ GENERATED = [
         "SELECT id, explode_outer(if(b, array(d38), CAST(array() AS ARRAY<DECIMAL(38,10)>))) "
         "FROM edge",
     ),
-    Query("explode_of_maps", "SELECT id, key, value FROM edge LATERAL VIEW explode(map(id, s, -1L, k :: STRING)) t"),
+    Query(
+        "explode_of_maps",
+        "SELECT id, key, value FROM edge LATERAL VIEW explode(map(id, s, -1L, k :: STRING)) t",
+    ),
     Query(
         "explode_outer_of_maps",
         "SELECT id, key, value FROM edge LATERAL VIEW OUTER explode(if(b, map(id, dt), NULL)) t",
@@ -45,8 +48,13 @@ GENERATED = [
         "inline_outer_of_nothing",
         "SELECT id, x, y FROM edge LATERAL VIEW OUTER inline(if(b, array(struct(ts, ntz)), NULL)) t AS x, y",
     ),
-    Query("stack_with_a_remainder", "SELECT id, stack(2, k :: BIGINT, n, n + 1) AS (x, y) FROM edge"),
-    Query("stack_of_texts", "SELECT stack(3, s, 'a', NULL, s, k :: STRING, 'z') AS (x, y) FROM edge WHERE id < 300"),
+    Query(
+        "stack_with_a_remainder", "SELECT id, stack(2, k :: BIGINT, n, n + 1) AS (x, y) FROM edge"
+    ),
+    Query(
+        "stack_of_texts",
+        "SELECT stack(3, s, 'a', NULL, s, k :: STRING, 'z') AS (x, y) FROM edge WHERE id < 300",
+    ),
     Query(
         "explode_of_exploded",
         "SELECT id, y FROM edge LATERAL VIEW explode(array(array(k, n), array(id))) t AS x "
@@ -66,7 +74,10 @@ GENERATED = [
         "JOIN events f ON f.id = x",
     ),
     Query("except_all", "SELECT k, b FROM edge EXCEPT ALL SELECT k, b FROM edge WHERE id % 3 = 0"),
-    Query("intersect_all", "SELECT k, f64 FROM edge INTERSECT ALL SELECT k, f64 FROM edge WHERE id % 2 = 0"),
+    Query(
+        "intersect_all",
+        "SELECT k, f64 FROM edge INTERSECT ALL SELECT k, f64 FROM edge WHERE id % 2 = 0",
+    ),
     Query("unpivot", "SELECT * FROM (SELECT id, k, n FROM edge) UNPIVOT (v FOR c IN (k, n))"),
     Query(
         "unpivot_with_nulls",
@@ -78,7 +89,9 @@ GENERATED = [
     ),
     # All values of a group.
     Query("collect_list_sorted", "SELECT k, sort_array(collect_list(n)) FROM edge GROUP BY k"),
-    Query("collect_list_of_nothing", "SELECT collect_list(n), collect_set(s) FROM edge WHERE id < 0"),
+    Query(
+        "collect_list_of_nothing", "SELECT collect_list(n), collect_set(s) FROM edge WHERE id < 0"
+    ),
     Query(
         "collect_list_with_filter",
         "SELECT k, sort_array(collect_list(s) FILTER (WHERE b)), size(collect_list(DISTINCT i8)) FROM edge GROUP BY k",
@@ -88,7 +101,10 @@ GENERATED = [
         "SELECT b, sort_array(collect_set(i8)), sort_array(collect_set(d38)), sort_array(collect_set(s)), "
         "sort_array(collect_set(bin)), sort_array(collect_set(dt)), sort_array(collect_set(ts)) FROM edge GROUP BY b",
     ),
-    Query("collect_set_of_floats", "SELECT b, size(collect_set(f64)), size(collect_set(f32)) FROM edge GROUP BY b"),
+    Query(
+        "collect_set_of_floats",
+        "SELECT b, size(collect_set(f64)), size(collect_set(f32)) FROM edge GROUP BY b",
+    ),
     Query(
         "collect_lists_of_many_rows",
         "SELECT k, size(l), array_min(l), array_max(l) FROM "
@@ -112,7 +128,10 @@ GENERATED = [
         "percentile_cont(0.1) WITHIN GROUP (ORDER BY d9 DESC), percentile_disc(0.999) WITHIN GROUP (ORDER BY i32) "
         "FROM edge GROUP BY b",
     ),
-    Query("percentiles_of_nothing", "SELECT percentile(n, 0.5), median(q), mode(n) FROM edge WHERE id < 0"),
+    Query(
+        "percentiles_of_nothing",
+        "SELECT percentile(n, 0.5), median(q), mode(n) FROM edge WHERE id < 0",
+    ),
     Query("median", "SELECT k, median(n), median(d18) FROM edge GROUP BY k"),
     Query("median_of_many_rows", "SELECT id % 7, median(n) FROM events GROUP BY id % 7"),
     Query(
@@ -129,7 +148,10 @@ GENERATED = [
         "group_by_structs_and_arrays",
         "SELECT s, count(*) FROM (SELECT struct(k, b) AS s FROM edge) GROUP BY s",
     ),
-    Query("group_by_arrays_of_floats", "SELECT a, count(*) FROM (SELECT array(f64, f32) AS a FROM edge) GROUP BY a"),
+    Query(
+        "group_by_arrays_of_floats",
+        "SELECT a, count(*) FROM (SELECT array(f64, f32) AS a FROM edge) GROUP BY a",
+    ),
     Query("distinct_structs", "SELECT DISTINCT named_struct('k', k, 'a', array(b)) FROM edge"),
     Query(
         "order_by_arrays",
@@ -149,20 +171,32 @@ GENERATED = [
         "windows_over_arrays",
         "SELECT id, rank() OVER (PARTITION BY array(b) ORDER BY array(k, i8)) FROM edge",
     ),
-    Query("first_and_last_of_nested_values", "SELECT k, max_by(struct(id, s), id), min_by(array(n), id) FROM edge GROUP BY k"),
-    Query("repartitioned_nested_rows", "SELECT /*+ REPARTITION(3) */ id, array(f64), struct(s), map(id, n) FROM edge"),
+    Query(
+        "first_and_last_of_nested_values",
+        "SELECT k, max_by(struct(id, s), id), min_by(array(n), id) FROM edge GROUP BY k",
+    ),
+    Query(
+        "repartitioned_nested_rows",
+        "SELECT /*+ REPARTITION(3) */ id, array(f64), struct(s), map(id, n) FROM edge",
+    ),
     # Rows of no table, and samples.
     Query("range_joined", "SELECT r.id, e.s FROM range(0, 400, 7, 3) r JOIN edge e ON e.id = r.id"),
     Query(
         "range_downwards",
         "SELECT r.id FROM range(500, -20, -9, 4) r WHERE r.id >= (SELECT min(id) FROM edge)",
     ),
-    Query("range_of_nothing", "SELECT count(*) FROM range(5, 5) WHERE id > (SELECT min(id) FROM edge)"),
+    Query(
+        "range_of_nothing", "SELECT count(*) FROM range(5, 5) WHERE id > (SELECT min(id) FROM edge)"
+    ),
     Query(
         "sample_as_spark_draws",
         "SELECT id FROM (SELECT id FROM range(0, 10000, 1, 4)) TABLESAMPLE (10 PERCENT) REPEATABLE (7) "
         "WHERE id >= (SELECT min(id) FROM edge)",
     ),
     Query("coalesced_partitions", "SELECT /*+ COALESCE(2) */ id, k FROM edge WHERE b"),
-    Query("coalesced_after_order", "SELECT /*+ COALESCE(1) */ * FROM (SELECT id FROM edge ORDER BY id)", ordered=True),
+    Query(
+        "coalesced_after_order",
+        "SELECT /*+ COALESCE(1) */ * FROM (SELECT id FROM edge ORDER BY id)",
+        ordered=True,
+    ),
 ]

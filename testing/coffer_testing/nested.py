@@ -6,12 +6,12 @@ from __future__ import annotations
 from coffer_testing.queries import BOTH, Query
 
 # Arrays with NULL, both zeros, NaN, duplicates; empty and NULL ones.
-INTS = "CASE id % 7 WHEN 0 THEN NULL WHEN 1 THEN slice(array(k, 1), 1, 0) ELSE array(k, i32, 1, k, NULL) END"  # noqa: E501
+INTS = "CASE id % 7 WHEN 0 THEN NULL WHEN 1 THEN slice(array(k, 1), 1, 0) ELSE array(k, i32, 1, k, NULL) END"
 TEXTS = "CASE id % 5 WHEN 0 THEN NULL WHEN 1 THEN array(s) ELSE array(s, 'a', NULL, 'naïve', s) END"
 FLOATS = "CASE id % 6 WHEN 0 THEN NULL ELSE array(f64, q, 0.0D, -0.0D, double('NaN'), f64) END"
-PAIRS = "CASE id % 6 WHEN 0 THEN NULL ELSE array(struct(k, s), struct(k, 'a' AS s), NULL, struct(1 AS k, NULL AS s)) END"  # noqa: E501
-DEEP = "CASE id % 5 WHEN 0 THEN NULL ELSE array(array(k, 1), array(k, NULL), array(i32), array(k, 1)) END"  # noqa: E501
-MAP = "CASE id % 6 WHEN 0 THEN NULL ELSE map('a', k, 'b', i32, concat('c', coalesce(s, '')), NULL) END"  # noqa: E501
+PAIRS = "CASE id % 6 WHEN 0 THEN NULL ELSE array(struct(k, s), struct(k, 'a' AS s), NULL, struct(1 AS k, NULL AS s)) END"
+DEEP = "CASE id % 5 WHEN 0 THEN NULL ELSE array(array(k, 1), array(k, NULL), array(i32), array(k, 1)) END"
+MAP = "CASE id % 6 WHEN 0 THEN NULL ELSE map('a', k, 'b', i32, concat('c', coalesce(s, '')), NULL) END"
 
 FROM = (
     f"FROM (SELECT *, {INTS} AS ints, {TEXTS} AS texts, {FLOATS} AS floats, {PAIRS} AS pairs, "
@@ -223,4 +223,3 @@ LAST_WINS = Query(
     f"map_from_arrays(array(f64, 0.0D, -0.0D), array(1, 2, 3)), "
     f"transform_keys(m, (key, v) -> 1) {FROM} WHERE k IS NOT NULL AND f64 IS NOT NULL",
 )
-

@@ -158,7 +158,7 @@ impl Writer<'_> {
         use generate::Generator::{Copies, Explode, Stack};
         write!(out, "Generate {:?} and ", generate.kept)?;
         match &generate.generator {
-            None => out.push_str("?"),
+            None => out.push('?'),
             Some(Explode(explode)) => {
                 let input = Maybe(explode.input.as_ref());
                 let name = if explode.fields { "inline" } else { "explode" };

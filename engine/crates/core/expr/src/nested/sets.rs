@@ -92,10 +92,10 @@ pub(super) fn except(call: &CallInfo<'_>) -> Built {
     })
 }
 
-fn two(
-    call: &CallInfo<'_>,
-    each: fn(Range<usize>, Range<usize>, (&Ordered, &Ordered), &mut ListBuilder),
-) -> Built {
+/// Makes one array of two rows' elements.
+type OfTwo = fn(Range<usize>, Range<usize>, (&Ordered, &Ordered), &mut ListBuilder);
+
+fn two(call: &CallInfo<'_>, each: OfTwo) -> Built {
     let of = element_type(call, 2)?;
     Ok(Arc::new(move |args, rows| {
         let (left, right) = (

@@ -459,8 +459,18 @@ async fn extremes_of_strings_and_booleans() {
     ]));
     let keys = || vec![Some(1), Some(1), Some(2), Some(3), Some(1)];
     let (s, b) = rows(string.clone(), keys(), values);
-    let max = function("max", &[string.clone()], &[string.clone()], string.clone());
-    let min = function("min", &[string.clone()], &[string.clone()], string);
+    let max = function(
+        "max",
+        std::slice::from_ref(&string),
+        std::slice::from_ref(&string),
+        string.clone(),
+    );
+    let min = function(
+        "min",
+        std::slice::from_ref(&string),
+        std::slice::from_ref(&string),
+        string.clone(),
+    );
     assert_eq!(
         grouped(&max, &s, b.clone()).await.unwrap(),
         ["1 ä", "2 ", "3 "]

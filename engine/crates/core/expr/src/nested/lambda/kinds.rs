@@ -454,6 +454,9 @@ fn map_filter(maps: &Maps, lambda: &Lambda, batch: &RecordBatch) -> Result<Array
     ends.map(keys.finish()?, values.finish()?)
 }
 
+/// A key by the map and the place where it was met first, and its places in both maps.
+type Met = ((usize, usize), [Option<usize>; 2]);
+
 /// Over the keys of both, those of the left first; NULL for the value of a map without the key.
 fn map_zip_with(maps: [&Maps; 2], lambda: &Lambda, batch: &RecordBatch) -> Result<ArrayRef> {
     let rows = batch.num_rows();
@@ -473,7 +476,7 @@ fn map_zip_with(maps: [&Maps; 2], lambda: &Lambda, batch: &RecordBatch) -> Resul
             continue;
         };
         let mut seen = HashMap::new();
-        let mut found: Vec<((usize, usize), [Option<usize>; 2])> = Vec::new();
+        let mut found: Vec<Met> = Vec::new();
         for (source, (range, ordered)) in [ours, theirs].into_iter().zip(&ordered).enumerate() {
             for i in range {
                 let at = *seen.entry(ordered.get(i)).or_insert_with(|| {

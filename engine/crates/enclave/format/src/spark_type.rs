@@ -87,21 +87,21 @@ pub struct UnsupportedType {
 }
 
 impl SparkType {
-    /// ARRAY<element>
+    /// `ARRAY<element>`
     pub fn array(element: Self) -> Self {
         Self::Array {
             element: Arc::new(element),
         }
     }
 
-    /// STRUCT<fields>
+    /// `STRUCT<fields>`
     pub fn structure(fields: Vec<(String, Self)>) -> Self {
         Self::Struct {
             fields: fields.into(),
         }
     }
 
-    /// MAP<key, value>
+    /// `MAP<key, value>`
     pub fn map(key: Self, value: Self) -> Self {
         Self::Map {
             key: Arc::new(key),

@@ -42,7 +42,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("size", Fallible::Never, arrays::size),
     entry("slice", Fallible::Always, arrays::slice),
     entry("flatten", Fallible::Never, arrays::flatten),
-    entry("array_repeat", Fallible::Never, arrays::repeat),
+    entry("array_repeat", Fallible::Always, arrays::repeat),
     entry("array_insert", Fallible::Always, arrays::insert),
     entry("arrays_zip", Fallible::Never, arrays::zip),
     entry("array_join", Fallible::Never, arrays::join),

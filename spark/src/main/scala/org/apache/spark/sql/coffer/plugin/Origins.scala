@@ -2,11 +2,11 @@ package org.apache.spark.sql.coffer.plugin
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, ExprId}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, ExprId}
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedScan}
 import org.apache.spark.sql.coffer.split.StoredColumn
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{ExpandExec, GenerateExec, SparkPlan, UnionExec}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
@@ -62,6 +62,7 @@ private[plugin] object Origins {
       }
     case other =>
       other.children.foreach(walk(_, known))
+      made(other).foreach { case (as, from) => add(as.exprId, from, known) }
       other.expressions.foreach(_.foreachUp {
         case alias: Alias => add(alias.exprId, alias.child, known)
         case call: AggregateExpression =>
@@ -71,6 +72,14 @@ private[plugin] object Origins {
             attributes.foreach(a => add(a.exprId, c, known)))
         case _ =>
       })
+  }
+
+  /** Columns that an operator makes beside its expressions' names. */
+  private def made(plan: SparkPlan): Seq[(Attribute, Expression)] = plan match {
+    case g: GenerateExec => g.generatorOutput.map(_ -> g.generator)
+    case e: ExpandExec => e.projections.flatMap(e.output.zip(_))
+    case u: UnionExec => u.children.flatMap(c => u.output.zip(c.output))
+    case _ => Nil
   }
 
   private def add(id: ExprId, from: Expression, known: mutable.Map[ExprId, Seq[Origin]]): Unit = {

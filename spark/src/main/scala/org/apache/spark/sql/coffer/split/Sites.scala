@@ -179,6 +179,8 @@ private[coffer] final class Sites(session: SparkSession) {
   private def leaf(plan: LeafNode): SitedPlan = plan match {
     // Rows that the query brings along: a host engine would see them.
     case _: LocalRelation | _: OneRowRelation | _: EmptyRelation if hosts => AtClient(plan)
+    // So do the bounds of a range; the client runs it as one partition.
+    case r: Range if hosts => AtClient(r.copy(numSlices = Some(1)))
     case other => allOpen(other)
   }
 

@@ -127,7 +127,10 @@ object Types {
       case _ => Nil
     }
     val inner = parts(field.dataType)
-    if (inner.exists(CharVarchar.is))
+    val structs = (field.dataType +: inner).collect { case s: StructType => s.fieldNames.toSeq }
+    if (structs.exists(names => names.distinct.length < names.length))
+      refuse(s"column ${field.name}: several fields of a struct have one name")
+    else if (inner.exists(CharVarchar.is))
       refuse(s"column ${field.name}: CHAR and VARCHAR inside of a nested type are not supported; " +
         s"use STRING")
     else if (inner.nonEmpty && field.dataType != field.dataType.asNullable)

@@ -49,8 +49,8 @@ tools:
 # knows by itself what is fresh.
 engine: | tools
 	@cargo build --release --locked --workspace --bins --tests --manifest-path engine/Cargo.toml
-	@cargo build --release --locked --bins --tests --manifest-path attest/Cargo.toml
-	@if pkg-config --exists tss2-esys 2>/dev/null; then cargo build --release --locked -p coffer-tpm-quote --manifest-path attest/Cargo.toml; \
+	@cargo build --release --locked --bins --tests --manifest-path helpers/Cargo.toml
+	@if pkg-config --exists tss2-esys 2>/dev/null; then cargo build --release --locked -p coffer-tpm-quote --manifest-path helpers/Cargo.toml; \
 	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing (TPM evidence only)"; fi
 
 $(JAR): $(JAR_SOURCES) | tools
@@ -106,7 +106,7 @@ tcb: engine
 
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml
-	cargo fmt --all --manifest-path attest/Cargo.toml
+	cargo fmt --all --manifest-path helpers/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
 	$(VENV)/bin/ruff check --fix python testing adversary bench compat/make
 	$(VENV)/bin/ruff format python testing adversary bench compat/make

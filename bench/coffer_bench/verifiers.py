@@ -16,7 +16,7 @@ from typing import Any
 
 from coffer import find_binary
 
-VECTORS = Path(__file__).parents[2] / "attest" / "verifiers" / "tests" / "vectors"
+VECTORS = Path(__file__).parents[2] / "helpers" / "verifiers" / "tests" / "vectors"
 # When the recorded collateral was in force: June 2025.
 NOW = 1_750_420_000
 RUNS = 15

@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// June 2025, when the recorded collateral was in force.
 const NOW: u64 = 1_750_420_000;
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/quotes");
-const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../attest/verifiers/tests/vectors");
+const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../helpers/verifiers/tests/vectors");
 const COLLATERAL: [(&str, &str); 3] = [
     ("sgx", "sgx_quote_collateral.json"),
     ("tdx", "tdx_quote_collateral.json"),

@@ -178,7 +178,14 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=writing,
             text=True,
-            env={**os.environ, "TZ": "UTC", "SPARK_LOCAL_IP": "127.0.0.1", **env},
+            env={
+                **os.environ,
+                "TZ": "UTC",
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                # Spark's own choice may have other packages than this process.
+                "PYSPARK_PYTHON": kind[2],
+                **env,
+            },
         )
         os.close(writing)
         self._pump = threading.Thread(target=self._copy, args=(reading,), daemon=True)

@@ -23,6 +23,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
+# Most of the JVMs here end before code compiled at the highest level has paid for itself.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # Files that take minutes each. They come first, so that of two processes none is left alone with
 # one at the end.
 LONG = (
@@ -69,6 +72,9 @@ CONF = {
     "spark.sql.files.maxPartitionBytes": "65536",
     "spark.sql.files.openCostInBytes": "1024",
     "spark.coffer.scan.targetBytes": "65536",
+    # What engines have must not move to the driver without a word. Tests of the client tail turn it
+    # on: `with_client_tail`.
+    "spark.coffer.client.tail": "off",
 }
 
 # Of a driver on `cluster`.
@@ -192,6 +198,13 @@ def clustered(
         conf={**CONF, **CLUSTERED},
     ) as driver:
         yield driver
+
+
+def with_client_tail(driver: Driver) -> Iterator[Driver]:
+    """A fixture's driver with the client tail, as users have it."""
+    driver.run("spark.conf.set('spark.coffer.client.tail', 'on')")
+    yield driver
+    driver.run("spark.conf.set('spark.coffer.client.tail', 'off')")
 
 
 class Expected:

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from coffer_testing import data
 from coffer_testing.owner import Owner
 from coffer_testing.processes import named
 from coffer_testing.runner import Driver, QueryFailed
+from conftest import with_client_tail
 
 # What users are told to do instead.
 REWRITE = "rewrite this part of the query, or run it on the result"
@@ -65,6 +66,11 @@ def refused(action: Callable[[], Any], code: str, hint: str, *words: str) -> str
 # ---- planning ----------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def sealed(sealed: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(sealed)
+
+
 def test_jobs_are_counted(sealed: Driver) -> None:
     before = sealed.run(JOBS)
     sealed.query("SELECT count(*) FROM edge WHERE i8 > 3")
@@ -74,18 +80,28 @@ def test_jobs_are_counted(sealed: Driver) -> None:
 @pytest.mark.parametrize(
     ("sql", "word"),
     [
-        ("SELECT id, histogram_numeric(k, 5) OVER (PARTITION BY k) FROM edge", "Window"),
-        ("SELECT json_tuple(s, 'a'), id FROM edge", "Generate"),
-        ("SELECT id, sha2(s, 256) FROM edge", "sha2"),
-        ("SELECT id FROM edge WHERE regexp_like(s, 'a+')", "regexp_like"),
-        ("SELECT k, percentile_approx(n, 0.5) FROM edge GROUP BY k", "percentile_approx"),
-        ("SELECT count_min_sketch(k, 0.5d, 0.5d, 1) FROM edge", "count_min_sketch"),
         ("SELECT id, java_method('java.util.UUID', 'fromString', s) FROM edge", "java_method"),
+        ("SELECT id, reflect('java.lang.Math', 'abs', k) FROM edge", "reflect"),
+        ("SELECT id, input_file_name(), sha2(s, 256) FROM edge", "input_file_name"),
+        ("SELECT id, uuid() FROM edge", "uuid"),
+        ("SELECT TRANSFORM(id) USING 'cat' AS (x) FROM edge", "ScriptTransformation"),
     ],
 )
 def test_unsupported_is_named_before_any_job(sealed: Driver, sql: str, word: str) -> None:
     before = sealed.run(JOBS)
     refused(lambda: sealed.query(sql), "COFFER_UNSUPPORTED", REWRITE, word)
+    assert sealed.run(JOBS) == before
+
+
+def test_what_runs_at_the_client_is_refused_where_it_is_off(sealed: Driver) -> None:
+    before = sealed.run(JOBS)
+    off = {"spark.coffer.client.tail": "off"}
+    for sql, word in (
+        ("SELECT id, format_string('%d', k) FROM edge", "format_string"),
+        ("SELECT json_tuple(s, 'a'), id FROM edge", "Generate"),
+        ("SELECT k, percentile_approx(n, 0.5) FROM edge GROUP BY k", "percentile_approx"),
+    ):
+        refused(lambda sql=sql: sealed.query(sql, off), "COFFER_UNSUPPORTED", REWRITE, word)
     assert sealed.run(JOBS) == before
 
 
@@ -99,7 +115,6 @@ def test_explain_of_an_unsupported_query_does_not_run_it(sealed: Driver) -> None
 
 WAYS_OUT = {
     "rdd": "spark.table('edge').rdd.collect()",
-    "foreach": "spark.table('edge').foreach(lambda row: None)",
     "write_parquet": "spark.table('edge').write.parquet(path)",
     "write_csv": "spark.table('edge').select('id', 's').write.csv(path)",
     "write_json": "spark.sql('SELECT count(*) AS c FROM edge').write.json(path)",
@@ -109,18 +124,11 @@ WAYS_OUT = {
     's FROM edge")',
     "insert_directory": "spark.sql(f\"INSERT OVERWRITE DIRECTORY '{path}' USING parquet SELECT "
     'id, s FROM edge")',
-    "python_udf": (
-        "from pyspark.sql.functions import udf\nspark.table('edge').select(udf(lambda s: "
-        "s, 'string')('s')).collect()"
-    ),
-    "map_in_arrow": "spark.table('edge').select('id').mapInArrow(lambda batches: batches, 'id "
-    "bigint').collect()",
     "checkpoint": "spark.sparkContext.setCheckpointDir(path); spark.table('edge').checkpoint()",
 }
 
 
-ROWS = ("rdd", "foreach", "checkpoint")
-FUNCTIONS = ("python_udf", "map_in_arrow")
+ROWS = ("rdd", "checkpoint")
 
 
 @pytest.mark.parametrize("name", WAYS_OUT)
@@ -129,8 +137,6 @@ def test_way_out_is_refused(sealed: Driver, tmp_path: Path, name: str) -> None:
     code, hint = "COFFER_PLAINTEXT_SINK", BRING
     if name in ROWS:
         code, hint = "COFFER_ROWS_ON_EXECUTORS", TAKE
-    if name in FUNCTIONS:
-        code, hint = "COFFER_UNSUPPORTED", REWRITE
     refused(lambda: sealed.run(WAYS_OUT[name], path=str(path)), code, hint)
     assert not [found for found in path.rglob("*") if found.is_file() and found.stat().st_size > 0]
 

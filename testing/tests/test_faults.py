@@ -14,6 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,8 @@ LONG = (
 
 
 class Site:
-    """A cluster of its own, since its parts are broken, and a driver on it."""
+    """A cluster of its own, since its parts are broken, and a driver on it; both serve the next
+    test where a test left all processes alive."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -51,6 +53,31 @@ class Site:
         }
         self.owner = Owner.create(folder / "trusted")
         self.tables = self.owner.encrypt(plain, folder / "sealed")
+        self._open = ExitStack()
+        self._running: tuple[Cluster, Driver] | None = None
+
+    def running(self, name: str) -> tuple[Cluster, Driver]:
+        """A cluster with a driver on it, without a shuffle file of an earlier query."""
+        if self._running is None:
+            cluster = self._open.enter_context(self.cluster(name))
+            self._running = cluster, self._open.enter_context(self.driver(cluster, name))
+        return self._running
+
+    def forget(self) -> bool:
+        """Ends the query that a test held; whether Spark has then deleted all that it shuffled."""
+        assert self._running
+        cluster, driver = self._running
+        driver.run("import builtins; builtins.df = None")
+        for _ in range(20):
+            driver.run("import gc; gc.collect(); spark._jvm.System.gc()")
+            if not any(shuffled(cluster)):
+                return True
+            time.sleep(0.2)
+        return False
+
+    def close(self) -> None:
+        self._running = None
+        self._open.close()
 
     def cluster(self, name: str) -> Cluster:
         return Cluster(self.folder / name)
@@ -75,15 +102,34 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(tmp_path_factory.mktemp("faults"))
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    site = Site(tmp_path_factory.mktemp("faults"))
+    yield site
+    site.close()
 
 
 @pytest.fixture
 def running(site: Site, request: pytest.FixtureRequest) -> Iterator[tuple[Cluster, Driver]]:
-    name = request.node.name
-    with site.cluster(name) as cluster, site.driver(cluster, name) as driver:
-        yield cluster, driver
+    cluster, driver = site.running(request.node.name)
+    before = servers(cluster)
+    yield cluster, driver
+    whole = False
+    try:
+        whole = servers(cluster) == before and site.forget()
+    finally:
+        if not whole:
+            site.close()
+
+
+def servers(cluster: Cluster) -> list[list[int]]:
+    """The processes of each worker but for engines, which executors start again."""
+    return [[cluster.worker(place), *sorted(cluster.executors_of(place))] for place in (0, 1)]
+
+
+def shuffled(cluster: Cluster) -> Iterator[Path]:
+    """The outputs of all maps."""
+    for place in (0, 1):
+        yield from cluster.local_folder(place).rglob("shuffle_*.data")
 
 
 def within(seconds: float, action: Callable[[], Any]) -> Any:
@@ -146,9 +192,7 @@ def first_run(driver: Driver) -> list[list[str]]:
 def test_lost_shuffle_files_are_made_again(running: tuple[Cluster, Driver]) -> None:
     cluster, driver = running
     before = first_run(driver)
-    lost = [
-        file for worker in (0, 1) for file in cluster.local_folder(worker).rglob("shuffle_*.data")
-    ]
+    lost = list(shuffled(cluster))
     assert lost
     for file in lost:
         file.unlink()
@@ -161,6 +205,48 @@ def test_one_lost_shuffle_file_is_made_again(running: tuple[Cluster, Driver]) ->
     cluster, driver = running
     before = first_run(driver)
     next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
+    right_rows(driver, before)
+
+
+def test_rows_that_a_repeated_task_may_make_anew_come_whole(
+    running: tuple[Cluster, Driver],
+) -> None:
+    """Which of the groups the limit takes may change when its stage runs again: then all that read
+    them run again too."""
+    cluster, driver = running
+    groups = {
+        row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows
+    }
+    some = "SELECT g, count(*) AS c FROM events GROUP BY g LIMIT 40"
+    driver.run(HOLD, sql=f"SELECT /*+ REPARTITION(3, g) */ g, c FROM ({some})")
+    before = driver.run(COLLECT)
+    assert len(before) == 40
+    next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
+    for file in cluster.local_folder(1).rglob("shuffle_*.data"):
+        file.unlink()
+    after = within(HANGS, lambda: driver.run(COLLECT))
+    assert len(after) == len({row[0] for row in after}) == 40
+    assert all(str(groups[key]) == count for key, count in ((row[0], row[1]) for row in after))
+
+
+def test_a_shuffle_file_with_a_flipped_bit_ends_the_query(running: tuple[Cluster, Driver]) -> None:
+    cluster, driver = running
+    first_run(driver)
+    for file in shuffled(cluster):
+        content = bytearray(file.read_bytes())
+        if content:
+            content[len(content) // 2] ^= 0x40
+            file.write_bytes(content)
+    with pytest.raises(QueryFailed, match="hint: "):
+        within(HANGS, lambda: driver.run(COLLECT))
+
+
+def test_engines_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
+    """Shuffle files are the executors': a new engine, with the session's key, opens what the old
+    one sealed."""
+    cluster, driver = running
+    before = first_run(driver)
+    kill(cluster.engines())
     right_rows(driver, before)
 
 
@@ -189,40 +275,6 @@ def test_groups_by_an_average_of_doubles_outlive_an_executor(
     right_rows(driver, before)
 
 
-def test_rows_that_a_repeated_task_may_make_anew_come_whole(
-    running: tuple[Cluster, Driver],
-) -> None:
-    """Which of the groups the limit takes may change when its stage runs again: then all that read
-    them run again too."""
-    cluster, driver = running
-    groups = {
-        row[0]: row[1] for row in driver.query("SELECT g, count(*) FROM events GROUP BY g").rows
-    }
-    some = "SELECT g, count(*) AS c FROM events GROUP BY g LIMIT 40"
-    driver.run(HOLD, sql=f"SELECT /*+ REPARTITION(3, g) */ g, c FROM ({some})")
-    before = driver.run(COLLECT)
-    assert len(before) == 40
-    next(iter(cluster.local_folder(0).rglob("shuffle_*.data"))).unlink()
-    for file in cluster.local_folder(1).rglob("shuffle_*.data"):
-        file.unlink()
-    after = within(HANGS, lambda: driver.run(COLLECT))
-    assert len(after) == len({row[0] for row in after}) == 40
-    assert all(str(groups[key]) == count for key, count in ((row[0], row[1]) for row in after))
-
-
-def test_a_shuffle_file_with_a_flipped_bit_ends_the_query(running: tuple[Cluster, Driver]) -> None:
-    cluster, driver = running
-    first_run(driver)
-    for worker in (0, 1):
-        for file in cluster.local_folder(worker).rglob("shuffle_*.data"):
-            content = bytearray(file.read_bytes())
-            if content:
-                content[len(content) // 2] ^= 0x40
-                file.write_bytes(content)
-    with pytest.raises(QueryFailed, match="hint: "):
-        within(HANGS, lambda: driver.run(COLLECT))
-
-
 def test_an_executor_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
     cluster, driver = running
     before = first_run(driver)
@@ -240,15 +292,6 @@ def test_a_worker_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
     engines = named(set(executors), "coffer-engine")
     kill([cluster.worker(0), *executors])
     until(lambda: gone(engines))
-    right_rows(driver, before)
-
-
-def test_engines_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
-    """Shuffle files are the executors': a new engine, with the session's key, opens what the old
-    one sealed."""
-    cluster, driver = running
-    before = first_run(driver)
-    kill(cluster.engines())
     right_rows(driver, before)
 
 

@@ -4,15 +4,21 @@ cause and a hint, and nothing is half done."""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import textwrap
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from coffer import find_binary
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.servers import AwsKms, HadoopKms, Relay, SoftHsm
@@ -59,6 +65,14 @@ def rows(base: Path) -> Path:
     file = base / "masters-rows.parquet"
     pq.write_table(pa.table({"g": [n % 7 for n in range(5000)], "v": list(range(5000))}), file)
     return file
+
+
+# As in the reference of AWS STS, under "Common Errors".
+STS_REFUSAL = (
+    '<ErrorResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Error><Type>Sender</Type>'
+    "<Code>SignatureDoesNotMatch</Code><Message>The request signature we calculated does not match"
+    "</Message></Error><RequestId>0</RequestId></ErrorResponse>"
+)
 
 
 class Site:
@@ -213,6 +227,19 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
         relay.stop()
 
 
+@pytest.fixture
+def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without AWS credentials, on what is no instance of EC2."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    home = tmp_path / "user"
+    (home / ".aws").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    return home / ".aws"
+
+
+@pytest.mark.usefixtures("alone")
 def test_aws_refusals(
     tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +274,204 @@ def test_aws_refusals(
         assert site.opens() == 5000
     finally:
         relay.stop()
+
+
+def test_aws_roles_and_signatures(
+    tmp_path: Path, rows: Path, alone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against a server that checks signatures, by botocore, and rights."""
+    server = AwsKms(tmp_path / "aws").start()
+    sts = Relay(server.address)
+    try:
+        server.create("alias/payroll")
+        guard = server.guard()
+        uri = server.uri("alias/payroll", profile="keys", cache=0)
+        profiles = f"""
+            [profile user]
+            aws_access_key_id = {guard.key_id}
+            aws_secret_access_key = {guard.secret}
+            [profile keys]
+            role_arn = {guard.role}
+            source_profile = user
+            services = here
+            [profile nobody]
+            role_arn = {guard.role}-of-nobody
+            source_profile = user
+            services = here
+            [profile process]
+            credential_process = cat {alone}/lent
+            [profile nothing]
+            region = eu-west-1
+            [services here]
+            sts =
+              endpoint_url = {sts.address}
+            """
+        config = alone / "config"
+        config.write_text(textwrap.dedent(profiles))
+        site = Site(tmp_path, uri)
+        site.seal(rows)
+        assert sts.seen
+        assert site.opens() == 5000
+        # A profile that the policy names goes before the environment.
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        assert site.opens() == 5000
+        for name in CREDENTIALS:
+            monkeypatch.delenv(name)
+        # A query asks the KMS often, as nothing is cached, and assumes the role once.
+        sts.seen.clear()
+        kms = Relay(server.address)
+        try:
+            site.name(server.uri("alias/payroll", kms.address, profile="keys", cache=0))
+            with Driver(
+                {"t": tmp_path / "t"},
+                sealed=True,
+                log=tmp_path / "driver.log",
+                home=site.owner.home,
+                passphrase_file=site.owner.passphrase_file,
+            ) as driver:
+                assert len(driver.query(SQL).rows) == 7
+            asked = sum(what.endswith("Decrypt") for what in kms.seen)
+            assert asked > 1 and len(sts.seen) == 1, (kms.seen, sts.seen)
+        finally:
+            kms.stop()
+        # The user itself may not use keys; nor is anything signed with another secret.
+        site.name(server.uri("alias/payroll", profile="user"))
+        words = site.refused("verify", tmp_path / "t")
+        assert "denies it" in words and "AccessDenied" in words
+        other = guard.secret[:-1] + ("a" if guard.secret[-1] != "a" else "b")
+        config.write_text(config.read_text().replace(guard.secret, other))
+        words = site.refused("verify", tmp_path / "t")
+        assert "denies it" in words and "SignatureDoesNotMatch" in words
+        # STS itself refuses, and is away.
+        site.name(uri)
+        words = site.refused("verify", tmp_path / "t")
+        assert "cannot be asked" in words and "service error" in words
+        # In STS's own form, which moto's answer has not.
+        sts.fault = lambda _: STS_REFUSAL
+        words = site.refused("verify", tmp_path / "t")
+        assert "cannot be asked" in words and "SignatureDoesNotMatch" in words
+        config.write_text(config.read_text().replace(other, guard.secret))
+        # Nor may everybody take every role; moto lends one that it has not.
+        sts.fault = lambda _: STS_REFUSAL.replace("SignatureDoesNotMatch", "AccessDenied")
+        site.name(uri.replace("profile=keys", "profile=nobody"))
+        words = site.refused("verify", tmp_path / "t")
+        assert "cannot be asked" in words and "AccessDenied" in words
+        sts.fault = lambda _: None
+        # A profile that gives none, or is not there, is not stood in for by the environment's.
+        for name, value in CREDENTIALS.items():
+            monkeypatch.setenv(name, value)
+        for profile, said in [
+            ("nothing", 'no credentials in the profile "nothing"'),
+            ("missing", "profile `missing` was not defined"),
+        ]:
+            site.name(uri.replace("profile=keys", f"profile={profile}"))
+            words = site.refused("verify", tmp_path / "t")
+            assert said in words
+        for name in CREDENTIALS:
+            monkeypatch.delenv(name)
+        # What a program of the profile hands out.
+        site.name(uri.replace("profile=keys", "profile=process"))
+        words = site.refused("verify", tmp_path / "t")
+        assert "cannot be asked" in words and "external process" in words
+        keys = {"Version": 1, "AccessKeyId": guard.key_id, "SecretAccessKey": guard.secret}
+        (alone / "lent").write_text(json.dumps(keys))
+        assert "kms:Decrypt" in site.refused("verify", tmp_path / "t")
+        sts.fault = lambda _: "hang up"
+        site.name(uri + "&timeout=3")
+        start = time.monotonic()
+        assert "cannot be reached" in site.refused("verify", tmp_path / "t")
+        assert time.monotonic() - start < 30
+        sts.fault = lambda _: None
+        assert site.opens() == 5000
+    finally:
+        sts.stop()
+        server.stop()
+
+
+@pytest.mark.usefixtures("alone")
+def test_aws_credentials_of_the_machine(
+    tmp_path: Path, rows: Path, aws: AwsKms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aws.create("alias/machine")
+    uri = aws.uri("alias/machine")
+    site = Site(tmp_path, uri)
+    # An instance's, by its metadata service.
+    monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
+    # An instance says how long its token is good for; moto does not.
+    instance = Relay(aws.address, headers={"x-aws-ec2-metadata-token-ttl-seconds": "21600"})
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", instance.address)
+    relay = Relay(aws.address)
+    try:
+        site.name(aws.uri("alias/machine", relay.address))
+        site.seal(rows)
+        assert site.opens() == 5000
+        assert relay.credentials == {"test-key"}
+        # A container's, which go before it.
+        answer = {
+            "AccessKeyId": "of-a-container",
+            "SecretAccessKey": "not-a-secret",
+            "Token": "t",
+            "Expiration": "2099-01-01T00:00:00Z",
+        }
+        container = Relay(aws.address, lambda _: "= " + json.dumps(answer))
+        try:
+            monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{container.address}/me")
+            relay.credentials.clear()
+            assert site.opens() == 5000
+            assert relay.credentials == {"of-a-container"} and "/me" in container.seen
+        finally:
+            container.stop()
+    finally:
+        relay.stop()
+        instance.stop()
+    # Nobody is there who would lend any: said in time.
+    monkeypatch.delenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://127.0.0.1:9")
+    site.name(uri + "&timeout=10")
+    start = time.monotonic()
+    site.refused("verify", tmp_path / "t")
+    assert time.monotonic() - start < 60
+
+
+def test_aws_program_that_is_missing(tmp_path: Path, rows: Path, aws: AwsKms, alone: Path) -> None:
+    aws.create("alias/missing")
+    (alone / "credentials").write_text(
+        "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = not-a-secret\n"
+    )
+    site = Site(tmp_path, aws.uri("alias/missing"))
+    site.seal(rows)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    shutil.copy2(find_binary("coffer"), programs)
+    site.owner = replace(site.owner, programs=programs)
+    words = site.refused("verify", tmp_path / "t")
+    assert "coffer-aws" in words and f"is not at {programs}/coffer-aws" in words
+    shutil.copy2(find_binary("coffer-aws"), programs)
+    assert site.opens() == 5000
+
+
+def test_aws_secrets_in_sparks_settings(
+    tmp_path: Path, rows: Path, aws: AwsKms, alone: Path
+) -> None:
+    aws.create("alias/settings")
+    (alone / "credentials").write_text(
+        "[default]\naws_access_key_id = AKIDTEST\naws_secret_access_key = quite/a+secret\n"
+    )
+    site = Site(tmp_path, aws.uri("alias/settings"))
+    site.seal(rows)
+    with (
+        pytest.raises(Exception, match="AWS credentials of the master"),
+        Driver(
+            {"t": tmp_path / "t"},
+            sealed=True,
+            log=tmp_path / "driver.log",
+            home=site.owner.home,
+            passphrase_file=site.owner.passphrase_file,
+            conf={"spark.hadoop.fs.s3a.secret.key": "quite/a+secret"},
+        ) as driver,
+    ):
+        driver.query(SQL)
 
 
 def test_a_wrong_pin_and_a_token_that_is_away(

@@ -22,7 +22,11 @@ from conftest import CLUSTERED
 SCALE = "0.01"
 
 # Each scan of a large table is several tasks, each shuffle several partitions.
-CONF = {"spark.coffer.scan.targetBytes": "1m"}
+CONF = {
+    "spark.coffer.scan.targetBytes": "1m",
+    # Engines have all of it.
+    "spark.coffer.client.tail": "off",
+}
 # Small tables are broadcast. Shuffled: none, so that joins meet in shuffles, which AQE then turns
 # into broadcasts where what comes out is small. As Spark plans without statistics of columns, some
 # queries then take a while.

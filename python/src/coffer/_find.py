@@ -12,7 +12,15 @@ import shutil
 from pathlib import Path
 
 JAR = "coffer-spark.jar"
-PROGRAMS = ("coffer", "coffer-client", "coffer-engine", "coffer-attest", "coffer-tpm-quote")
+PROGRAMS = (
+    "coffer",
+    "coffer-client",
+    "coffer-engine",
+    "coffer-attest",
+    "coffer-aws",
+    "coffer-store",
+    "coffer-tpm-quote",
+)
 
 _PACKAGE = Path(__file__).resolve().parent
 

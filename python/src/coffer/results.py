@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from coffer import iteration
+
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
@@ -66,10 +68,13 @@ def is_sealed(df: DataFrame) -> bool:
 
 
 def install() -> None:
-    """Puts sealed results behind `DataFrame.toArrow` and `toPandas`. Both rest on one method that
-    fetches Arrow batches; only that is replaced, so types, time zones and names stay Spark's.
-    Harmless when called again."""
+    """Puts sealed results behind `DataFrame.toArrow` and `toPandas`, and behind `toLocalIterator`,
+    `foreach` and `foreachPartition`, whose functions run in this process. The first two rest on one
+    method that fetches Arrow batches; only that is replaced, so types, time zones and names stay
+    Spark's. Harmless when called again."""
     from pyspark.sql.classic.dataframe import DataFrame
+
+    iteration.install(DataFrame, is_sealed, _bridge)
 
     original = DataFrame._collect_as_arrow
     if getattr(original, "_coffer", False):

@@ -97,6 +97,8 @@ def session(
         builder = builder.config(key, value)
     # PySpark does so once a session is there; what is refused before is no JVM's stack either.
     install_exception_handler()
+    # Users' functions run beside this process, and find the same packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _passphrase(settings):
         spark = builder.getOrCreate()
     results.install()

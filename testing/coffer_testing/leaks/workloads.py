@@ -290,7 +290,6 @@ def failed(session: Session) -> None:
     session.fails(
         f"SELECT assert_true({COLUMN} = '{LITERAL}-16') FROM secret",
         "USER_RAISED_EXCEPTION",
-        refused=True,
     )
     # Coffer's engine says it in its own words: a file that is not there is one of those that a host
     # may have taken away.

@@ -6,12 +6,12 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import shutil
 import ssl
 import subprocess
 import urllib.parse
 from pathlib import Path
 
+from coffer_testing.servers.jars import fetched
 from coffer_testing.servers.process import ServerProcess
 
 VERSION = "3.4.3"
@@ -38,29 +38,7 @@ _OPERATIONS = ("CREATE", "DELETE", "ROLLOVER", "GET_METADATA", "GENERATE_EEK", "
 
 def jars() -> Path:
     """The folder of the server's jars, fetched by Maven the first time."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coffer" / "servers"
-    folder = cache / f"hadoop-kms-{VERSION}"
-    if not folder.is_dir():
-        if shutil.which("mvn") is None:
-            raise RuntimeError(
-                "the Hadoop KMS comes through Maven, which is not installed: apt-get install maven"
-            )
-        fresh = cache / f"hadoop-kms-{VERSION}.{os.getpid()}"
-        goal = [
-            "dependency:copy-dependencies",
-            "-DincludeScope=runtime",
-            f"-DoutputDirectory={fresh}",
-        ]
-        done = subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(_POM), *goal], text=True, capture_output=True, timeout=600
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"Maven did not fetch the Hadoop KMS:\n{done.stdout[-2000:]}")
-        try:
-            fresh.rename(folder)
-        except OSError:  # another run was faster
-            shutil.rmtree(fresh, ignore_errors=True)
-    return folder
+    return fetched(f"hadoop-kms-{VERSION}", _POM)
 
 
 class HadoopKms:

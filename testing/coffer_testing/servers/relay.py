@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import socket
 import threading
 import time
@@ -22,16 +23,26 @@ class Relay:
     `fault` decides for each request, by its path and the operation in its `x-amz-target` header:
     None passes it on; `"slow"` answers after `delay` seconds; `"garbage"` answers with a page that
     is no such answer; `"hang up"` ends the connection; `"deny"` answers 403; `"later"` 503; a JSON
-    object is answered as it is, with 400.
+    object is answered as it is, with 400, and XML with 403; what follows `"= "` is answered with
+    200.
+    `headers` are added to what `target` answers.
     """
 
-    def __init__(self, target: str, fault: Fault = lambda _: None) -> None:
+    def __init__(
+        self,
+        target: str,
+        fault: Fault = lambda _: None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
         self.target = urllib.parse.urlsplit(target)
         self.fault = fault
+        self.headers = headers or {}
         self.delay = 60.0
         # : What requests were for, and the seconds until each was answered.
         self.seen: list[str] = []
         self.seconds: list[float] = []
+        # : The AWS access keys that requests were signed with.
+        self.credentials: set[str] = set()
         relay = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,6 +52,7 @@ class Relay:
                 relay._handle(self)
 
             do_POST = do_GET
+            do_PUT = do_GET
             do_DELETE = do_GET
 
             def log_message(self, *_: object) -> None:
@@ -67,6 +79,8 @@ class Relay:
         what = request.path
         if operation := request.headers.get("x-amz-target"):
             what = operation
+        if signer := re.search(r"Credential=([^/]*)/", request.headers.get("authorization") or ""):
+            self.credentials.add(signer.group(1))
         start = time.monotonic()
         self.seen.append(what)
         body = request.rfile.read(int(request.headers.get("content-length") or 0))
@@ -84,6 +98,12 @@ class Relay:
                 return
             case str(refusal) if refusal.startswith("{"):
                 _answer(request, 400, refusal.encode(), "application/json")
+                return
+            case str(refusal) if refusal.startswith("<"):
+                _answer(request, 403, refusal.encode(), "text/xml")
+                return
+            case str(said) if said.startswith("= "):
+                _answer(request, 200, said.removeprefix("= ").encode(), "application/json")
                 return
             case "hang up":
                 _hang_up(request)
@@ -103,9 +123,8 @@ class Relay:
             return
         finally:
             upstream.close()
-        _answer(
-            request, answer.status, said, answer.getheader("content-type") or "application/json"
-        )
+        kind = answer.getheader("content-type") or "application/json"
+        _answer(request, answer.status, said, kind, self.headers)
         self.seconds.append(time.monotonic() - start)
 
 
@@ -116,9 +135,17 @@ def _hang_up(request: BaseHTTPRequestHandler) -> None:
         request.connection.shutdown(socket.SHUT_RDWR)
 
 
-def _answer(request: BaseHTTPRequestHandler, status: int, body: bytes, kind: str) -> None:
+def _answer(
+    request: BaseHTTPRequestHandler,
+    status: int,
+    body: bytes,
+    kind: str,
+    headers: dict[str, str] | None = None,
+) -> None:
     try:
         request.send_response(status)
+        for name, value in (headers or {}).items():
+            request.send_header(name, value)
         request.send_header("content-type", kind)
         request.send_header("content-length", str(len(body)))
         request.end_headers()

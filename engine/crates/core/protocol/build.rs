@@ -4,13 +4,17 @@ use std::{env, error::Error, path::Path};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../../../proto");
-    let files = ["coffer/plan.proto", "coffer/wire.proto"];
+    let files = [
+        "coffer/plan.proto",
+        "coffer/storage.proto",
+        "coffer/wire.proto",
+    ];
     for file in files {
         println!("cargo:rerun-if-changed={}", root.join(file).display());
     }
     let descriptors = protox::compile(files, [&root])?;
     prost_build::Config::new()
-        .bytes([".coffer.wire"])
+        .bytes([".coffer.wire", ".coffer.storage"])
         .compile_fds(descriptors)?;
     Ok(())
 }

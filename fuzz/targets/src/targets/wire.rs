@@ -68,6 +68,8 @@ fn task_message(kind: u8, payload: &[u8]) -> Outcome {
         Ok(Kind::Done) => decoded::<wire::Done>(payload),
         Ok(Kind::Failed) => decoded::<wire::Failed>(payload),
         Ok(Kind::In | Kind::InEnd | Kind::Out) => "ok".to_owned(),
+        Ok(Kind::Storage) => decoded::<coffer_protocol::port::StorageRequest>(payload),
+        Ok(Kind::Stored) => decoded::<coffer_protocol::port::StorageAnswer>(payload),
         Ok(Kind::Unspecified) | Err(_) => "UnknownKind".to_owned(),
     }
 }

@@ -11,9 +11,11 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal,
+    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal, elementary,
+    encodings,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    literal, math, nested, nested_key, predicate, repeatable, strings, types,
+    hashes, instants, java_time, literal, math, nested, nested_key, predicate, regexps, repeatable,
+    strings, texts, types,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,
@@ -347,7 +349,7 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 10] = [
+const FAMILIES: [&[Entry]; 17] = [
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
     decimal::FUNCTIONS,
@@ -358,6 +360,13 @@ const FAMILIES: [&[Entry]; 10] = [
     cast::FUNCTIONS,
     nested::FUNCTIONS,
     cipher::FUNCTIONS,
+    elementary::FUNCTIONS,
+    encodings::FUNCTIONS,
+    hashes::FUNCTIONS,
+    instants::FUNCTIONS,
+    java_time::FUNCTIONS,
+    regexps::FUNCTIONS,
+    texts::FUNCTIONS,
 ];
 
 fn find(name: &str) -> Option<&'static Entry> {

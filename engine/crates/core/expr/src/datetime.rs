@@ -3,19 +3,17 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{ArrayRef, AsArray, Int32Array, PrimitiveArray, StringBuilder},
+    array::{ArrayRef, AsArray, Int32Array, PrimitiveArray},
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type,
         Int64Type, TimestampMicrosecondType as Micros,
     },
 };
 use datafusion_common::{Result, ScalarValue};
-use datafusion_expr::ColumnarValue;
 
 use crate::{
     SparkError, Unsupported,
     calendar::{self, MICROS_PER_DAY, MICROS_PER_SECOND},
-    format,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     vector::{all_null, argument, array, binary, try_binary, try_unary, typed, unary},
     zone::Zone,
@@ -77,29 +75,17 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     }),
     entry("unix_millis", Fallible::Never, |call| unix(call, 1_000)),
     entry("unix_micros", Fallible::Never, |call| unix(call, 1)),
-    entry("seconds_to_timestamp", Fallible::Always, |call| {
-        from_unix(call, MICROS_PER_SECOND)
-    }),
     entry("millis_to_timestamp", Fallible::Always, |call| {
         from_unix(call, 1_000)
     }),
     entry("micros_to_timestamp", Fallible::Always, |call| {
         from_unix(call, 1)
     }),
-    entry("date_format_class", Fallible::Never, date_format),
-    entry("date_format", Fallible::Never, date_format),
 ];
 
 type Built = Result<Kernel, Unsupported>;
 
 /// The zone in which a timestamp is read: UTC for one without time zone.
-fn zone(call: &CallInfo<'_>, of: &DataType) -> Result<Zone, Unsupported> {
-    match of {
-        DataType::Timestamp(_, Some(_)) => Zone::of(call.zone),
-        _ => Ok(Zone::UTC),
-    }
-}
-
 fn narrow(value: i64) -> i32 {
     value as i32
 }
@@ -123,7 +109,7 @@ fn field(call: &CallInfo<'_>, f: fn(i64) -> i64) -> Built {
 fn clock(call: &CallInfo<'_>, unit: i64, modulus: i64) -> Built {
     match (call.types, call.ret) {
         ([from @ DataType::Timestamp(..)], DataType::Int32) => {
-            let zone = zone(call, from)?;
+            let zone = call.reading_zone(from)?;
             Ok(Arc::new(move |args, rows| {
                 unary::<Micros, Int32Type>(args, rows, |micros| {
                     let seconds = zone.to_local(micros).div_euclid(MICROS_PER_SECOND);
@@ -138,7 +124,7 @@ fn clock(call: &CallInfo<'_>, unit: i64, modulus: i64) -> Built {
 fn second_with_fraction(call: &CallInfo<'_>) -> Built {
     match (call.types, call.ret) {
         ([from @ DataType::Timestamp(..)], DataType::Decimal128(8, 6)) => {
-            let (zone, ret) = (zone(call, from)?, call.ret.clone());
+            let (zone, ret) = (call.reading_zone(from)?, call.ret.clone());
             Ok(Arc::new(move |args, rows| {
                 let out = unary::<Micros, Decimal128Type>(args, rows, |micros| {
                     zone.to_local(micros)
@@ -222,7 +208,7 @@ fn months_between(call: &CallInfo<'_>) -> Built {
     else {
         return Err(call.bad_types());
     };
-    let zone = zone(call, from)?;
+    let zone = call.reading_zone(from)?;
     let round = match call.literal(2)? {
         ScalarValue::Boolean(Some(round)) => *round,
         _ => return Err(call.unsupported("rounding off must be a literal")),
@@ -352,7 +338,7 @@ fn trunc_timestamp(call: &CallInfo<'_>) -> Built {
     let Some(level) = literal_level(call, 0)? else {
         return Ok(null_kernel(call.ret));
     };
-    let (zone, ret) = (zone(call, from)?, call.ret.clone());
+    let (zone, ret) = (call.reading_zone(from)?, call.ret.clone());
     Ok(Arc::new(move |args, rows| {
         let f = |micros: i64| match level {
             Level::Micros(unit) => Some(micros - micros.rem_euclid(unit)),
@@ -373,7 +359,7 @@ fn trunc_timestamp(call: &CallInfo<'_>) -> Built {
                 zone.to_instant(truncate_days(days, level).checked_mul(MICROS_PER_DAY)?)
             }
         };
-        let failure = |_: i64| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
+        let failure = |_: i64| SparkError::long_overflow();
         let out = try_unary::<Micros, Micros>(
             args.get(1..).unwrap_or_default(),
             rows,
@@ -457,7 +443,7 @@ fn from_unix(call: &CallInfo<'_>, unit: i64) -> Built {
         ([DataType::Int64], DataType::Timestamp(_, Some(_))) => {
             let ret = call.ret.clone();
             Ok(Arc::new(move |args, rows| {
-                let failure = |_: i64| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
+                let failure = |_: i64| SparkError::long_overflow();
                 let out = try_unary::<Int64Type, Micros>(
                     args,
                     rows,
@@ -471,132 +457,9 @@ fn from_unix(call: &CallInfo<'_>, unit: i64) -> Built {
     }
 }
 
-/// A part of a format pattern that needs no locale.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
-    Text(String),
-    Year,
-    /// The letter's field, padded to this many digits.
-    Number(char, usize),
-    /// The first so many digits of the fraction.
-    Fraction(usize),
-}
-
-/// Patterns of `y`, `M`, `d`, `H`, `m`, `s`, `S` with numbers only; the rest needs Java's locale
-/// data.
-fn pieces(pattern: &str) -> Option<Vec<Piece>> {
-    let mut pieces = Vec::new();
-    let mut chars = pattern.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\'' || matches!(c, '[' | ']' | '{' | '}' | '#') || !c.is_ascii() {
-            return None;
-        }
-        if !c.is_ascii_alphabetic() {
-            pieces.push(Piece::Text(c.into()));
-            continue;
-        }
-        let mut count = 1;
-        while chars.next_if_eq(&c).is_some() {
-            count += 1;
-        }
-        pieces.push(match (c, count) {
-            ('y', 4) => Piece::Year,
-            ('M' | 'd' | 'H' | 'm' | 's', 1 | 2) => Piece::Number(c, count),
-            ('S', 1..=6) => Piece::Fraction(count),
-            _ => return None,
-        });
-    }
-    Some(pieces)
-}
-
-fn date_format(call: &CallInfo<'_>) -> Built {
-    let ([from @ DataType::Timestamp(..), DataType::Utf8], DataType::Utf8) = (call.types, call.ret)
-    else {
-        return Err(call.bad_types());
-    };
-    let zone = zone(call, from)?;
-    let pieces = match call.literal(1)? {
-        ScalarValue::Utf8(Some(pattern)) => pieces(pattern).ok_or_else(|| {
-            call.unsupported(format!(
-                "pattern {pattern:?}: only yyyy M MM d dd H HH m mm s ss and S are known"
-            ))
-        })?,
-        _ => return Ok(null_kernel(call.ret)),
-    };
-    Ok(Arc::new(move |args: &[ColumnarValue], rows| {
-        let values = array(argument(args, 0)?, rows)?;
-        let mut out = StringBuilder::with_capacity(rows, rows * 16);
-        let mut text = String::new();
-        for value in values.as_primitive::<Micros>() {
-            match value {
-                Some(micros) => {
-                    text.clear();
-                    write_pieces(&pieces, zone.to_local(micros), &mut text);
-                    out.append_value(&text);
-                }
-                None => out.append_null(),
-            }
-        }
-        Ok(Arc::new(out.finish()) as ArrayRef)
-    }))
-}
-
-fn write_pieces(pieces: &[Piece], local: i64, out: &mut String) {
-    use std::fmt::Write;
-    let (days, of_day) = calendar::split_micros(local);
-    let (year, month, day) = calendar::civil(days);
-    let seconds = of_day / MICROS_PER_SECOND;
-    for piece in pieces {
-        let _ = match piece {
-            Piece::Text(text) => {
-                out.push_str(text);
-                Ok(())
-            }
-            Piece::Year => {
-                let mut date = String::new();
-                format::date(calendar::days_from_civil(year, 1, 1), &mut date);
-                out.push_str(date.strip_suffix("-01-01").unwrap_or(&date));
-                Ok(())
-            }
-            Piece::Number(letter, width) => {
-                let value = match letter {
-                    'M' => month.into(),
-                    'd' => day.into(),
-                    'H' => seconds / 3_600,
-                    'm' => seconds / 60 % 60,
-                    _ => seconds % 60,
-                };
-                write!(out, "{value:0width$}")
-            }
-            Piece::Fraction(count) => {
-                let digits = format!("{:06}", of_day % MICROS_PER_SECOND);
-                out.push_str(digits.get(..*count).unwrap_or(&digits));
-                Ok(())
-            }
-        };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns() {
-        let text = |pattern, micros| {
-            let mut out = String::new();
-            write_pieces(&pieces(pattern).unwrap(), micros, &mut out);
-            out
-        };
-        assert_eq!(
-            text("yyyy-MM-dd HH:mm:ss.SSS", -1_000),
-            "1969-12-31 23:59:59.999"
-        );
-        assert_eq!(text("d/M/yyyy", 0), "1/1/1970");
-        for pattern in ["EEE", "MMM", "yy", "'T'", "h", "yyyy-MM-dd'T'HH"] {
-            assert!(pieces(pattern).is_none(), "{pattern}");
-        }
-    }
 
     #[test]
     fn truncation() {

@@ -64,6 +64,11 @@ impl SparkError {
         )
     }
 
+    /// What Java's exact arithmetic of 64 bits raises, in every mode.
+    pub(crate) fn long_overflow() -> Self {
+        Self::new("ARITHMETIC_OVERFLOW", "long overflow")
+    }
+
     pub(crate) fn array_index(index: i32, len: usize) -> Self {
         Self::new(
             "INVALID_ARRAY_INDEX",

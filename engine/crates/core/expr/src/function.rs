@@ -18,7 +18,7 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::{PhysicalExpr, expressions::Literal};
 
-use crate::Unsupported;
+use crate::{Unsupported, zone::Zone};
 
 /// What runs on a batch: the evaluated arguments and the number of rows that the result must have.
 pub(crate) type Kernel = Arc<dyn Fn(&[ColumnarValue], usize) -> Result<ArrayRef> + Send + Sync>;
@@ -89,6 +89,15 @@ impl CallInfo<'_> {
             .and_then(|arg| arg.downcast_ref::<Literal>())
             .map(Literal::value)
             .ok_or_else(|| self.unsupported(format!("argument {} must be a literal", index + 1)))
+    }
+
+    /// The zone in which a type's values are read: instants in the call's, wall clocks and dates in
+    /// none.
+    pub(crate) fn reading_zone(&self, of: &DataType) -> Result<Zone, Unsupported> {
+        match of {
+            DataType::Timestamp(_, Some(_)) => Zone::of(self.zone),
+            _ => Ok(Zone::UTC),
+        }
     }
 
     pub(crate) fn ansi(&self) -> bool {

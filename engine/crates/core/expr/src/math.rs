@@ -20,7 +20,7 @@ use datafusion_common::ScalarValue;
 use crate::{
     SparkError, Unsupported,
     decimal::{fits, power},
-    format,
+    fdlibm, format,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     nested::{Ordered, is_nested, is_orderable},
     predicate::{order_f32, order_f64},
@@ -42,7 +42,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("sqrt", Fallible::Never, |call| double(call, f64::sqrt)),
     entry("exp", Fallible::Never, |call| double(call, libm::exp)),
     entry("signum", Fallible::Never, |call| double(call, signum)),
-    entry("log", Fallible::Never, |call| logarithm(call, libm::log)),
+    entry("log", Fallible::Never, |call| logarithm(call, fdlibm::log)),
     entry("log10", Fallible::Never, |call| logarithm(call, log10)),
     entry("logarithm", Fallible::Never, logarithm_of_base),
     entry("pow", Fallible::Never, pow),
@@ -292,7 +292,7 @@ fn logarithm_of_base(call: &CallInfo<'_>) -> Built {
                     if base <= 0.0 || value <= 0.0 {
                         None
                     } else {
-                        Some(libm::log(value) / libm::log(base))
+                        Some(fdlibm::log(value) / fdlibm::log(base))
                     }
                 };
                 Ok(
@@ -345,7 +345,7 @@ fn log10(value: f64) -> f64 {
     let scaled =
         f64::from_bits((bits & 0x000f_ffff_ffff_ffff) | (((0x3ff - negative) as u64) << 52));
     let y = (exponent + negative) as f64;
-    let z = y * LOG10_2LO + std::f64::consts::LOG10_E * libm::log(scaled);
+    let z = y * LOG10_2LO + std::f64::consts::LOG10_E * fdlibm::log(scaled);
     z + y * LOG10_2HI
 }
 

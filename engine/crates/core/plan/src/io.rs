@@ -8,11 +8,10 @@ use std::{
     },
 };
 
-use coffer_protocol::wire::FileSlice;
+use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_sealing::KekSet;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, config::SessionConfig};
-use object_store::ObjectStore;
 
 use crate::scan::{BytesSeen, FooterCache};
 
@@ -42,8 +41,8 @@ pub struct ScanFiles {
     pub keys: Arc<KekSet>,
     /// Opened footers of the same session, shared by its tasks.
     pub footers: Arc<FooterCache>,
-    /// Where paths without a scheme, and `file://` URLs, are read from.
-    pub store: Arc<dyn ObjectStore>,
+    /// Where the slices' files are read from.
+    pub store: Arc<dyn Storage>,
     /// Counts the bytes that were read of storage.
     pub bytes_read: Arc<AtomicU64>,
     /// Reading must not depend on data: nothing is pruned, and this knows what was read, for

@@ -3,14 +3,52 @@
 //!
 //! What is large or talks to the world stays out of the process that asks. The answer is not
 //! trusted to come, to end, or to be of any length: who asks says how long it waits, and how many
-//! bytes it reads.
+//! bytes it reads. Nor does it get the environment that this process has, where a passphrase or a
+//! PIN may stand under any name.
 
 use std::{
+    env,
+    ffi::{OsStr, OsString},
     io::{self, Read, Write},
+    path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
     time::Duration,
 };
+
+/// What a program that speaks to AWS gets of the environment, beside every name that begins with
+/// `AWS_`: where the shared files are, where the programs are that a profile may name, and whose
+/// certificates the system trusts.
+const ENVIRONMENT: [&str; 4] = ["HOME", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE"];
+/// How proxies are named, for programs that go through them.
+pub const PROXIES: [&str; 8] = [
+    "ALL_PROXY",
+    "all_proxy",
+    "HTTP_PROXY",
+    "http_proxy",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+];
+
+/// The program of this name that was installed beside this one.
+pub fn beside(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
+
+/// What of these variables a program that speaks to AWS is to know, and these more.
+pub fn aws_environment(
+    all: impl Iterator<Item = (OsString, OsString)>,
+    more: &[&str],
+) -> impl Iterator<Item = (OsString, OsString)> {
+    let named = |name: &OsString, known: &[&str]| known.iter().any(|it| name == OsStr::new(it));
+    all.filter(move |(name, _)| {
+        name.as_encoded_bytes().starts_with(b"AWS_")
+            || named(name, &ENVIRONMENT)
+            || named(name, more)
+    })
+}
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -123,6 +161,35 @@ mod tests {
         );
         let nothing = ask(&mut Command::new("/no/such/program"), vec![], 1, minute);
         assert!(matches!(nothing, Err(HelperError::Io(_))));
+    }
+
+    #[test]
+    fn of_the_environment_a_program_knows_what_is_listed() {
+        let all = [
+            ("AWS_PROFILE", true, true),
+            ("AWS_ENDPOINT_URL_STS", true, true),
+            ("HOME", true, true),
+            ("PATH", true, true),
+            ("SSL_CERT_FILE", true, true),
+            ("HTTPS_PROXY", false, true),
+            ("no_proxy", false, true),
+            ("COFFER_PASSPHRASE", false, false),
+            ("COFFER_AWS_", false, false),
+            ("HSM_PIN", false, false),
+            ("LD_PRELOAD", false, false),
+            ("aws_profile", false, false),
+        ];
+        let pairs = || all.iter().map(|(name, ..)| (name.into(), OsString::new()));
+        let kept = |more: &[&str]| -> Vec<OsString> {
+            let kept = aws_environment(pairs(), more);
+            kept.map(|(name, _)| name).collect()
+        };
+        let expected = |keep: fn(&(&str, bool, bool)) -> bool| -> Vec<OsString> {
+            let expected = all.iter().filter(|one| keep(one));
+            expected.map(|(name, ..)| name.into()).collect()
+        };
+        assert_eq!(kept(&[]), expected(|(_, kept, _)| *kept));
+        assert_eq!(kept(&PROXIES), expected(|(.., kept)| *kept));
     }
 
     #[test]

@@ -10,6 +10,7 @@
 pub mod evidence;
 pub mod framing;
 pub mod release;
+pub mod storage;
 pub mod tree;
 
 pub use evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind};
@@ -25,6 +26,12 @@ pub mod plan {
 #[allow(missing_docs, clippy::all, clippy::pedantic)] // generated
 pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/coffer.wire.rs"));
+}
+
+/// The storage port (`proto/coffer/storage.proto`).
+#[allow(missing_docs, clippy::all, clippy::pedantic)] // generated
+pub mod port {
+    include!(concat!(env!("OUT_DIR"), "/coffer.storage.rs"));
 }
 
 /// The shortest padded message.

@@ -10,10 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_plan::{
-    FilesOnly,
-    spill::{SealedSpill, SpillFolder},
-};
+use coffer_plan::spill::{SealedSpill, SpillFolder};
 use coffer_protocol::wire::{Attest, EngineEvidence, Release};
 use coffer_release::{Issuer, Simulated};
 use datafusion_common::DataFusionError;
@@ -23,7 +20,6 @@ use datafusion_execution::{
     memory_pool::FairSpillPool,
     runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
 };
-use object_store::ObjectStore;
 use thiserror::Error;
 use tokio::sync::watch;
 
@@ -81,7 +77,6 @@ pub struct Enclave {
     runtime: Arc<RuntimeEnv>,
     spill: Arc<SpillFolder>,
     memory: usize,
-    store: Arc<dyn ObjectStore>,
     draining: AtomicBool,
     running: watch::Sender<usize>,
 }
@@ -112,7 +107,6 @@ impl Enclave {
             runtime,
             spill,
             memory: settings.memory,
-            store: Arc::new(FilesOnly::default()),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
         }))
@@ -162,10 +156,6 @@ impl Enclave {
     /// The folder of spill files.
     pub fn spill(&self) -> Arc<SpillFolder> {
         Arc::clone(&self.spill)
-    }
-
-    pub(crate) fn store(&self) -> Arc<dyn ObjectStore> {
-        Arc::clone(&self.store)
     }
 
     pub(crate) fn attest(&self, attest: &Attest) -> Result<EngineEvidence, AttestError> {

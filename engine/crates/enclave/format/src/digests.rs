@@ -1,10 +1,6 @@
 //! Digests of the column chunks that lie unencrypted in a file.
 
-use std::{
-    fs::File,
-    io::{Read, Seek},
-    path::Path,
-};
+use std::{io::Read, path::Path};
 
 use aws_lc_rs::digest::{Context, SHA256};
 use parquet::file::metadata::ParquetMetaData;
@@ -14,10 +10,10 @@ use crate::{Digest, Error, StoredColumn, footer::leaf_places};
 const BLOCK: usize = 1 << 20;
 
 /// The digest of each unencrypted column chunk of a file, by row group and then by stored column.
-/// The file is read once, and must be the one of which every byte was written, by `whole`: what
+/// `file` is read once, from its beginning, and must be the one of which every byte was written, by `whole`: what
 /// storage made of it meanwhile is not pinned.
 pub fn digest_chunks(
-    file: &mut File,
+    file: &mut dyn Read,
     path: &Path,
     whole: Digest,
     metadata: &ParquetMetaData,
@@ -31,7 +27,6 @@ pub fn digest_chunks(
         at: 0,
     };
     let places = leaf_places(metadata.file_metadata().schema_descr());
-    reading.file.rewind().map_err(Error::io("read", path))?;
     for group in metadata.row_groups() {
         let mut of_group = Vec::new();
         // Column chunks lie in the order of the columns.
@@ -56,7 +51,7 @@ pub fn digest_chunks(
 }
 
 struct Reading<'a> {
-    file: &'a mut File,
+    file: &'a mut dyn Read,
     path: &'a Path,
     all: Context,
     at: u64,

@@ -5,6 +5,11 @@
 //! opened. Below it nothing is followed. A host that puts a link in the place of an inner folder,
 //! or of the folder itself, would else have files of another table removed, or files made in a
 //! folder of the client site.
+//!
+//! A folder that is a URL is reached through a port: nothing is held open there, and what storage
+//! makes of a name is its own affair.
+
+mod remote;
 
 use std::{
     ffi::OsString,
@@ -16,8 +21,11 @@ use std::{
         unix::ffi::OsStringExt,
     },
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
+use coffer_protocol::storage::{ENTRIES_MOST, Storage, url};
+use remote::RemoteFolder;
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags},
     io::Errno,
@@ -26,28 +34,52 @@ use rustix::{
 use crate::{
     Digest, Error, NotAFile,
     files::{self, Direct, Disk, Op},
+    output::Output,
 };
 
 /// Folders below each other at most: one for each plain partition column.
 const DEPTH: usize = 64;
 
-/// A folder, held open.
+/// A folder; a local one is held open.
 #[derive(Debug)]
 pub struct Folder<D: Disk = Direct> {
-    folder: OwnedFd,
+    place: Place,
     path: PathBuf,
     disk: PhantomData<D>,
 }
 
+#[derive(Debug)]
+enum Place {
+    Local(OwnedFd),
+    Remote(RemoteFolder),
+}
+
 impl<D: Disk> Folder<D> {
-    /// The folder that a path leads to now.
+    /// The folder that a path leads to now, or that a URL names; it need not be there then.
+    pub fn at(path: &Path, storage: Option<&Arc<dyn Storage>>) -> Result<Self, Error> {
+        let Some(url) = url(path) else {
+            return Self::open(path);
+        };
+        let storage = storage.ok_or(io::ErrorKind::Unsupported);
+        let storage = storage.map_err(|kind| Error::io("reach", path)(kind.into()))?;
+        Ok(Self {
+            place: Place::Remote(RemoteFolder {
+                storage: Arc::clone(storage),
+                url: url.trim_end_matches('/').to_owned(),
+            }),
+            path: path.to_owned(),
+            disk: PhantomData,
+        })
+    }
+
+    /// The local folder that a path leads to now.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = D::act(Op::Open, path, || {
             Ok(rustix::fs::open(path, flags, Mode::empty())?)
         });
         Ok(Self {
-            folder: opened.map_err(Error::io("open", path))?,
+            place: Place::Local(opened.map_err(Error::io("open", path))?),
             path: path.to_owned(),
             disk: PhantomData,
         })
@@ -61,7 +93,10 @@ impl<D: Disk> Folder<D> {
     /// Where it is now, without links: the system's word on the folder that is held open.
     pub fn real(&self) -> Result<PathBuf, Error> {
         use std::os::fd::AsRawFd;
-        let held = format!("/proc/self/fd/{}", self.folder.as_raw_fd());
+        let Place::Local(folder) = &self.place else {
+            return Ok(self.path.clone());
+        };
+        let held = format!("/proc/self/fd/{}", folder.as_raw_fd());
         std::fs::read_link(held).map_err(Error::io("open", &self.path))
     }
 
@@ -78,6 +113,13 @@ impl<D: Disk> Folder<D> {
         }
     }
 
+    fn remote(&self) -> Option<&RemoteFolder> {
+        match &self.place {
+            Place::Local(_) => None,
+            Place::Remote(remote) => Some(remote),
+        }
+    }
+
     /// The folder in which a file lies, and its name there.
     fn parent(&self, file: &Path) -> io::Result<(Inner<'_>, OsString)> {
         let name = file
@@ -88,7 +130,10 @@ impl<D: Disk> Folder<D> {
     }
 
     fn inner(&self, path: &Path) -> io::Result<Inner<'_>> {
-        let mut at = Inner::Root(self.folder.as_fd());
+        let Place::Local(folder) = &self.place else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let mut at = Inner::Root(folder.as_fd());
         for part in path.components() {
             let Component::Normal(name) = part else {
                 return Err(io::ErrorKind::InvalidInput.into());
@@ -106,6 +151,9 @@ impl<D: Disk> Folder<D> {
     /// Reads a whole file of at most `limit` bytes, if it is there.
     pub fn read(&self, file: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         let read = || {
+            if let Some(remote) = self.remote() {
+                return remote.read(file, limit);
+            }
             let (parent, name) = self.parent(file)?;
             let opened =
                 rustix::fs::openat(&parent, name, below() | OFlags::NONBLOCK, Mode::empty())?;
@@ -131,6 +179,11 @@ impl<D: Disk> Folder<D> {
 
     /// The length of a file; none if there is no file of this name, but maybe something else.
     pub fn length(&self, file: &Path) -> Result<Option<u64>, Error> {
+        if let Some(remote) = self.remote() {
+            let look = || remote.length(file);
+            return D::act(Op::Read, &self.path.join(file), look)
+                .map_err(self.failed("read", file));
+        }
         let look = || {
             let (parent, name) = self.parent(file)?;
             Ok(rustix::fs::statat(
@@ -151,6 +204,10 @@ impl<D: Disk> Folder<D> {
 
     /// Whether there is anything of this name.
     pub fn has(&self, path: &Path) -> bool {
+        if let Some(remote) = self.remote() {
+            // What cannot be said is taken to be there.
+            return remote.has(path).unwrap_or(true);
+        }
         self.parent(path)
             .and_then(|(parent, name)| {
                 Ok(rustix::fs::statat(
@@ -164,6 +221,9 @@ impl<D: Disk> Folder<D> {
 
     /// Makes inner folders, as far as they are not there. Their names are not durable yet.
     pub fn make_folders(&self, path: &Path) -> Result<(), Error> {
+        if self.remote().is_some() {
+            return Ok(());
+        }
         let make = || {
             let mut inner = PathBuf::new();
             for part in path.components() {
@@ -181,25 +241,30 @@ impl<D: Disk> Folder<D> {
     }
 
     /// Makes a file that is not there, for reading and writing.
-    pub fn create(&self, file: &Path) -> Result<File, Error> {
+    pub fn create(&self, file: &Path) -> Result<Output, Error> {
         let create = || {
+            if let Some(remote) = self.remote() {
+                return Ok(Output::remote(
+                    Arc::clone(&remote.storage),
+                    remote.at(file)?,
+                ));
+            }
             let (parent, name) = self.parent(file)?;
             let flags =
                 OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            Ok(rustix::fs::openat(
-                &parent,
-                name,
-                flags,
-                Mode::from_raw_mode(0o666),
-            )?)
+            let made = rustix::fs::openat(&parent, name, flags, Mode::from_raw_mode(0o666))?;
+            Ok(Output::Local(File::from(made)))
         };
         let made = D::act(Op::Create, &self.path.join(file), create);
-        Ok(File::from(made.map_err(self.failed("create", file))?))
+        made.map_err(self.failed("create", file))
     }
 
     /// Removes a file, a link itself and not what it leads to. One that is not there is removed.
     pub fn remove(&self, file: &Path) -> Result<(), Error> {
         let remove = || {
+            if let Some(remote) = self.remote() {
+                return remote.remove(file, false);
+            }
             let (parent, name) = self.parent(file)?;
             Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
         };
@@ -213,6 +278,9 @@ impl<D: Disk> Folder<D> {
     pub fn remove_folder(&self, path: &Path) {
         // One that is not empty stays, and so does what cannot be removed.
         let _ = D::act(Op::Remove, &self.path.join(path), || {
+            if let Some(remote) = self.remote() {
+                return remote.remove(path, true);
+            }
             let (parent, name) = self.parent(path)?;
             Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
         });
@@ -220,6 +288,10 @@ impl<D: Disk> Folder<D> {
 
     /// Makes the names in an inner folder durable.
     pub fn sync(&self, path: &Path) -> Result<(), Error> {
+        // What a put was told to be done is durable.
+        if self.remote().is_some() {
+            return Ok(());
+        }
         let sync = || Ok(rustix::fs::fsync(&self.inner(path)?)?);
         D::act(Op::Sync, &self.path.join(path), sync).map_err(self.failed("write", path))
     }
@@ -227,6 +299,14 @@ impl<D: Disk> Folder<D> {
     /// Puts a whole file of these bytes in place, durably, unless there is one of that name: then
     /// it gives what is there, if that is at most `limit` bytes long.
     pub fn put_if_absent(&self, file: &Path, bytes: &[u8], limit: u64) -> Result<Put, Error> {
+        if let Some(remote) = self.remote() {
+            let put = || remote.put_if_absent(file, bytes);
+            let put = D::act(Op::Link, &self.path.join(file), put);
+            return match put.map_err(self.failed("publish", file))? {
+                true => Ok(Put::Done),
+                false => Ok(Put::Taken(self.digest_of(file, limit))),
+            };
+        }
         let staged =
             file.with_file_name(format!("{}{}", files::TEMPORARY, files::random_hex::<8>()?));
         let put = self.stage_and_link(&staged, file, bytes, limit);
@@ -249,7 +329,7 @@ impl<D: Disk> Folder<D> {
         let mut to = self.create(staged)?;
         D::act(Op::Write, &self.path.join(staged), || {
             to.write_all(bytes)?;
-            to.sync_all()
+            to.complete()
         })
         .map_err(self.failed("write", staged))?;
         let linked = D::act(Op::Link, &self.path.join(file), || {
@@ -266,12 +346,16 @@ impl<D: Disk> Folder<D> {
         match linked {
             Ok(()) => Ok(Put::Done),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // A file that cannot be read is another.
-                let there = self.read(file, limit).ok().flatten();
-                Ok(Put::Taken(there.map(|bytes| Digest::of(&bytes))))
+                Ok(Put::Taken(self.digest_of(file, limit)))
             }
             Err(error) => Err(self.failed("publish", file)(error)),
         }
+    }
+
+    /// Of a file that is there. One that cannot be read is another.
+    fn digest_of(&self, file: &Path, limit: u64) -> Option<Digest> {
+        let there = self.read(file, limit).ok().flatten();
+        there.map(|bytes| Digest::of(&bytes))
     }
 
     /// What an inner folder holds: names, and whether each is a folder. Nothing of one that is not
@@ -284,6 +368,9 @@ impl<D: Disk> Folder<D> {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<(OsString, bool)>> {
+        if let Some(remote) = self.remote() {
+            return remote.names(path);
+        }
         let inner = self.inner(path)?;
         let mut names = Vec::new();
         for entry in Dir::read_from(&inner)? {
@@ -304,7 +391,27 @@ impl<D: Disk> Folder<D> {
         Ok(names)
     }
 
-    /// All files below it, relative to it, in order; a link is a file.
+    /// The lengths of several files, as [`length`](Self::length).
+    pub fn lengths(&self, files: &[&Path]) -> Result<Vec<Option<u64>>, Error> {
+        match self.remote() {
+            Some(remote) => D::act(Op::Read, &self.path, || remote.lengths(files))
+                .map_err(self.failed("read", Path::new(""))),
+            None => files.iter().map(|file| self.length(file)).collect(),
+        }
+    }
+
+    /// The files below it, relative to it; where listing takes a question for each folder, only
+    /// those right in these folders.
+    pub fn files_near(&self, folders: &[&Path]) -> Result<Vec<PathBuf>, Error> {
+        match self.remote() {
+            Some(remote) => D::act(Op::Read, &self.path, || remote.files_in(folders))
+                .map_err(self.failed("read", Path::new(""))),
+            None => self.walk(),
+        }
+    }
+
+    /// All files below it, relative to it, in order; a link is a file. Errors where storage that is
+    /// asked through a port shows more than [`ENTRIES_MOST`].
     pub fn walk(&self) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         let mut folders = vec![(PathBuf::new(), 0_usize)];
@@ -316,6 +423,11 @@ impl<D: Disk> Folder<D> {
                 } else {
                     files.push(path);
                 }
+            }
+            let seen = files.len().saturating_add(folders.len());
+            if self.remote().is_some() && seen > ENTRIES_MOST {
+                let endless = io::Error::new(io::ErrorKind::InvalidData, "folders without end");
+                return Err(self.failed("read", &inner)(endless));
             }
         }
         files.sort();

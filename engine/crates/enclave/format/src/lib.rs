@@ -30,6 +30,7 @@ pub mod folder;
 pub mod footer;
 pub mod lengths;
 mod order;
+pub mod output;
 mod own_bytes;
 pub mod partition;
 mod pins;

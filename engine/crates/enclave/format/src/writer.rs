@@ -3,7 +3,6 @@
 
 use std::{
     collections::HashSet,
-    fs::File,
     io::BufWriter,
     marker::PhantomData,
     path::{Path, PathBuf},
@@ -15,6 +14,7 @@ use arrow::{
     compute::{concat_batches, take_record_batch},
     datatypes::{Schema, SchemaRef},
 };
+use coffer_protocol::storage::Storage;
 use coffer_schemes::Capability;
 use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
@@ -38,6 +38,7 @@ use crate::{
     folder::Folder,
     footer,
     order::OrderWatch,
+    output::Output,
     own_bytes::OwnBytes,
     partition, partition_value, pme,
     stored_column::FILE_ID,
@@ -163,6 +164,8 @@ pub struct TableWriter<D: Disk = Direct> {
     options: WriteOptions,
     /// Of a table with stored columns; at the client site only.
     encoder: Option<Arc<dyn RowEncoder>>,
+    /// By which a folder that is a URL is reached.
+    storage: Option<Arc<dyn Storage>>,
     disk: PhantomData<D>,
 }
 
@@ -215,6 +218,7 @@ impl<D: Disk> TableWriter<D> {
             write,
             options,
             encoder: None,
+            storage: None,
             disk: PhantomData,
         })
     }
@@ -223,6 +227,13 @@ impl<D: Disk> TableWriter<D> {
     #[must_use]
     pub fn storing(mut self, encoder: Arc<dyn RowEncoder>) -> Self {
         self.encoder = Some(encoder);
+        self
+    }
+
+    /// The same, for a folder that is a URL.
+    #[must_use]
+    pub fn reaching(mut self, storage: Option<Arc<dyn Storage>>) -> Self {
+        self.storage = storage;
         self
     }
 
@@ -240,6 +251,11 @@ impl<D: Disk> TableWriter<D> {
             partition_value(column, array.as_ref(), row)
         };
         self.partition_columns.iter().map(value).collect()
+    }
+
+    /// Where its files lie.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What batches must look like.
@@ -267,7 +283,7 @@ impl<D: Disk> TableWriter<D> {
             .iter()
             .filter_map(|at| self.columns.get(*at));
         let inner = partition::folders(partitioned.zip(&partition));
-        let folder = Folder::open(&self.folder)?;
+        let folder = Folder::at(&self.folder, self.storage.as_ref())?;
         if !inner.is_empty() {
             folder.make_folders(Path::new(&inner))?;
         }
@@ -438,7 +454,7 @@ impl<D: Disk> TableWriter<D> {
 
 /// One file being written. Dropped before [`FileWriter::finish`], it is removed.
 pub struct FileWriter<D: Disk = Direct> {
-    writer: ArrowWriter<OwnBytes<BufWriter<File>>>,
+    writer: ArrowWriter<OwnBytes<BufWriter<Output>>>,
     guard: FileGuard<D>,
     name: String,
     path: PathBuf,
@@ -585,10 +601,11 @@ impl<D: Disk> FileWriter<D> {
         let buffer = own.inner_mut();
         std::io::Write::flush(buffer).map_err(Error::io("write", &self.path))?;
         let file = buffer.get_mut();
-        D::act(Op::Sync, &self.path, || file.sync_all()).map_err(Error::io("write", &self.path))?;
+        D::act(Op::Sync, &self.path, || file.complete()).map_err(Error::io("write", &self.path))?;
         let chunks = match (&self.encoder, whole) {
             (Some(encoder), Some(whole)) => {
-                digest_chunks(file, &self.path, whole, &metadata, encoder.stored())?
+                let mut file = file.read_back().map_err(Error::io("read", &self.path))?;
+                digest_chunks(&mut file, &self.path, whole, &metadata, encoder.stored())?
             }
             _ => Vec::new(),
         };

@@ -19,6 +19,7 @@ use std::{
 
 use coffer_custody::ConfigDir;
 use coffer_format::{Digest, Error as FormatError, WriteId, writer::name_parts};
+use coffer_protocol::storage::url;
 use coffer_sealing::TableId;
 
 use crate::{
@@ -51,7 +52,7 @@ pub struct Cleaned {
 
 /// Looks what there is. Of older versions only those are known whose manifests are kept and sound.
 pub(crate) fn beside(table: &VerifiedManifest) -> Result<Beside, Error> {
-    beside_in(table, &Folder::open(table.folder())?)
+    beside_in(table, &table.folder_now()?)
 }
 
 fn beside_in(table: &VerifiedManifest, folder: &Folder) -> Result<Beside, Error> {
@@ -131,8 +132,8 @@ pub fn clean(config_dir: &ConfigDir, table: &VerifiedManifest) -> Result<Cleaned
 }
 
 /// What a table that was never finished left in its folder, if that is there.
-pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
-    match unfinished_folder(record)? {
+pub fn unfinished_files(register: &Register, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+    match unfinished_folder(register, record)? {
         Some(folder) => left_unfinished(&folder, record),
         None => Ok(Vec::new()),
     }
@@ -140,8 +141,8 @@ pub fn unfinished_files(record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
 
 /// The folder of a table that was never finished. No manifest says whose it is: it must not be
 /// another table's.
-fn unfinished_folder(record: &TableRecord) -> Result<Option<Folder>, Error> {
-    let folder = match Folder::open(&record.path) {
+fn unfinished_folder(register: &Register, record: &TableRecord) -> Result<Option<Folder>, Error> {
+    let folder = match Folder::at(&record.path, register.reach().as_ref()) {
         Ok(folder) => folder,
         Err(FormatError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
             return Ok(None);
@@ -213,16 +214,21 @@ pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Ve
         return Err(Error::NameTaken(record.name));
     }
     let mut removed = Vec::new();
-    if let Some(folder) = unfinished_folder(&record)? {
+    if let Some(folder) = unfinished_folder(register, &record)? {
         let files = left_unfinished(&folder, &record)?;
         removed = remove_leftovers(&folder, &files)?;
         removed.extend(remove_dropped(&folder, &record, &files)?);
         remove_empty_folders(&folder, &removed);
         // Not empty means that somebody else's files are there; they stay, and so does the folder.
         folder.remove_folder(Path::new(MANIFEST_FOLDER));
-        let _ = disk::act(disk::Op::Remove, &record.path, || {
-            fs::remove_dir(&record.path)
-        });
+        match url(&record.path) {
+            Some(_) => folder.remove_folder(Path::new("")),
+            None => {
+                let _ = disk::act(disk::Op::Remove, &record.path, || {
+                    fs::remove_dir(&record.path)
+                });
+            }
+        }
     }
     register.remove_unfinished(record.id)?;
     Ok(removed)
@@ -234,21 +240,23 @@ pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, E
     let record = register
         .by_id(id)?
         .ok_or_else(|| Error::UnknownTable(id.to_string()))?;
-    if crate::open::newest_version(&record.path.join(MANIFEST_FOLDER))?.is_some() {
+    if crate::open::newest_version(register.reach(), &record.path.join(MANIFEST_FOLDER))?.is_some()
+    {
         return Err(Error::StillThere(record.path));
     }
     register.remove(id)?;
     Ok(record)
 }
 
-/// Removes the files of one write but those to be kept.
+/// Removes those of these files that one write made, but those to be kept.
 pub(crate) fn remove_written(
     folder: &Folder,
+    files: Vec<PathBuf>,
     write: WriteId,
     keep: &HashSet<&str>,
 ) -> Result<Vec<PathBuf>, Error> {
     let mut removed = Vec::new();
-    for path in folder.walk()? {
+    for path in files {
         let ours = path
             .file_name()
             .and_then(|name| name.to_str())

@@ -1,6 +1,7 @@
 //! Files that appear whole or not at all, and the one way to a disk.
 
 use std::{
+    ffi::OsString,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -8,6 +9,7 @@ use std::{
 };
 
 use coffer_format::{Error as FormatError, files::Disk};
+use coffer_protocol::storage::{Reach, url};
 
 use crate::Error;
 
@@ -84,6 +86,32 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub(crate) fn sync_folder(folder: &Path) -> Result<(), Error> {
     let sync = || File::open(folder).and_then(|file| file.sync_all());
     act(Op::Sync, folder, sync).map_err(Error::io("write", folder))
+}
+
+/// As [`read`], also of a URL.
+pub(crate) fn read_at(reach: &Reach, path: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    match (url(path), path.parent(), path.file_name()) {
+        (Some(_), Some(folder), Some(name)) => {
+            Ok(Folder::at(folder, reach.as_ref())?.read(Path::new(name), limit)?)
+        }
+        _ => read(path, limit),
+    }
+}
+
+/// The names right in a folder, which need not be there.
+pub(crate) fn names_at(reach: &Reach, folder: &Path) -> Result<Vec<OsString>, Error> {
+    if url(folder).is_some() {
+        let names = Folder::at(folder, reach.as_ref())?.names(Path::new(""))?;
+        return Ok(names.into_iter().map(|(name, _)| name).collect());
+    }
+    let entries = match act(Op::Read, folder, || fs::read_dir(folder)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Error::io("read", folder)(error)),
+    };
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name());
+    let names = entries.map(name).collect::<io::Result<_>>();
+    names.map_err(Error::io("read", folder))
 }
 
 /// Reads a whole file of at most `limit` bytes, if it is there.

@@ -12,6 +12,7 @@ use std::{
 
 use coffer_custody::{ConfigDir, Keyring, Policy, TablePolicy};
 use coffer_format::Error as FormatError;
+use coffer_protocol::storage::url;
 
 use crate::{
     Envelope, Error, MANIFEST_FOLDER, Register, TableRecord, disk, manifest_name,
@@ -31,7 +32,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// A folder as Spark may write it: a path or a `file:` URL.
+    /// A folder as Spark may write it: a path or a URL.
     pub fn path(text: &str) -> Self {
         Self::Path(PathBuf::from(spelling::of_text(text)))
     }
@@ -135,7 +136,7 @@ pub fn is_absent(
 ) -> Result<bool, Error> {
     let folder = normal(folder)?;
     Ok(is_none_of(config_dir, keyring, policy, &folder)?
-        && newest_version(&folder.join(MANIFEST_FOLDER))?.is_none())
+        && newest_version(config_dir.reach(), &folder.join(MANIFEST_FOLDER))?.is_none())
 }
 
 /// As [`is_absent`], by this config directory alone: what lies in the folder is not looked at.
@@ -166,7 +167,11 @@ fn is_none_of(
 
 /// Why a path means none of this config directory's tables.
 fn stranger(register: &Register, path: PathBuf) -> Result<Error, Error> {
-    let leads = fs::canonicalize(&path).ok();
+    let reach = register.reach();
+    let leads = match url(&path) {
+        Some(_) => Some(path.clone()),
+        None => fs::canonicalize(&path).ok(),
+    };
     for record in register.tables()? {
         let here = |spelling: &Path| leads.is_some() && fs::canonicalize(spelling).ok() == leads;
         if leads.as_deref().is_some_and(|leads| record.is_at(leads)) || record.spellings().any(here)
@@ -178,13 +183,17 @@ fn stranger(register: &Register, path: PathBuf) -> Result<Error, Error> {
         }
     }
     let manifests = path.join(MANIFEST_FOLDER);
-    let envelope = newest_version(&manifests)
+    let envelope = newest_version(reach, &manifests)
         .ok()
         .flatten()
         .and_then(|version| {
-            disk::read(&manifests.join(manifest_name(version)), MANIFEST_LIMIT)
-                .ok()
-                .flatten()
+            disk::read_at(
+                reach,
+                &manifests.join(manifest_name(version)),
+                MANIFEST_LIMIT,
+            )
+            .ok()
+            .flatten()
         })
         .and_then(|bytes| Envelope::parse(&bytes).ok().map(|(envelope, _)| envelope));
     Ok(match (envelope, leads) {

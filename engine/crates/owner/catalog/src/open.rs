@@ -2,18 +2,18 @@
 //! newest.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
 use coffer_custody::{ConfigDir, Policy, TableKey, TablePolicy, Vault};
 use coffer_format::{Digest, Error as FormatError, FilePin, FooterPin};
+use coffer_protocol::storage::Reach;
 use coffer_sealing::{KekId, KekSet};
 
 use crate::{
     Codec, Envelope, Error, LinkKeys, MANIFEST_FOLDER, Manifest, Register, TableRecord, Target,
-    disk::{self, Folder, Op, act},
+    disk::{self, Folder},
     find::find,
     manifest_name,
 };
@@ -32,6 +32,7 @@ pub struct VerifiedManifest {
     key: Arc<TableKey>,
     links: Arc<LinkKeys>,
     codec: Arc<OnceLock<Codec>>,
+    reach: Reach,
 }
 
 impl VerifiedManifest {
@@ -42,6 +43,7 @@ impl VerifiedManifest {
         hash: Digest,
         key: Arc<TableKey>,
         links: Arc<LinkKeys>,
+        reach: Reach,
     ) -> Self {
         Self {
             manifest: Arc::new(manifest),
@@ -51,7 +53,18 @@ impl VerifiedManifest {
             key,
             links,
             codec: Arc::default(),
+            reach,
         }
+    }
+
+    /// How its folder is reached, if that is a URL.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The table's folder, whatever is found there.
+    pub(crate) fn folder_now(&self) -> Result<Folder, Error> {
+        Ok(Folder::at(&self.folder, self.reach.as_ref())?)
     }
 
     /// What it says.
@@ -67,7 +80,7 @@ impl VerifiedManifest {
     /// The same, held open: it must still be the folder in which the manifest was found. For who
     /// changes something there.
     pub(crate) fn root(&self) -> Result<Folder, Error> {
-        let folder = Folder::open(&self.folder)?;
+        let folder = self.folder_now()?;
         let position = Path::new(MANIFEST_FOLDER).join(manifest_name(self.manifest.version));
         match folder.read(&position, MANIFEST_LIMIT)? {
             Some(bytes) if Digest::of(&bytes) == self.hash => Ok(folder),
@@ -81,7 +94,7 @@ impl VerifiedManifest {
         let position = folder
             .join(MANIFEST_FOLDER)
             .join(manifest_name(self.manifest.version));
-        match disk::read(&position, MANIFEST_LIMIT)? {
+        match disk::read_at(&self.reach, &position, MANIFEST_LIMIT)? {
             Some(bytes) if Digest::of(&bytes) == self.hash => Ok(()),
             Some(_) => Err(Error::VersionReplaced {
                 version: self.manifest.version,
@@ -235,7 +248,7 @@ impl VerifiedManifest {
                 .folder
                 .join(MANIFEST_FOLDER)
                 .join(manifest_name(parent));
-            let Some(bytes) = disk::read(&path, MANIFEST_LIMIT)? else {
+            let Some(bytes) = disk::read_at(&self.reach, &path, MANIFEST_LIMIT)? else {
                 return Ok(older);
             };
             if Digest::of(&bytes) != parent_hash {
@@ -309,10 +322,12 @@ fn open_record(
         return Err(Error::Unfinished(record.name));
     };
     let manifests = folder.join(MANIFEST_FOLDER);
-    let Some(bytes) = disk::read(&manifests.join(manifest_name(want)), MANIFEST_LIMIT)? else {
-        return Err(match newest_version(&manifests)? {
+    let reach = register.reach();
+    let newest_path = manifests.join(manifest_name(want));
+    let Some(bytes) = disk::read_at(reach, &newest_path, MANIFEST_LIMIT)? else {
+        return Err(match newest_version(reach, &manifests)? {
             None => Error::NotATable(folder),
-            newest => foreign(&manifests, newest, &record)?
+            newest => foreign(reach, &manifests, newest, &record)?
                 .unwrap_or(Error::VersionMissing { want, newest }),
         });
     };
@@ -330,7 +345,7 @@ fn open_record(
             got: manifest.table,
         });
     }
-    if let Some(got) = newer(&manifests, want, &record)? {
+    if let Some(got) = newer(reach, &manifests, want, &record)? {
         return Err(Error::VersionUnknown { want, got });
     }
     let links = register.link_keys(
@@ -344,6 +359,7 @@ fn open_record(
         hash,
         key,
         Arc::new(links),
+        reach.clone(),
     ))
 }
 
@@ -360,34 +376,29 @@ fn check_owner(envelope: &Envelope, record: &TableRecord) -> Result<(), Error> {
 
 /// Where the version that is wanted is missing: whether another table lies there.
 fn foreign(
+    reach: &Reach,
     manifests: &Path,
     newest: Option<u64>,
     record: &TableRecord,
 ) -> Result<Option<Error>, Error> {
     let path = manifests.join(manifest_name(newest.unwrap_or_default()));
-    let bytes = disk::read(&path, MANIFEST_LIMIT)?.unwrap_or_default();
+    let bytes = disk::read_at(reach, &path, MANIFEST_LIMIT)?.unwrap_or_default();
     let envelope = Envelope::parse(&bytes).ok();
     Ok(envelope.and_then(|(envelope, _)| check_owner(&envelope, record).err()))
 }
 
 /// The newest version of which there is a manifest by name.
-pub(crate) fn newest_version(manifests: &Path) -> Result<Option<u64>, Error> {
-    Ok(versions(manifests)?.into_iter().max())
+pub(crate) fn newest_version(reach: &Reach, manifests: &Path) -> Result<Option<u64>, Error> {
+    Ok(versions(reach, manifests)?.into_iter().max())
 }
 
 /// The versions of which there are manifests by name.
-pub(crate) fn versions(manifests: &Path) -> Result<Vec<u64>, Error> {
-    let entries = match act(Op::Read, manifests, || fs::read_dir(manifests)) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Error::io("read", manifests)(error)),
-    };
-    let mut versions = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(Error::io("read", manifests))?.file_name();
-        versions.extend(name.to_str().and_then(version_of));
-    }
-    Ok(versions)
+pub(crate) fn versions(reach: &Reach, manifests: &Path) -> Result<Vec<u64>, Error> {
+    let names = disk::names_at(reach, manifests)?;
+    let versions = names.iter();
+    Ok(versions
+        .filter_map(|name| name.to_str().and_then(version_of))
+        .collect())
 }
 
 /// The version that a manifest's file name says, if it is one.
@@ -409,13 +420,19 @@ fn settled(register: &Register, record: TableRecord) -> Result<TableRecord, Erro
 
 /// The newest version by name that is none of a publication that failed, if it is newer than this
 /// one.
-fn newer(manifests: &Path, want: u64, record: &TableRecord) -> Result<Option<u64>, Error> {
-    for version in versions(manifests)? {
+fn newer(
+    reach: &Reach,
+    manifests: &Path,
+    want: u64,
+    record: &TableRecord,
+) -> Result<Option<u64>, Error> {
+    for version in versions(reach, manifests)? {
         // Of each version there is one name, and few are known to have failed: so little is read.
         if version <= want {
             continue;
         }
-        let hash = match disk::read(&manifests.join(manifest_name(version)), MANIFEST_LIMIT) {
+        let path = manifests.join(manifest_name(version));
+        let hash = match disk::read_at(reach, &path, MANIFEST_LIMIT) {
             Ok(bytes) => bytes.map(|bytes| Digest::of(&bytes)),
             Err(_) => return Ok(Some(version)),
         };

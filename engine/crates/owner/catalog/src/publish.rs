@@ -83,6 +83,7 @@ pub(crate) fn publish_checked(
         hash,
         write.key.clone(),
         write.links.clone(),
+        write.register.reach().clone(),
     ))
 }
 
@@ -100,16 +101,24 @@ fn put(
     folder.sync(Path::new(""))?;
     let position = manifests.join(manifest_name(manifest.version));
     let taken = || Error::VersionTaken(manifest.version);
-    match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
+    // Where the answer to a put is lost, whoever serves it asks again, and finds its own.
+    let put = || -> Result<Put, Error> {
+        match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
+            Put::Taken(Some(there)) if there == Digest::of(bytes) => {
+                folder.sync(manifests)?;
+                Ok(Put::Done)
+            }
+            put => Ok(put),
+        }
+    };
+    match put()? {
         Put::Done => Ok(()),
         Put::Taken(there) => {
             let record = register.record(write.table())?;
-            let is_left = |there: &Digest| {
-                *there != Digest::of(bytes) && record.is_dropped(manifest.version, *there)
-            };
+            let is_left = |there: &Digest| record.is_dropped(manifest.version, *there);
             there.filter(is_left).ok_or_else(taken)?;
             folder.remove(&position)?;
-            match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
+            match put()? {
                 Put::Done => Ok(()),
                 Put::Taken(_) => Err(taken()),
             }

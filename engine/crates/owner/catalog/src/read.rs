@@ -1,9 +1,11 @@
 //! Reading files at the client site: for `decrypt` and `verify --deep`. (Enclaves read through
 //! DataFusion, with [`footer::open`].)
 
+mod source;
+
 use std::{
     fs::File,
-    io::{BufRead, BufReader, Read, Seek, SeekFrom},
+    io::{BufRead, Read, Seek, SeekFrom},
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
@@ -18,6 +20,7 @@ use coffer_format::{
     Column, Error as FormatError, FilePin, FooterPin, KekRetriever, OpenedFooter, footer, lengths,
     plain::reads_as,
 };
+use coffer_protocol::storage::Reach;
 use coffer_sealing::KekSet;
 use parquet::{
     arrow::arrow_reader::{
@@ -28,6 +31,8 @@ use parquet::{
     errors::ParquetError,
     file::reader::{ChunkReader, Length},
 };
+
+pub(crate) use source::TableFile;
 
 use crate::{
     Error, TableWrite, VerifiedManifest, convert, disk, foreign::NamedKeks, plain,
@@ -59,6 +64,7 @@ impl FileReader {
         if pin.adopted.is_some() {
             let keks = Arc::new(table.all_keks()?);
             return Self::adopted(
+                table.reach(),
                 &table.file_path(pin),
                 pin,
                 &table.footer_pin(pin),
@@ -102,10 +108,18 @@ impl FileReader {
                 .collect::<Vec<_>>(),
         );
         let footer_pin = FooterPin::of(write.table(), pin, false);
-        Self::adopted(&path, pin, &footer_pin, keks, Arc::new(schema))
+        Self::adopted(
+            write.register.reach(),
+            &path,
+            pin,
+            &footer_pin,
+            keks,
+            Arc::new(schema),
+        )
     }
 
     fn adopted(
+        reach: &Reach,
         path: &Path,
         pin: &FilePin,
         footer_pin: &FooterPin,
@@ -117,7 +131,7 @@ impl FileReader {
             .iter()
             .map(|field| field.name().as_str())
             .collect();
-        let (modules, opened) = open_pinned(path, pin, footer_pin, keks, &names)?;
+        let (modules, opened) = open_pinned(reach, path, pin, footer_pin, keks, &names)?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(
             modules,
             plain::reader_metadata(&opened)?,
@@ -147,7 +161,9 @@ impl FileReader {
         let columns: Vec<&str> = names.iter().map(String::as_str).collect();
         let keks = Arc::new(table.all_keks()?);
         let path = table.file_path(pin);
-        let (modules, opened) = open_pinned(&path, pin, &table.footer_pin(pin), &keks, &columns)?;
+        let footer_pin = table.footer_pin(pin);
+        let (modules, opened) =
+            open_pinned(table.reach(), &path, pin, &footer_pin, &keks, &columns)?;
         let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(opened.metadata()), options)?;
         Ok((modules, metadata))
@@ -210,20 +226,20 @@ impl Iterator for FileReader {
 
 /// Size and footer as pinned, before anything of the file is believed.
 pub(crate) fn open_pinned(
+    reach: &Reach,
     path: &Path,
     pin: &FilePin,
     footer_pin: &FooterPin,
     keks: &Arc<KekSet>,
     columns: &[&str],
 ) -> Result<(Modules, OpenedFooter), Error> {
-    let mut file = match disk::open(path) {
-        Ok(file) => file,
+    let (file, size) = match TableFile::open(reach, path) {
+        Ok(opened) => opened,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(FormatError::FileMissing(pin.path.clone()).into());
         }
         Err(error) => return Err(Error::io("read", path)(error)),
     };
-    let size = file.metadata().map_err(Error::io("read", path))?.len();
     if size != pin.size {
         return Err(Error::FileSize {
             file: pin.path.clone(),
@@ -231,8 +247,10 @@ pub(crate) fn open_pinned(
             got: size,
         });
     }
-    let bytes = read_range(&mut file, footer_pin.range()?).map_err(Error::io("read", path))?;
-    let opened = footer::open(bytes.into(), footer_pin, keks, columns)?;
+    let bytes = file
+        .range(footer_pin.range()?)
+        .map_err(Error::io("read", path))?;
+    let opened = footer::open(bytes, footer_pin, keks, columns)?;
     Ok((Modules { file, size }, opened))
 }
 
@@ -285,7 +303,7 @@ fn check_schema(schema: &Schema, metadata: &ArrowReaderMetadata) -> Result<(), E
 /// A file of encrypted modules, each of which is looked at before the `parquet` crate allocates by
 /// its length.
 pub(crate) struct Modules {
-    file: File,
+    file: TableFile,
     size: u64,
 }
 
@@ -294,7 +312,7 @@ impl Modules {
     pub(crate) fn again(&self) -> Result<Self, Error> {
         let failed = |error: std::io::Error| Error::from(FormatError::Parquet(error.to_string()));
         Ok(Self {
-            file: self.file.try_clone().map_err(failed)?,
+            file: self.file.again().map_err(failed)?,
             size: self.size,
         })
     }
@@ -313,10 +331,10 @@ impl Length for Modules {
 }
 
 impl ChunkReader for Modules {
-    type T = BufReader<File>;
+    type T = Box<dyn BufRead>;
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let mut read = self.file.get_read(start)?;
+        let mut read = self.file.get_read(start, self.size)?;
         if !coffer_sealing::UNSEALED {
             let short = || ParquetError::EOF("a module lies outside of its file".to_owned());
             let length = u32::from_le_bytes(*read.fill_buf()?.first_chunk().ok_or_else(short)?);
@@ -334,7 +352,7 @@ impl ChunkReader for Modules {
             .ok()
             .and_then(|length| start.checked_add(length));
         match end {
-            Some(end) if end <= self.size => self.file.get_bytes(start, length),
+            Some(end) if end <= self.size => self.file.get_bytes(start..end),
             _ => Err(ParquetError::EOF(
                 "a page lies outside of its file".to_owned(),
             )),

@@ -21,6 +21,7 @@ use coffer_custody::{
     TableKey, Vault, WrappedKey,
 };
 use coffer_format::{Digest, WriteId, hex_bytes};
+use coffer_protocol::storage::Reach;
 use coffer_sealing::{LinkId, TableId};
 use serde::{Deserialize, Serialize};
 
@@ -415,6 +416,7 @@ mod policy_digest {
 pub struct Register {
     path: PathBuf,
     key: RegisterKey,
+    reach: Reach,
 }
 
 impl Register {
@@ -423,7 +425,13 @@ impl Register {
         Self {
             path: config_dir.register(),
             key: keyring.register_key(),
+            reach: config_dir.reach().clone(),
         }
+    }
+
+    /// How tables' folders are reached that are URLs.
+    pub(crate) fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// Where it is.

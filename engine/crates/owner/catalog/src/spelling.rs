@@ -5,11 +5,21 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use coffer_custody::location::{self, Location};
+use coffer_protocol::storage::url;
+
 use crate::Error;
 
 /// A path as it is written, absolute and without `.`, `..` and repeated slashes. `..` takes the
 /// name before it away, as in a URL and in Spark, whatever a link of that name would lead to.
+///
+/// Of a URL the name by which its place is known ([`location`]).
 pub fn normal(path: &Path) -> Result<PathBuf, Error> {
+    if let Some(text) = url(path)
+        && let Ok(Location::Remote(url)) = location::of(text)
+    {
+        return Ok(url.into());
+    }
     let absolute = std::path::absolute(path).map_err(Error::io("name", path))?;
     let mut normal = PathBuf::from("/");
     for part in absolute.components() {
@@ -39,6 +49,9 @@ pub(crate) fn of_text(text: &str) -> &str {
 /// the working folder was reached by a link, and where it leads now.
 pub(crate) fn of_owner(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut all = vec![normal(path)?];
+    if url(path).is_some() {
+        return Ok(all);
+    }
     if path.is_relative()
         && let Some(folder) = working_folder()
     {

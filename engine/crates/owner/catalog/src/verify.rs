@@ -84,7 +84,8 @@ fn check(table: &VerifiedManifest, pin: &FilePin) -> Result<(), Error> {
     let names = table.manifest().file_columns();
     let columns: Vec<&str> = names.iter().map(String::as_str).collect();
     let keks = Arc::new(table.all_keks()?);
-    open_pinned(&path, pin, &table.footer_pin(pin), &keks, &columns).map(|_| ())
+    let footer_pin = table.footer_pin(pin);
+    open_pinned(table.reach(), &path, pin, &footer_pin, &keks, &columns).map(|_| ())
 }
 
 fn deep_check(table: &VerifiedManifest, pin: &FilePin) -> Result<u64, Error> {

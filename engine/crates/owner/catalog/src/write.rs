@@ -4,7 +4,7 @@
 //! version before stays what readers get. See [`publish`] for the one step that changes that.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -16,6 +16,7 @@ use coffer_format::{
     Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn,
     UnsupportedType, WriteId, WriteOptions, partition, writer::check_leaves,
 };
+use coffer_protocol::storage::{Reach, url};
 use coffer_schemes::{Protection, Protections};
 use coffer_sealing::{KekSet, TableId};
 
@@ -109,7 +110,7 @@ impl TableWrite {
     ) -> Result<Self, Error> {
         let master = policy.master_at(&rules(policy, name), folder)?;
         Self::begin(config_dir, vault, policy, (name, &master), new, || {
-            empty_folder(folder, false)
+            empty_folder(config_dir.reach(), folder, false)
         })
     }
 
@@ -125,7 +126,7 @@ impl TableWrite {
     ) -> Result<Self, Error> {
         let master = policy.master_at(&rules(policy, name), folder)?;
         Self::begin(config_dir, vault, policy, (name, &master), new, || {
-            empty_folder(folder, true)
+            empty_folder(config_dir.reach(), folder, true)
         })
     }
 
@@ -336,18 +337,25 @@ impl TableWrite {
         self.record.spellings().map(Path::to_owned).collect()
     }
 
-    /// Whether a file of this length is in the table's folder: where readers will look for it, and
-    /// in that very folder.
-    pub fn has_file(&self, path: &str, size: u64) -> Result<(), Error> {
-        match self.root.length(Path::new(path))? {
-            Some(length) if length == size => Ok(()),
-            Some(length) => Err(Error::FileSize {
-                file: path.to_owned(),
-                want: size,
-                got: length,
-            }),
-            None => Err(FormatError::FileMissing(path.to_owned()).into()),
+    /// Whether files of these lengths are in the table's folder: where readers will look, and in
+    /// that very folder.
+    pub fn has_files(&self, files: &[(&str, u64)]) -> Result<(), Error> {
+        let paths: Vec<&Path> = files.iter().map(|(path, _)| Path::new(*path)).collect();
+        let lengths = self.root.lengths(&paths)?;
+        for ((path, size), length) in files.iter().zip(lengths) {
+            match length {
+                Some(length) if length == *size => {}
+                Some(length) => {
+                    return Err(Error::FileSize {
+                        file: (*path).to_owned(),
+                        want: *size,
+                        got: length,
+                    });
+                }
+                None => return Err(FormatError::FileMissing((*path).to_owned()).into()),
+            }
         }
+        Ok(())
     }
 
     /// The number that the version will have.
@@ -377,7 +385,8 @@ impl TableWrite {
             Arc::clone(&self.keks),
             self.id,
             options,
-        )?;
+        )?
+        .reaching(self.register.reach().clone());
         if self.stored.is_empty() {
             return Ok(writer);
         }
@@ -410,22 +419,22 @@ impl TableWrite {
         if self.parent.is_none() {
             return clean::clear_away(&self.register, &self.record).map(|_| ());
         }
-        clean::remove_written(&self.root, self.id, &HashSet::new()).map(|_| ())
+        let files = self.root.walk()?;
+        clean::remove_written(&self.root, files, self.id, &HashSet::new()).map(|_| ())
     }
 
     /// Removes files of this write that the published version does not name: of attempts that were
     /// not chosen.
-    pub fn remove_strays(
-        folder: &Path,
-        id: WriteId,
-        published: &Manifest,
-    ) -> Result<Vec<PathBuf>, Error> {
-        let keep = published
-            .files
-            .iter()
-            .map(|file| file.path.as_str())
+    pub fn remove_strays(published: &VerifiedManifest, id: WriteId) -> Result<Vec<PathBuf>, Error> {
+        let files = published.manifest().files.iter();
+        let keep: HashSet<&str> = files.map(|file| file.path.as_str()).collect();
+        let written = keep.iter().filter(|path| id.named(path));
+        let folders: BTreeSet<&Path> = written
+            .filter_map(|path| Path::new(*path).parent())
             .collect();
-        clean::remove_written(&Folder::open(folder)?, id, &keep)
+        let root = published.folder_now()?;
+        let files = root.files_near(&folders.into_iter().collect::<Vec<_>>())?;
+        clean::remove_written(&root, files, id, &keep)
     }
 
     /// Rows of the version that it follows.
@@ -651,8 +660,19 @@ struct Destination {
     made: Vec<PathBuf>,
 }
 
-fn empty_folder(written: &Path, by_owner: bool) -> Result<Destination, Error> {
+fn empty_folder(reach: &Reach, written: &Path, by_owner: bool) -> Result<Destination, Error> {
     let folder = spelling::normal(written)?;
+    if url(&folder).is_some() {
+        let root = Folder::at(&folder, reach.as_ref())?;
+        return match root.names(Path::new(""))?.is_empty() {
+            true => Ok(Destination {
+                root,
+                spellings: Vec::new(),
+                made: Vec::new(),
+            }),
+            false => Err(Error::FolderTaken(folder)),
+        };
+    }
     let above = folder
         .ancestors()
         .filter(|above| !above.as_os_str().is_empty());

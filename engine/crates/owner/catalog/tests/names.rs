@@ -550,7 +550,7 @@ fn a_folder_that_is_swapped_while_it_is_written() {
         }
         let pin = file(&write, 9);
         assert!(matches!(
-            write.has_file(&pin.path, pin.size),
+            write.has_files(&[(&pin.path, pin.size)]),
             Err(Error::Format(FormatError::FileMissing(_)))
         ));
         let _ = write.abandon();

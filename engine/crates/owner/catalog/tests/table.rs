@@ -494,7 +494,10 @@ fn interrupted_before_the_manifest() {
     ));
     let register = coffer_catalog::Register::of(&owner.config_dir, owner.vault.keyring());
     let record = register.by_name("t").unwrap().unwrap();
-    assert_eq!(clean::unfinished_files(&record).unwrap().len(), 1);
+    assert_eq!(
+        clean::unfinished_files(&register, &record).unwrap().len(),
+        1
+    );
     assert_eq!(
         clean::clean_unfinished(&owner.config_dir, &register, &record)
             .unwrap()

@@ -2,7 +2,10 @@
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{keys::args::Keys, local_path::LocalPath};
+use crate::{
+    keys::args::Keys,
+    local_path::{LocalPath, TablePath},
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -141,7 +144,7 @@ pub(crate) struct Encrypt {
     /// A Parquet or CSV file, or a folder of such
     pub(crate) src: LocalPath,
     /// The table's folder; made, or empty. With --append a sealed table's folder or name
-    pub(crate) dst: LocalPath,
+    pub(crate) dst: TablePath,
     /// The table's name in policy and register [default: the name of DST]
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
@@ -204,7 +207,7 @@ pub(crate) struct Adopt {
 #[derive(Args)]
 pub(crate) struct Decrypt {
     /// A sealed table's folder or name, or with --kek-file a single encrypted Parquet file
-    pub(crate) src: LocalPath,
+    pub(crate) src: TablePath,
     /// A new folder of Parquet files, or a file named *.parquet or *.csv; `-` writes CSV to stdout.
     /// As CSV, NULL and the empty string are the same
     pub(crate) dst: LocalPath,
@@ -216,7 +219,7 @@ pub(crate) struct Decrypt {
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// A sealed table's folder or name
-    pub(crate) table: LocalPath,
+    pub(crate) table: TablePath,
     /// Ask for the passphrase if none is given
     #[arg(long)]
     pub(crate) unlock: bool,
@@ -229,7 +232,7 @@ pub(crate) struct Inspect {
 pub(crate) struct Verify {
     /// A sealed table's folder or name
     #[arg(required_unless_present = "engine")]
-    pub(crate) table: Option<LocalPath>,
+    pub(crate) table: Option<TablePath>,
     /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its
     /// evidence is held against the policy, check by check. The engine then serves this owner only
     #[arg(long, value_name = "ADDRESS",
@@ -249,7 +252,7 @@ pub(crate) struct Verify {
     /// is else found by the paths that its owner wrote when it was made, and by where these led
     /// then
     #[arg(long, value_name = "PATH")]
-    pub(crate) record_path: Option<LocalPath>,
+    pub(crate) record_path: Option<TablePath>,
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,6 +12,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use coffer_catalog::{Error as TableError, FileReader, foreign::NamedKeks, open_foreign};
 use coffer_format::{Column, char_varchar};
+use coffer_protocol::storage::url;
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -38,6 +39,11 @@ pub(crate) fn run(site: &Site, args: &Decrypt) -> Result<(), Failure> {
         site.open_config_dir()?.0.check_plain([&*args.dst])?;
     }
     if let Some(kek_file) = &args.kek_file {
+        if url(&args.src).is_some() {
+            return Err(Failure::usage(
+                "with --kek-file SRC is a file of this machine",
+            ));
+        }
         let reader = open_foreign(&args.src, read_keks(kek_file)?)?;
         let schema = Arc::clone(reader.schema());
         eprintln!(

@@ -7,6 +7,7 @@ use std::{
 
 use coffer_catalog::{Envelope, MANIFEST_FOLDER, Manifest, Target, VerifiedManifest};
 use coffer_format::StoredColumn;
+use coffer_protocol::storage::url;
 use serde_json::json;
 
 use crate::{
@@ -35,6 +36,12 @@ pub(crate) fn run(site: &Site, args: &Inspect) -> Result<(), Failure> {
             ),
         );
     };
+    if url(&folder).is_some() {
+        return Err(Failure::usage(
+            "without a passphrase tables of the local file system are shown only",
+        )
+        .hint("give the passphrase (--passphrase-file, COFFER_PASSPHRASE, --unlock)"));
+    }
     show_closed(&folder, args.json)
 }
 

@@ -1,6 +1,6 @@
-//! A path as it is typed. Every argument that names a file or folder is one, so that
-//! `s3a://bucket/t` is refused before a command begins; else it would be a folder `s3a:` below the
-//! working directory.
+//! A path as it is typed. Every argument that names a file or folder is one, and may be a URL where
+//! it names a table: so that elsewhere `s3a://bucket/t` is refused before a command begins; else it
+//! would be a folder `s3a:` below the working directory.
 
 use std::{
     ffi::OsString,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParserFactory};
-use coffer_custody::location::local_path;
+use coffer_custody::location::{local_path, path_of};
 
 /// A path of this machine, with `file:` taken off. Only [`LocalPath::typed`] makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,42 @@ impl AsRef<Path> for LocalPath {
 }
 
 impl ValueParserFactory for LocalPath {
+    type Parser = clap::builder::ValueParser;
+
+    fn value_parser() -> Self::Parser {
+        OsStringValueParser::new().try_map(Self::typed).into()
+    }
+}
+
+/// A table's folder: a path of this machine with `file:` taken off, or the URL of a store by the
+/// name that it has in the register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TablePath(PathBuf);
+
+impl TablePath {
+    pub(crate) fn typed(text: OsString) -> Result<Self, String> {
+        match path_of(Path::new(&text)) {
+            Ok(path) => Ok(Self(path)),
+            Err(error) => Err(format!("{error}\nhint: {}", error.hint())),
+        }
+    }
+}
+
+impl Deref for TablePath {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl AsRef<Path> for TablePath {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl ValueParserFactory for TablePath {
     type Parser = clap::builder::ValueParser;
 
     fn value_parser() -> Self::Parser {
@@ -90,5 +126,14 @@ mod tests {
                 .unwrap_err()
                 .contains("s3a")
         );
+        assert_eq!(
+            &*TablePath::typed("s3://b//t/".into()).unwrap(),
+            Path::new("s3a://b/t")
+        );
+        assert_eq!(
+            &*TablePath::typed("file:/a/b".into()).unwrap(),
+            Path::new("/a/b")
+        );
+        assert!(TablePath::typed("jar:file:/a!/b".into()).is_err());
     }
 }

@@ -35,6 +35,7 @@ mod policy;
 mod reference;
 mod site;
 mod source;
+mod store;
 mod verify;
 
 use std::process::ExitCode;

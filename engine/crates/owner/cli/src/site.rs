@@ -10,7 +10,7 @@ use coffer_audit::Event;
 use coffer_catalog::{Target, VerifiedManifest, open_table};
 use coffer_custody::{ConfigDir, Draft, Keyring, Passphrase, PassphraseError, Policy, Vault};
 
-use crate::{args::Global, audit, failure::Failure};
+use crate::{args::Global, audit, failure::Failure, store};
 
 pub(crate) struct Site {
     config_dir: Option<PathBuf>,
@@ -26,7 +26,8 @@ impl Site {
     }
 
     pub(crate) fn config_dir(&self) -> Result<ConfigDir, Failure> {
-        Ok(ConfigDir::locate(self.config_dir.as_deref())?)
+        let folder = ConfigDir::locate(self.config_dir.as_deref())?;
+        Ok(folder.reaching(store::reach()))
     }
 
     /// The config directory that was named on the command line.

@@ -9,6 +9,7 @@ use coffer_catalog::{
     open_table, spelling, unfinished_at, verify,
 };
 use coffer_custody::{ConfigDir, Policy, Vault};
+use coffer_protocol::storage::url;
 use serde_json::json;
 
 use crate::{
@@ -147,7 +148,8 @@ pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
 
 /// An unfinished table whose folder cannot be opened any more.
 fn gone(register: &Register, target: &Target) -> Result<Option<TableRecord>, Failure> {
-    Ok(unfinished_at(register, target)?.filter(|record| !record.path.exists()))
+    Ok(unfinished_at(register, target)?
+        .filter(|record| url(&record.path).is_none() && !record.path.exists()))
 }
 
 /// The owner says that a path is this table's. What lies there by now must be the table; what it
@@ -201,7 +203,7 @@ fn unfinished(
     record: &TableRecord,
     args: &Verify,
 ) -> Result<(), Failure> {
-    let files = clean::unfinished_files(record)?;
+    let files = clean::unfinished_files(register, record)?;
     let removed = if args.clean {
         clean::clean_unfinished(config_dir, register, record)?
     } else {

@@ -160,6 +160,9 @@ async fn talk(
                 None => return Ok(()),
             },
         };
+        if greeted && message.kind == kind_byte(ClientMessage::ServeStorage) {
+            return service.storage.port().serve(read, write).await;
+        }
         match guarded(service, &message, &mut greeted) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,

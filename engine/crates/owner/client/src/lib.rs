@@ -45,6 +45,7 @@ mod session;
 mod settings;
 mod spills;
 mod stage;
+mod storage;
 mod tables;
 mod writes;
 

@@ -12,10 +12,11 @@ use std::{
 use arrow::datatypes::SchemaRef;
 use coffer_catalog::{ChunkPins, VerifiedManifest};
 use coffer_plan::{
-    BytesSeen, FilesOnly, FooterCache, ReadLimit, ScanFiles, boundary_schema, read_rest,
+    BytesSeen, FooterCache, ReadLimit, ScanFiles, TableFiles, boundary_schema, read_rest,
 };
 use coffer_protocol::{
     plan::{Fragment, Scan, node::Op},
+    storage::Reach,
     wire::{FileSlice, RunAtClient},
 };
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
@@ -64,7 +65,9 @@ impl Service {
             let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
             let columns: Vec<String> = columns.map(|field| field.name.clone()).collect();
             self.may_read(&table, columns.iter().map(String::as_str))?;
-            let read = Read::new(&table, sealed, scan, &columns, request.read_bytes, whole)?;
+            let most = (request.read_bytes, whole);
+            let reach = self.config_dir.reach();
+            let read = Read::new(&table, sealed, scan, &columns, most, reach)?;
             uses.read(&table, columns.iter().map(String::as_str), &read.files.keys);
             if reads.insert(scan.scan_id, read).is_some() {
                 return Err(ClientError::Malformed("fragment"));
@@ -80,8 +83,8 @@ impl Read {
         sealed: &VerifiedManifest,
         scan: &Scan,
         columns: &[String],
-        most: u64,
-        whole: bool,
+        (most, whole): (u64, bool),
+        reach: &Reach,
     ) -> Result<Self, ClientError> {
         let declared = scan
             .schema
@@ -98,7 +101,7 @@ impl Read {
             slices: slices(table, columns)?,
             keys: Arc::new(keys),
             footers: Arc::new(FooterCache::default()),
-            store: Arc::new(FilesOnly::default()),
+            store: Arc::new(TableFiles::reaching(reach.clone())),
             bytes_read: Arc::new(AtomicU64::new(0)),
             whole: whole.then(|| Arc::new(BytesSeen::default())),
             limit: Some(Arc::clone(&limit)),

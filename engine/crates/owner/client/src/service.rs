@@ -15,6 +15,7 @@ use coffer_protocol::{
     framing::{Message, put_message},
     padded,
     plan::Fragment,
+    storage::{Remote, Storage},
     wire::{
         ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed,
         Hello, MetricsOpened, NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult,
@@ -38,12 +39,15 @@ use crate::{
     session::{self, Object, Session, Shared},
     settings::Known,
     spills::Spills,
+    storage::{self, Connections},
     tables::Opened,
 };
 
 /// The client engine. One config directory, one application.
 pub struct Service {
     pub(crate) config_dir: ConfigDir,
+    /// Which the config directory reaches too.
+    pub(crate) storage: Arc<Remote<Connections>>,
     pub(crate) vault: Arc<Vault>,
     /// Of TEEs' evidence.
     pub(crate) verifiers: Verifiers,
@@ -162,8 +166,10 @@ impl Service {
         let masters = coffer_kms::of(&policy);
         let mut known = Known::none()?;
         known.note("the keyring's passphrase", passphrase.expose());
+        let storage = storage::new();
         let service = Self {
-            config_dir,
+            config_dir: config_dir.reaching(Arc::clone(&storage) as Arc<dyn Storage>),
+            storage,
             vault: Arc::new(Vault::new(keyring, masters)),
             followed: Mutex::new(Followed::of(&policy)),
             verifiers: Verifiers::beside_this_program(),
@@ -189,8 +195,11 @@ impl Service {
         peer: access::Peer,
         guesses: Arc<Mutex<Guesses>>,
     ) -> Result<Self, ClientError> {
+        let storage = storage::new();
+        let reached = Arc::clone(&storage) as Arc<dyn Storage>;
         Ok(Self {
-            config_dir: self.config_dir.clone(),
+            config_dir: self.config_dir.clone().reaching(reached),
+            storage,
             vault: Arc::clone(&self.vault),
             followed: Mutex::new(Followed::of(&*self.policy_now()?)),
             user: Some(user.to_owned()),

@@ -10,7 +10,10 @@ use coffer_catalog::{
     ChunkPins, Error as TableError, Lease, Manifest, PlainFile, PlainTable, Register, Target, Use,
     VerifiedManifest, is_absent, is_unknown, open_table,
 };
-use coffer_custody::{Policy, location::local};
+use coffer_custody::{
+    Policy,
+    location::{self, local},
+};
 use coffer_format::Error as FormatError;
 use coffer_format::{AdoptedKey, Column, Digest, FilePin, RowGroupPin, SparkType};
 use coffer_protocol::{
@@ -250,7 +253,7 @@ impl Service {
             return self.open_plain(&policy, &request.plain_files);
         }
         let target = match request.path.is_empty() {
-            false => Target::Path(local(&request.path)?.into()),
+            false => Target::Path(location::path(&request.path)?),
             true => Target::Name(request.name.clone()),
         };
         if let (true, Target::Path(folder)) = (request.if_there, &target)

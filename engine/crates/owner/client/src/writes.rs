@@ -16,10 +16,14 @@ use coffer_catalog::{
     Change, Error as TableError, NewColumns, Register, TableRecord, TableWrite, Target,
     VerifiedManifest, clean, open_table, policy, spelling,
 };
-use coffer_custody::{Policy, location::local};
+use coffer_custody::{
+    Policy,
+    location::{self, Location},
+};
 use coffer_format::{Digest, FilePin, RowGroupPin};
 use coffer_protocol::{
     plan::Schema,
+    storage::url,
     wire::{
         AbortWrite, BeginWrite, CheckPlain, DropTable, PlainChecked, PublishWrite, RenameTable,
         TableDropped, TableRenamed, WriteAborted, WriteBegun, WriteColumn, WritePublished,
@@ -163,7 +167,10 @@ impl Service {
     /// The same of a folder as it was found to be.
     fn may_be(&self, policy: &Policy, name: &str, real: &Path) -> Result<(), ClientError> {
         let rights = self.rights()?;
-        let is = |root: &Path| std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root));
+        let is = |root: &Path| match url(root) {
+            Some(_) => real.starts_with(root),
+            None => std::fs::canonicalize(root).is_ok_and(|root| real.starts_with(root)),
+        };
         let named = policy.table(name).ok().and_then(|table| table.path());
         if rights.is_owner() || rights.write_roots().any(is) || named.is_some_and(is) {
             return Ok(());
@@ -210,7 +217,7 @@ impl Service {
         let (id, created) = (write.id(), write.version() == 1);
         let published = write.publish(pins)?;
         // Attempts that were not chosen. Those still running leave theirs for `verify --clean`.
-        let _ = TableWrite::remove_strays(published.folder(), id, published.manifest());
+        let _ = TableWrite::remove_strays(&published, id);
         let warning = match created {
             true => self.record(&published).err().map(|error| {
                 let error = self.as_user_sees(error);
@@ -258,8 +265,7 @@ impl Service {
             return Ok(Vec::new());
         }
         let session = self.session(&request.session)?;
-        let mut session = session.lock();
-        let files = commits(&mut session, request)?;
+        let files = commits(&mut session.lock(), request)?;
         let mut paths = HashSet::new();
         for file in &files {
             if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
@@ -267,9 +273,10 @@ impl Service {
                     "its name is not one of this write",
                 ));
             }
-            // An engine whose storage is its own would have written it elsewhere.
-            write.has_file(&file.path, file.size)?;
         }
+        // An engine whose storage is its own would have written them elsewhere.
+        let sizes = files.iter().map(|file| (file.path.as_str(), file.size));
+        write.has_files(&sizes.collect::<Vec<_>>())?;
         Ok(files)
     }
 
@@ -296,9 +303,8 @@ impl Service {
         Ok(WriteAborted {})
     }
 
-    /// Plain files are Spark's own doing; but not in a zone. Zones are folders of the local file
-    /// system: what is neither a path of that nor a URL of a storage that is known to be another
-    /// may lead into one, and is refused.
+    /// Plain files are Spark's own doing; but not in a zone. What is neither a local path nor a URL
+    /// of a storage that is known to be another may lead into one, and is refused.
     pub(crate) fn check_plain(&self, request: &CheckPlain) -> Result<PlainChecked, ClientError> {
         let policy = self.policy_now()?;
         if policy.zones().is_empty() {
@@ -307,14 +313,20 @@ impl Service {
         let (local, urls): (Vec<&str>, Vec<&str>) = (request.paths.iter())
             .map(String::as_str)
             .partition(|path| path.starts_with('/'));
-        let is_remote = |url: &&str| {
-            url.split_once(":/")
-                .is_some_and(|(scheme, _)| REMOTE.contains(&scheme))
-        };
-        if let Some(unknown) = urls.into_iter().find(|url| !is_remote(url)) {
-            return Err(ClientError::PlainElsewhere(unknown.to_owned()));
+        let mut paths: Vec<PathBuf> = local.into_iter().map(PathBuf::from).collect();
+        for text in urls {
+            let is_remote = text
+                .split_once(":/")
+                .is_some_and(|(scheme, _)| REMOTE.contains(&scheme));
+            match location::of(text) {
+                Ok(Location::Remote(url)) if is_remote => paths.push(url.into()),
+                // Of another form than a place has: below no zone of local folders.
+                _ if is_remote && !policy.zones().iter().any(|zone| url(zone.path()).is_some()) => {
+                }
+                _ => return Err(ClientError::PlainElsewhere(text.to_owned())),
+            }
         }
-        policy.check_plain(local.into_iter().map(Path::new))?;
+        policy.check_plain(paths.iter().map(PathBuf::as_path))?;
         Ok(PlainChecked {})
     }
 
@@ -370,7 +382,7 @@ impl Service {
         table_id: &str,
         name: &str,
     ) -> Result<Option<TableRecord>, ClientError> {
-        let normal = spelling::normal(Path::new(local(path)?))?;
+        let normal = spelling::normal(&location::path(path)?)?;
         let known = match table_id {
             "" => register.by_path(&normal)?,
             _ => {
@@ -436,7 +448,7 @@ pub(crate) fn kek_ids(write: &TableWrite) -> Vec<KekId> {
 }
 
 fn folder(request: &BeginWrite) -> Result<PathBuf, ClientError> {
-    Ok(local(&request.path)?.into())
+    Ok(location::path(&request.path)?)
 }
 
 fn names(new: &NewColumns) -> impl Iterator<Item = &str> {

@@ -470,7 +470,7 @@ async fn a_dropped_table_is_forgotten_by_register_and_policy() {
     );
     for (path, table_id) in [
         ("/elsewhere", &*info.table_id),
-        ("s3a://b/t", ""),
+        ("s3a:b/t", ""),
         (&info.path, "no id"),
     ] {
         let other = DropTable {
@@ -660,7 +660,8 @@ async fn a_new_table_without_rows_needs_no_engine() {
 #[tokio::test(flavor = "multi_thread")]
 async fn plain_files_are_refused_in_zones() {
     let site = Site::with_policy(&format!(
-        "{}[zones]\npay = {{ path = \"/nowhere/pay\", master = \"main\" }}\n",
+        "{}[zones]\npay = {{ path = \"/nowhere/pay\", master = \"main\" }}\n\
+         far = {{ path = \"s3://bucket/pay/\", master = \"main\" }}\n",
         harness::POLICY
     ))
     .await;
@@ -672,6 +673,11 @@ async fn plain_files_are_refused_in_zones() {
         ("/nowhere/payments", None),
         ("hdfs://host/nowhere/pay", None),
         ("s3a://bucket/nowhere/pay", None),
+        ("s3a://bucket/pay", Some("policy")),
+        ("s3n://bucket/x/..//pay/t", Some("policy")),
+        ("s3a://bucket/payments", None),
+        ("s3a://other/pay", None),
+        ("s3a:///pay", Some("plain_elsewhere")),
         ("nowhere/pay", Some("plain_elsewhere")),
         ("File:/nowhere/pay", Some("plain_elsewhere")),
         ("file:///elsewhere", Some("plain_elsewhere")),

@@ -4,19 +4,43 @@
 use std::{
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use coffer_protocol::storage::{Reach, Storage};
 
 /// The environment variable that names the folder.
 pub(crate) const ENV: &str = "COFFER_HOME";
 
-/// The owner's folder at the client site. Names paths; opens nothing.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigDir(PathBuf);
+/// The owner's folder at the client site, and how tables are reached that lie elsewhere than on
+/// local disks. Names paths; opens nothing.
+#[derive(Debug, Clone)]
+pub struct ConfigDir {
+    folder: PathBuf,
+    reach: Reach,
+}
 
 impl ConfigDir {
     /// This very folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
-        Self(folder.into())
+        Self {
+            folder: folder.into(),
+            reach: None,
+        }
+    }
+
+    /// The same, with a way to storage.
+    #[must_use]
+    pub fn reaching(self, storage: Arc<dyn Storage>) -> Self {
+        Self {
+            reach: Some(storage),
+            ..self
+        }
+    }
+
+    /// How tables are reached whose folders are URLs.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// `folder` if given, else `$COFFER_HOME`, else `~/.coffer`.
@@ -39,41 +63,41 @@ impl ConfigDir {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
-            .create(&self.0)
+            .create(&self.folder)
             .map_err(|source| ConfigDirError::Create {
-                path: self.0.clone(),
+                path: self.folder.clone(),
                 source,
             })
     }
 
     /// The folder.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.folder
     }
 
     /// The keyring file.
     pub fn keyring(&self) -> PathBuf {
-        self.0.join("keyring.coffer")
+        self.folder.join("keyring.coffer")
     }
 
     /// The policy file.
     pub fn policy(&self) -> PathBuf {
-        self.0.join("policy.toml")
+        self.folder.join("policy.toml")
     }
 
     /// What says that the policy is the owner's.
     pub fn policy_signature(&self) -> PathBuf {
-        self.0.join("policy.sig")
+        self.folder.join("policy.sig")
     }
 
     /// The folder of the audit log.
     pub fn audit(&self) -> PathBuf {
-        self.0.join("audit")
+        self.folder.join("audit")
     }
 
     /// The register of table versions.
     pub fn register(&self) -> PathBuf {
-        self.0.join("register.coffer")
+        self.folder.join("register.coffer")
     }
 }
 

@@ -1,12 +1,13 @@
-//! Where a table or a file lies, as people and catalogs write it: a path, or a `file:` URL.
-//! Whatever names another storage is refused before anything is made; as a path, `s3a://bucket/t`
-//! would be a folder `s3a:` below the working directory.
+//! Where a table or a file lies, as people and catalogs write it: a path, a `file:` URL, or the URL
+//! of a storage that is reached through a port. One place has one name, by which policy and
+//! register know it ([`of`]). What is neither is refused before anything is made; as a path,
+//! `s3a:bucket` would be a folder below the working directory.
 //!
 //! What is a scheme is decided as Hadoop's `Path` does, so that a text means here what it means to
-//! Spark. The plugin's half of this rule is `source/Locations.scala`; both read
+//! Spark. The plugin's half of this rule is `split/Locations.scala`; both read
 //! `vectors/locations.json`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -33,6 +34,9 @@ pub enum LocationError {
     /// A URL without an absolute path.
     #[error("{0:?} has a scheme and no absolute path")]
     Relative(String),
+    /// A URL that says who asks. What catalogs and logs show holds no credentials.
+    #[error("a location of the scheme {0:?} holds a user's name or password")]
+    Credentials(String),
 }
 
 impl LocationError {
@@ -44,6 +48,7 @@ impl LocationError {
             Self::Scheme { .. } => "location_scheme",
             Self::Host(_) => "location_host",
             Self::Relative(_) => "location_relative",
+            Self::Credentials(_) => "location_credentials",
         }
     }
 
@@ -57,8 +62,161 @@ impl LocationError {
                  has a colon"
             }
             Self::Host(_) | Self::Relative(_) => "write /path or file:///path",
+            Self::Credentials(_) => {
+                "give credentials to Spark's Hadoop configuration, or to the environment"
+            }
         }
     }
+}
+
+/// A place, by the name under which it is compared with others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location<'a> {
+    /// A path of this machine, as it is written.
+    Local(&'a str),
+    /// `scheme://authority/path`, without `.`, `..`, repeated slashes and one at the end. Of schemes
+    /// that mean one storage it has always the same; hosts are in lower case and end with no dot,
+    /// and ports are numbers, left out where they go without saying. A second name or an address of
+    /// a host is another place: nothing is looked up.
+    Remote(String),
+}
+
+/// What lies behind other storages' URLs, or behind none: a table there would have two names, or
+/// cannot be written.
+const NOT_STORAGE: [&str; 14] = [
+    "viewfs",
+    "har",
+    "http",
+    "https",
+    "ftp",
+    "sftp",
+    "jar",
+    "local",
+    "raw",
+    "data",
+    "mailto",
+    "javascript",
+    "nullscan",
+    "classpath",
+];
+
+/// The place that a location names. Nothing is decoded, made absolute, or looked at.
+pub fn of(text: &str) -> Result<Location<'_>, LocationError> {
+    match local(text) {
+        Err(LocationError::Scheme { text, scheme }) => match remote(&text, &scheme)? {
+            Some(url) => Ok(Location::Remote(url)),
+            None => Err(LocationError::Scheme { text, scheme }),
+        },
+        local => local.map(Location::Local),
+    }
+}
+
+/// The same as a path: a local one as it is written, or a URL.
+pub fn path(text: &str) -> Result<PathBuf, LocationError> {
+    Ok(match of(text)? {
+        Location::Local(path) => path.into(),
+        Location::Remote(url) => url.into(),
+    })
+}
+
+/// The name of a place on other storage; none if it is not one that could be served.
+fn remote(text: &str, scheme: &str) -> Result<Option<String>, LocationError> {
+    let rest = text
+        .get(scheme.len()..)
+        .and_then(|rest| rest.strip_prefix("://"));
+    let letters = |scheme: &str| {
+        scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "+.-".contains(letter))
+    };
+    let (Some(rest), true) = (rest, letters(scheme)) else {
+        return Ok(None);
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    if NOT_STORAGE.contains(&scheme.as_str()) {
+        return Ok(None);
+    }
+    let scheme = match scheme.as_str() {
+        "s3" | "s3n" => "s3a",
+        "abfs" => "abfss",
+        "wasb" => "wasbs",
+        other => other,
+    };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // Of Azure's the part before is a container.
+    let azure = matches!(scheme, "abfss" | "wasbs");
+    if authority.contains('@') && !azure {
+        return Err(LocationError::Credentials(scheme.to_owned()));
+    }
+    let spoiled = |letter: char| letter.is_whitespace() || letter.is_control();
+    if authority.is_empty() || authority.contains(spoiled) || authority.contains('%') {
+        return Ok(None);
+    }
+    let default = match scheme {
+        "hdfs" => Some(8020),
+        "webhdfs" => Some(9870),
+        "swebhdfs" => Some(9871),
+        "abfss" | "wasbs" => Some(443),
+        _ => None,
+    };
+    let authority = match scheme {
+        // A bucket is no host, and old ones have capitals.
+        "s3a" | "gs" => Some(authority.to_owned()),
+        _ => server(authority, default),
+    };
+    let Some(authority) = authority else {
+        return Ok(None);
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            // Above the root there is the root.
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    // There HDFS has every file a second time, by inode or as it is stored.
+    if matches!(scheme, "hdfs" | "webhdfs" | "swebhdfs") && parts.first() == Some(&".reserved") {
+        return Ok(None);
+    }
+    let mut url = format!("{scheme}://{authority}");
+    for part in parts {
+        url.push('/');
+        url.push_str(part);
+    }
+    Ok(Some(url))
+}
+
+/// A host, with what stands before its `@` and with its port, as one name has them; none where it
+/// is no host. `default`: the port that goes without saying.
+fn server(authority: &str, default: Option<u16>) -> Option<String> {
+    let authority = authority.to_ascii_lowercase();
+    let at = authority.rfind('@').map_or(0, |at| at.saturating_add(1));
+    let (before, server) = authority.split_at_checked(at)?;
+    let (host, port) = match server.rsplit_once(':') {
+        // The colons of an IPv6 address.
+        _ if server.ends_with(']') => (server, ""),
+        Some(parts) => parts,
+        None => (server, ""),
+    };
+    if !port.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let port = match port {
+        "" => None,
+        port => Some(port.parse::<u16>().ok()?).filter(|port| Some(*port) != default),
+    };
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let is_address = host.starts_with('[') && host.ends_with(']');
+    if host.is_empty() || host.ends_with('.') || host.contains(':') && !is_address {
+        return None;
+    }
+    Some(match port {
+        Some(port) => format!("{before}{host}:{port}"),
+        None => format!("{before}{host}"),
+    })
 }
 
 /// The path that a location names, as it is written there: nothing is decoded, made absolute, or
@@ -107,6 +265,14 @@ pub fn local_path(path: &Path) -> Result<&Path, LocationError> {
     }
 }
 
+/// As [`path`], of a path that need not be text.
+pub fn path_of(path: &Path) -> Result<PathBuf, LocationError> {
+    match path.to_str() {
+        Some(text) => self::path(text),
+        None => local_path(path).map(Path::to_path_buf),
+    }
+}
+
 fn is_host(text: &str) -> bool {
     text.strip_prefix("//")
         .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
@@ -125,6 +291,8 @@ mod tests {
         text: String,
         /// The path.
         local: Option<String>,
+        /// Or the URL by which the place is known.
+        remote: Option<String>,
         /// Or the refusal's code.
         refused: Option<String>,
     }
@@ -135,9 +303,27 @@ mod tests {
             serde_json::from_str(include_str!("../vectors/locations.json")).unwrap();
         let mut codes = BTreeSet::new();
         for vector in &vectors {
-            let got = local(&vector.text);
+            let got = of(&vector.text);
             match &got {
-                Ok(path) => assert_eq!(Some(*path), vector.local.as_deref(), "{}", vector.name),
+                Ok(Location::Local(path)) => {
+                    assert_eq!(Some(*path), vector.local.as_deref(), "{}", vector.name);
+                }
+                Ok(Location::Remote(url)) => {
+                    assert_eq!(
+                        Some(url.as_str()),
+                        vector.remote.as_deref(),
+                        "{}",
+                        vector.name
+                    );
+                    // A name names itself.
+                    assert_eq!(
+                        of(url),
+                        Ok(Location::Remote(url.clone())),
+                        "{}",
+                        vector.name
+                    );
+                    assert!(local(&vector.text).is_err());
+                }
                 Err(error) => {
                     assert_eq!(
                         Some(error.code()),
@@ -150,7 +336,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(codes.len(), 5, "each refusal has a vector");
+        assert_eq!(codes.len(), 6, "each refusal has a vector");
         assert!(vectors.len() > 40);
     }
 

@@ -48,8 +48,9 @@ pub(crate) enum Trouble {
     Away(String),
     /// It answers what is no HTTP, or too much of it.
     Garbage(String),
-    /// TLS did not come about: its certificate, or its ciphers.
-    Untrusted(String),
+    /// It cannot be asked as things are set up: TLS does not come about (its certificate, its
+    /// ciphers), or nobody can sign for it. Nothing was sent.
+    Settings(String),
 }
 
 /// A client for the servers of one master.
@@ -192,8 +193,8 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
         ureq::Error::HostNotFound => Trouble::Unsent("no such host".to_owned()),
         ureq::Error::ConnectionFailed => Trouble::Unsent("no connection".to_owned()),
         ureq::Error::Rustls(error) => untrusted(&error),
-        ureq::Error::Tls(message) => Trouble::Untrusted(message.to_owned()),
-        ureq::Error::Other(error) if error.is::<NotHere>() => Trouble::Untrusted(error.to_string()),
+        ureq::Error::Tls(message) => Trouble::Settings(message.to_owned()),
+        ureq::Error::Other(error) if error.is::<NotHere>() => Trouble::Settings(error.to_string()),
         ureq::Error::BodyExceedsLimit(limit) => {
             Trouble::Garbage(format!("more than {limit} bytes"))
         }
@@ -202,7 +203,7 @@ fn trouble(error: ureq::Error, within: Duration) -> Trouble {
 }
 
 fn untrusted(error: &rustls::Error) -> Trouble {
-    Trouble::Untrusted(in_short(&format!("TLS: {error}")))
+    Trouble::Settings(in_short(&format!("TLS: {error}")))
 }
 
 fn roots(ca: Option<&Path>) -> Result<Vec<Certificate<'static>>, String> {
@@ -270,7 +271,7 @@ mod tests {
         for host in ["192.0.2.1", "[2001:db8::1]"] {
             let asked = ask(&format!("http://{host}:9/"), 10 * SECOND);
             assert!(
-                matches!(asked, Err(Trouble::Untrusted(message))
+                matches!(asked, Err(Trouble::Settings(message))
                     if message.contains("not this machine")),
                 "{host}"
             );
@@ -283,7 +284,7 @@ mod tests {
             Http::new(&["http://192.0.2.1:9/".into()], &["192.0.2.1".into()], None).unwrap();
         assert!(!matches!(
             named.exchange(request, SECOND / 4),
-            Err(Trouble::Untrusted(_))
+            Err(Trouble::Settings(_))
         ));
         for host in ["localhost", "127.0.0.1"] {
             let answered = says(

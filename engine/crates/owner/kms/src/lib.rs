@@ -17,7 +17,7 @@
     )
 )]
 
-mod aws;
+pub mod aws;
 mod cache;
 mod hadoop;
 mod http;
@@ -57,11 +57,10 @@ pub fn secrets(policy: &Policy) -> Vec<(String, Zeroizing<String>)> {
         match uri {
             // A name, and no secret.
             OutsideUri::HadoopKms(_) => {}
-            OutsideUri::AwsKms(uri) => all.extend(
-                aws::secrets(uri)
-                    .into_iter()
-                    .map(|secret| (format!("AWS credentials of the master {name:?}"), secret)),
-            ),
+            OutsideUri::AwsKms(uri) => all.extend(aws::secrets(uri).into_iter().map(|secret| {
+                let secret = Zeroizing::new(secret.expose().to_owned());
+                (format!("AWS credentials of the master {name:?}"), secret)
+            })),
             OutsideUri::Pkcs11(uri) => {
                 let pin = pkcs11::pin(uri).ok();
                 all.extend(pin.map(|pin| (format!("the PIN of the master {name:?}"), pin)));

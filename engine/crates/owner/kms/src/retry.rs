@@ -67,7 +67,7 @@ impl Servers {
         // Each server's last words.
         let (mut wait, mut reasons) = (FIRST_WAIT, vec![String::new(); self.addresses.len()]);
         for round in 0..ROUNDS {
-            let (mut garbled, mut untrusted) = (None, None);
+            let (mut garbled, mut unready) = (None, None);
             for step in 0..self.addresses.len() {
                 let at =
                     self.last.load(Ordering::Relaxed).wrapping_add(step) % self.addresses.len();
@@ -97,7 +97,7 @@ impl Servers {
                     }
                     Err(Trouble::Away(message)) => message,
                     Err(Trouble::Garbage(message)) => garbled.insert(message).clone(),
-                    Err(Trouble::Untrusted(message)) => untrusted.insert(message).clone(),
+                    Err(Trouble::Settings(message)) => unready.insert(message).clone(),
                 };
                 tracing::warn!(master = self.of, address, round, "no answer: {message}");
                 if let Some(last) = reasons.get_mut(at) {
@@ -108,7 +108,7 @@ impl Servers {
             if let Some(reason) = garbled {
                 return Err(crate::garbage(&self.of, reason));
             }
-            if let Some(reason) = untrusted {
+            if let Some(reason) = unready {
                 return Err(MasterError::Settings {
                     of: self.of.clone(),
                     reason,

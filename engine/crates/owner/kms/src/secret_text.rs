@@ -1,4 +1,4 @@
-//! A secret in an answer, base64 in JSON.
+//! A secret in JSON: base64 in an answer of a key server, plain in one of `coffer-aws`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use zeroize::Zeroizing;
 
 const CONFIG: GeneralPurposeConfig =
@@ -18,15 +18,31 @@ pub(crate) const URL_SAFE: GeneralPurpose =
 pub(crate) const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, CONFIG);
 
 /// Text that is zeroed when dropped, and has no `Debug`.
-pub(crate) struct SecretText(Zeroizing<String>);
+pub struct SecretText(Zeroizing<String>);
 
 impl SecretText {
+    /// Of a secret.
+    pub fn new(text: Zeroizing<String>) -> Self {
+        Self(text)
+    }
+
+    /// The secret.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
     /// Its bytes, if it is base64.
     pub(crate) fn decode(&self, base64: &GeneralPurpose) -> Option<Zeroizing<Vec<u8>>> {
         // Room for all of it at once: growing would leave a copy behind.
         let mut bytes = Zeroizing::new(Vec::with_capacity(self.0.len()));
         base64.decode_vec(self.0.as_bytes(), &mut bytes).ok()?;
         Some(bytes)
+    }
+}
+
+impl Serialize for SecretText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

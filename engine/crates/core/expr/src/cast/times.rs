@@ -206,7 +206,7 @@ fn instant<T: ArrowPrimitiveType>(
     let to = info.to.clone();
     Arc::new(move |args, rows| {
         // Outside 64 bits of microseconds Java's own arithmetic raises, in every mode.
-        let failure = |_: T::Native| SparkError::new("ARITHMETIC_OVERFLOW", "long overflow");
+        let failure = |_: T::Native| SparkError::long_overflow();
         let out = try_unary::<T, Micros>(args, rows, &f, Some(&failure))?;
         Ok(typed(out.as_primitive::<Micros>().clone(), &to))
     })

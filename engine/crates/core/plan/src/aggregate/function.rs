@@ -23,11 +23,13 @@ use super::{
     count::Count,
     extreme,
     first_last::FirstLast,
-    moments::Moments,
+    moments::{Moments, Spread},
     pair::{PairState, Pairs},
     pivot::PivotFirst,
+    shape::{Shape, Shapes},
     state::GroupState,
     sum::{SumDouble, SumLong, SumTracked, Tracked},
+    sums::Statistic,
 };
 
 /// What an aggregate's result depends on.
@@ -73,10 +75,8 @@ pub(super) enum Kind {
         last: bool,
         ignore_nulls: bool,
     },
-    Moments {
-        sample: bool,
-        deviation: bool,
-    },
+    Moments(Spread),
+    Shape(Shape),
     Pairs(Pairs),
     Bits(Bits),
     By {
@@ -204,18 +204,6 @@ impl Function {
                     input,
                 )
             }
-            "stddev_samp" | "stddev_pop" | "var_samp" | "var_pop" | "variance_samp"
-            | "variance_pop" => {
-                if one()? != &Float64 {
-                    return Err("takes a double".to_owned());
-                }
-                let (sample, deviation) = (name.ends_with("samp"), name.starts_with("stddev"));
-                of(
-                    Kind::Moments { sample, deviation },
-                    vec![Float64, Binary, Binary],
-                    Float64,
-                )
-            }
             "max_by" | "min_by" => match inputs {
                 [value, order] if known(value) && ordered(order) => of(
                     Kind::By {
@@ -254,17 +242,31 @@ impl Function {
                 }
                 _ => Err(format!("not of {inputs:?}")),
             },
-            _ => match (Pairs::named(name), Bits::named(name)) {
-                (Some(pairs), _) => match inputs {
-                    [Float64, Float64] => of(Kind::Pairs(pairs), pairs.buffer(), Float64),
-                    _ => Err("takes two doubles".to_owned()),
-                },
-                (_, Some(bits)) => match one()? {
-                    t if integral(t) => of(Kind::Bits(bits), vec![t.clone()], t.clone()),
-                    other => Err(format!("no bits of {other}")),
-                },
-                _ => Err("is not known to this engine".to_owned()),
-            },
+            _ => {
+                let double = |kind, buffer| match inputs {
+                    [Float64] => of(kind, buffer, Float64),
+                    _ => Err("takes a double".to_owned()),
+                };
+                if let Some(spread) = Spread::named(name) {
+                    return double(Kind::Moments(spread), spread.buffer());
+                }
+                if let Some(shape) = Shape::named(name) {
+                    return double(Kind::Shape(shape), shape.buffer());
+                }
+                if let Some(pairs) = Pairs::named(name) {
+                    return match inputs {
+                        [Float64, Float64] => of(Kind::Pairs(pairs), pairs.buffer(), Float64),
+                        _ => Err("takes two doubles".to_owned()),
+                    };
+                }
+                match (Bits::named(name), one()?) {
+                    (Some(bits), t) if integral(t) => {
+                        of(Kind::Bits(bits), vec![t.clone()], t.clone())
+                    }
+                    (Some(_), other) => Err(format!("no bits of {other}")),
+                    (None, _) => Err("is not known to this engine".to_owned()),
+                }
+            }
         }
     }
 
@@ -276,7 +278,9 @@ impl Function {
             // Wraps, or ends the query: there are no two results.
             Kind::SumLong => DependsOn::Rows,
             // Exact until the one rounding of the result.
-            Kind::SumDouble | Kind::AverageDouble | Kind::Moments { .. } => DependsOn::Rows,
+            Kind::SumDouble | Kind::AverageDouble | Kind::Moments(_) | Kind::Shape(_) => {
+                DependsOn::Rows
+            }
             // Whether it fits is asked of the result only.
             Kind::SumTracked { .. } | Kind::AverageDecimal { .. } => DependsOn::Rows,
             // A sum modulo 2^64, and a set of rows.
@@ -319,7 +323,8 @@ impl Function {
             Kind::FirstLast { last, ignore_nulls } => {
                 Box::new(FirstLast::new(*last, *ignore_nulls, self.result.clone())?)
             }
-            Kind::Moments { sample, deviation } => Box::new(Moments::new(*sample, *deviation)),
+            Kind::Moments(spread) => Box::new(Moments::new(*spread)),
+            Kind::Shape(shape) => Box::new(Shapes::new(*shape)),
             Kind::Pairs(pairs) => Box::new(PairState::new(*pairs, self.eval)),
             Kind::Bits(bits) => Box::new(BitState::new(*bits, self.result.clone())),
             Kind::By { largest, order } => {

@@ -23,8 +23,10 @@ mod function;
 mod moments;
 mod pair;
 mod pivot;
+mod shape;
 mod state;
 mod sum;
+mod sums;
 mod unpack;
 mod whole;
 

@@ -1,31 +1,33 @@
-//! COVAR_POP, COVAR_SAMP and CORR. Buffer: `[n, x, y, xy]`, and for CORR `[…, xx, yy]`, in the
-//! place of Spark's means and co-moments (Covariance.scala, Corr.scala): the exact sums of the
-//! values and of their products, as BINARY. Results are rounded from n · Σxy − Σx · Σy and its
-//! like, which are exact, so they depend on no order.
+//! COVAR_POP, COVAR_SAMP, CORR and the regressions of two columns. Buffer: `[n, Σx, Σy, Σxy]`, and
+//! for what needs them `[…, Σxx, Σyy]`, in the place of Spark's means and co-moments
+//! (Covariance.scala, Corr.scala, linearRegression.scala): exact sums. Results are rounded from
+//! n · Σxy − Σx · Σy and its like, which are exact.
+//!
+//! Of a regression the first argument is the dependent variable, here x, and the second the
+//! independent one, here y.
 
-use std::sync::Arc;
-
-use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array},
-    buffer::NullBuffer,
-    datatypes::{DataType, Float64Type},
-};
 use coffer_expr::SparkError;
 use coffer_protocol::plan::EvalMode;
-use datafusion_common::{Result, internal_datafusion_err};
-use datafusion_expr::EmitTo;
+use datafusion_common::Result;
 
 use super::{
-    exact::{ExactSum, Rounded},
+    exact::{Digits, ExactSum, Rounded},
     moments::scaled,
-    state::{GroupState, binary, column, each, fold, live},
-    sum::{encoded, memory},
+    sums::{GroupSums, Statistic, SumStates},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Pairs {
-    Covariance { sample: bool },
+    Covariance {
+        sample: bool,
+    },
     Correlation,
+    /// REGR_SXY: n times the covariance.
+    Products,
+    /// REGR_R2.
+    Determination,
+    Slope,
+    Intercept,
 }
 
 impl Pairs {
@@ -34,60 +36,131 @@ impl Pairs {
             "covar_pop" => Some(Self::Covariance { sample: false }),
             "covar_samp" => Some(Self::Covariance { sample: true }),
             "corr" => Some(Self::Correlation),
+            "regr_sxy" => Some(Self::Products),
+            "regr_r2" => Some(Self::Determination),
+            "regr_slope" => Some(Self::Slope),
+            "regr_intercept" => Some(Self::Intercept),
             _ => None,
         }
     }
+}
 
-    /// The sums that its buffer has.
-    fn sums(self) -> usize {
+pub(super) type PairState = SumStates<Pairs, 2, 5>;
+
+impl PairState {
+    pub(super) fn new(of: Pairs, eval: EvalMode) -> Self {
+        Self::of(of, eval)
+    }
+}
+
+/// By the sums of x, y, xy, xx, yy over the rows that have both.
+impl Statistic<2, 5> for Pairs {
+    fn sent(self) -> usize {
         match self {
-            Self::Covariance { .. } => 3,
-            Self::Correlation => 5,
+            Self::Covariance { .. } | Self::Products => 3,
+            Self::Correlation | Self::Determination | Self::Slope | Self::Intercept => 5,
         }
     }
 
-    pub(super) fn buffer(self) -> Vec<DataType> {
-        let sums = std::iter::repeat_n(DataType::Binary, self.sums());
-        std::iter::once(DataType::Float64).chain(sums).collect()
+    /// There Spark counts twice.
+    fn spare(self) -> usize {
+        match self {
+            Self::Slope | Self::Intercept => 1,
+            _ => 0,
+        }
+    }
+
+    fn add(self, [x, y]: [f64; 2], sums: &mut [ExactSum; 5], more: &mut isize) {
+        let (squares, all) = match self {
+            Self::Covariance { .. } | Self::Products => (false, false),
+            Self::Slope | Self::Intercept => (true, false),
+            Self::Correlation | Self::Determination => (true, true),
+        };
+        let [of_x, of_y, of_xy, of_xx, of_yy] = sums;
+        of_x.add(x, more);
+        of_y.add(y, more);
+        of_xy.add_product(x, y, more);
+        if squares {
+            of_yy.add_square(y, more);
+        }
+        if all {
+            of_xx.add_square(x, more);
+        }
+    }
+
+    fn result(self, of: &GroupSums<5>, eval: EvalMode) -> Result<Option<f64>> {
+        match self {
+            Self::Covariance { sample: false } => Ok(of.covariance(of.n)),
+            Self::Covariance { sample: true } => Ok(of.covariance(of.n.saturating_sub(1))),
+            Self::Products => Ok(of.covariance(1)),
+            Self::Correlation => of.correlation(eval),
+            Self::Determination | Self::Slope | Self::Intercept => Ok(of.regression(self)),
+        }
     }
 }
 
-pub(super) struct PairState {
-    of: Pairs,
-    eval: EvalMode,
-    states: Vec<Pair>,
-    /// Bytes of sums that two doubles do not hold.
-    more: isize,
-}
+impl GroupSums<5> {
+    fn sum(&self, index: usize) -> Option<Digits> {
+        self.sums.get(index).and_then(ExactSum::finite)
+    }
 
-/// Sums of x, y, xy, xx, yy over the rows that have both.
-#[derive(Clone, Default)]
-struct Pair {
-    n: u64,
-    sums: [ExactSum; 5],
-}
-
-impl Pair {
     /// n · Σab − Σa · Σb; none if a sum is not finite.
-    fn moment(&self, product: usize, a: usize, b: usize) -> Option<Rounded> {
-        let [product, a, b] = [product, a, b].map(|i| self.sums.get(i).and_then(ExactSum::finite));
-        let mut moment = product?.multiplied(self.n);
-        let mut less = a?.times(&b?);
-        less.negate();
-        moment.merge(&less);
-        Some(moment.unbounded())
+    fn exact(&self, product: usize, a: usize, b: usize) -> Option<Digits> {
+        let product = self.sum(product)?.multiplied(self.n);
+        Some(less(product, self.sum(a)?.times(&self.sum(b)?)))
     }
 
-    fn covariance(&self, sample: bool) -> Option<f64> {
-        // One pair has no sample covariance: NULL, as without spark.sql.legacy.statisticalAggregate.
-        if self.n == 0 || (sample && self.n == 1) {
+    fn moment(&self, product: usize, a: usize, b: usize) -> Option<Rounded> {
+        Some(self.exact(product, a, b)?.unbounded())
+    }
+
+    /// `below`: what stands below the line; NULL of nothing, as without
+    /// spark.sql.legacy.statisticalAggregate.
+    fn covariance(&self, below: u64) -> Option<f64> {
+        if self.n == 0 || below == 0 {
             return None;
         }
         let Some(Rounded { mantissa, exponent }) = self.moment(2, 0, 1) else {
             return Some(f64::NAN);
         };
-        let below = if sample { self.n - 1 } else { self.n };
         Some(scaled(mantissa / self.n as f64 / below as f64, exponent))
+    }
+
+    /// What a regression says; NULL where the independent variable does not differ.
+    fn regression(&self, of: Pairs) -> Option<f64> {
+        let independent = self.moment(4, 1, 1);
+        if self.n == 0 || independent.is_some_and(|moment| moment.mantissa == 0.0) {
+            return None;
+        }
+        Some(self.regressed(of, independent).unwrap_or(f64::NAN))
+    }
+
+    /// None of what is not finite.
+    fn regressed(&self, of: Pairs, independent: Option<Rounded>) -> Option<f64> {
+        let (yy, xy) = (independent?, self.moment(2, 0, 1)?);
+        let ratio = |above: Rounded, below: Rounded, more: f64| {
+            let mantissa = above.mantissa / below.mantissa / more;
+            scaled(mantissa, above.exponent - below.exponent)
+        };
+        Some(match of {
+            Pairs::Intercept => {
+                // Σx / n − slope · Σy / n.
+                let above = less(
+                    self.sum(0)?.times(&self.exact(4, 1, 1)?),
+                    self.exact(2, 0, 1)?.times(&self.sum(1)?),
+                );
+                ratio(above.unbounded(), yy, self.n as f64)
+            }
+            Pairs::Determination => {
+                let xx = self.moment(3, 0, 0)?;
+                if xx.mantissa == 0.0 {
+                    return Some(1.0);
+                }
+                let mantissa = xy.mantissa / xx.mantissa * (xy.mantissa / yy.mantissa);
+                scaled(mantissa, 2 * xy.exponent - xx.exponent - yy.exponent)
+            }
+            _ => ratio(xy, yy, 1.0),
+        })
     }
 
     /// `eval`: of the division in the end, which has nothing below the line where the values of one
@@ -125,117 +198,23 @@ impl Pair {
     }
 }
 
-impl PairState {
-    pub(super) fn new(of: Pairs, eval: EvalMode) -> Self {
-        Self {
-            of,
-            eval,
-            states: vec![],
-            more: 0,
-        }
-    }
-
-    fn emitted(&mut self, emit: EmitTo) -> Vec<Pair> {
-        let states = emit.take_needed(&mut self.states);
-        self.more -= memory(states.iter().flat_map(|state| &state.sums));
-        states
-    }
-}
-
-impl GroupState for PairState {
-    fn resize(&mut self, groups: usize) {
-        self.states.resize_with(groups, Pair::default);
-    }
-
-    fn update(
-        &mut self,
-        values: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-    ) -> Result<()> {
-        let [x, y] = [
-            column(values, 0, &DataType::Float64)?,
-            column(values, 1, &DataType::Float64)?,
-        ];
-        let both = NullBuffer::union(x.nulls(), y.nulls());
-        let live = live(both.as_ref(), filter);
-        let doubles = |column: &ArrayRef| {
-            let found = column.as_primitive_opt::<Float64Type>();
-            found
-                .map(|column| column.values().clone())
-                .ok_or_else(|| internal_datafusion_err!("a column of doubles is none"))
-        };
-        let (x, y) = (doubles(&x)?, doubles(&y)?);
-        let (states, more) = (&mut self.states, &mut self.more);
-        let squares = self.of == Pairs::Correlation;
-        each(live.as_ref(), groups, |row, group| {
-            let Pair { n, sums } = &mut states[group];
-            let [of_x, of_y, of_xy, of_xx, of_yy] = sums;
-            let (x, y) = (x[row], y[row]);
-            *n += 1;
-            of_x.add(x, more);
-            of_y.add(y, more);
-            of_xy.add_product(x, y, more);
-            if squares {
-                of_xx.add_square(x, more);
-                of_yy.add_square(y, more);
-            }
-            Ok(())
-        })
-    }
-
-    fn merge(
-        &mut self,
-        buffers: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-    ) -> Result<()> {
-        let (states, more) = (&mut self.states, &mut self.more);
-        let counts = column(buffers, 0, &DataType::Float64)?;
-        fold::<Float64Type, _>(&counts, groups, filter, states, |state, n| {
-            // A whole number: it was one when it was sent.
-            state.n = state.n.saturating_add(n as u64);
-            Ok(())
-        })?;
-        for sum in 0..self.of.sums() {
-            let encoded = binary(buffers, sum + 1)?;
-            let live = live(encoded.nulls(), filter);
-            each(live.as_ref(), groups, |row, group| {
-                states[group].sums[sum].merge_encoded(encoded.value(row), more)
-            })?;
-        }
-        Ok(())
-    }
-
-    fn evaluate(&mut self, emit: EmitTo) -> Result<ArrayRef> {
-        let (of, eval) = (self.of, self.eval);
-        let states = self.emitted(emit);
-        let results = states.iter().map(|state| match of {
-            Pairs::Covariance { sample } => Ok(state.covariance(sample)),
-            Pairs::Correlation => state.correlation(eval),
-        });
-        Ok(Arc::new(results.collect::<Result<Float64Array>>()?))
-    }
-
-    fn buffers(&mut self, emit: EmitTo) -> Result<Vec<ArrayRef>> {
-        let states = self.emitted(emit);
-        let counts = states.iter().map(|state| Some(state.n as f64));
-        let counts: ArrayRef = Arc::new(counts.collect::<Float64Array>());
-        let sums = (0..self.of.sums()).map(|sum| {
-            let sums: Vec<&ExactSum> = states.iter().map(|state| &state.sums[sum]).collect();
-            encoded(sums.into_iter())
-        });
-        Ok(std::iter::once(counts).chain(sums).collect())
-    }
-
-    fn size(&self) -> usize {
-        self.states.capacity() * size_of::<Pair>() + usize::try_from(self.more).unwrap_or(0)
-    }
+fn less(mut from: Digits, mut what: Digits) -> Digits {
+    what.negate();
+    from.merge(&what);
+    from
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
+
+    use arrow::{
+        array::{Array, ArrayRef, AsArray, Float64Array},
+        datatypes::Float64Type,
+    };
+    use datafusion_expr::EmitTo;
+
+    use super::{super::state::GroupState, *};
 
     fn columns(pairs: &[(f64, f64)]) -> Vec<ArrayRef> {
         let column = |of: fn(&(f64, f64)) -> f64| -> ArrayRef {
@@ -299,6 +278,32 @@ mod tests {
                 .unwrap()
                 .is_nan()
         );
+    }
+
+    /// Spark's own examples, the dependent variable first.
+    #[test]
+    fn regressions() {
+        let pairs = [(1.0, 2.0), (2.0, 2.0), (2.0, 3.0), (2.0, 4.0)];
+        assert_eq!(of("regr_r2", &pairs), Some(3.0 / 11.0));
+        assert_eq!(of("regr_sxy", &pairs), Some(0.75));
+        let line = [(1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (4.0, 4.0)];
+        assert_eq!(of("regr_slope", &line), Some(1.0));
+        assert_eq!(of("regr_intercept", &line), Some(0.0));
+        let steep = [(5.0, 1.0), (8.0, 2.0), (11.0, 3.0)];
+        assert_eq!(of("regr_slope", &steep), Some(3.0));
+        assert_eq!(of("regr_intercept", &steep), Some(2.0));
+        // What does not differ.
+        let (flat, steady) = ([(1.0, 1.0), (1.0, 2.0)], [(1.0, 1.0), (2.0, 1.0)]);
+        assert_eq!(of("regr_r2", &flat), Some(1.0));
+        assert_eq!(of("regr_slope", &flat), Some(0.0));
+        for name in ["regr_r2", "regr_slope", "regr_intercept"] {
+            assert_eq!(of(name, &steady), None, "{name}");
+            assert_eq!(of(name, &[]), None, "{name}");
+            assert_eq!(of(name, &[(f64::INFINITY, 1.0)]), None, "{name}");
+            let infinite = [(f64::INFINITY, 1.0), (1.0, 2.0)];
+            assert!(of(name, &infinite).unwrap().is_nan(), "{name}");
+        }
+        assert_eq!(of("regr_sxy", &[(1.0, 1.0)]), Some(0.0));
     }
 
     #[test]

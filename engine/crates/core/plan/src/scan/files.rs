@@ -12,7 +12,6 @@ use coffer_sealing::TableId;
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;
-use object_store::path::Path;
 use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
 
 use super::{
@@ -38,7 +37,7 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
         clear: task.slices.iter().any(|slice| slice.clear || slice.plain),
     };
     for slice in &task.slices {
-        let path = location(&slice.path)?;
+        let path: Arc<str> = slice.path.as_str().into();
         let pin = pin(slice)?;
         let footer = match task.footers.get(&pin, schema, &task.keys) {
             Some(footer) => footer,
@@ -54,7 +53,7 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
     Ok(opened)
 }
 
-fn file(slice: &FileSlice, path: Path, footer: &Footer) -> Result<PartitionedFile> {
+fn file(slice: &FileSlice, path: Arc<str>, footer: &Footer) -> Result<PartitionedFile> {
     let metadata = footer.metadata();
     let mut plan = ParquetAccessPlan::new_none(metadata.num_row_groups());
     for group in row_groups(slice, metadata)? {
@@ -220,51 +219,6 @@ pub(super) fn check_types(
     Ok(())
 }
 
-/// A path as storage names it, for an object store whose root is the file system's.
-fn location(path: &str) -> Result<Path> {
-    if path.starts_with('/') {
-        return Path::from_absolute_path(path).map_err(external);
-    }
-    if let Some(url_path) = path
-        .strip_prefix("file://")
-        .filter(|rest| rest.starts_with('/'))
-    {
-        return Path::from_url_path(url_path).map_err(external);
-    }
-    if let Some(plain) = path
-        .strip_prefix("file:")
-        .filter(|rest| rest.starts_with('/') && !rest.starts_with("//"))
-    {
-        return Path::from_absolute_path(plain).map_err(external);
-    }
-    exec_err!("this engine reads tables from file systems only")
-}
-
 pub(super) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
     DataFusionError::External(Box::new(error))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_and_file_urls_name_the_same_file() {
-        let plain = location("/a/b c/part-1.parquet").unwrap();
-        assert_eq!(location("file:///a/b%20c/part-1.parquet").unwrap(), plain);
-        assert_eq!(location("file:/a/b c/part-1.parquet").unwrap(), plain);
-    }
-
-    #[test]
-    fn other_places_are_refused() {
-        for path in [
-            "s3://bucket/x",
-            "relative/x",
-            "file://host/x",
-            "hdfs:/x",
-            "",
-        ] {
-            assert!(location(path).is_err(), "{path}");
-        }
-    }
 }

@@ -50,7 +50,7 @@ use crate::{
 };
 pub use footers::FooterCache;
 use reader::SealedReaders;
-pub use storage::FilesOnly;
+pub use storage::TableFiles;
 pub use whole::{BytesSeen, read_rest};
 
 /// Pushed conjuncts, several in one: they cannot fail, so DataFusion's AND will do.

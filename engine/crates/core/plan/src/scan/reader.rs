@@ -12,12 +12,12 @@ use std::{
 
 use bytes::Bytes;
 use coffer_format::{Digest, lengths};
+use coffer_protocol::storage::Storage;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::{FutureExt, future::BoxFuture};
-use object_store::{ObjectStore, ObjectStoreExt, path::Path};
 use parquet::{
     arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
     errors::ParquetError,
@@ -30,7 +30,7 @@ use crate::io::{ReadLimit, ScanFiles};
 /// What a reader needs of a file; travels with it as an extension.
 #[derive(Debug, Clone)]
 pub(super) struct SealedFile {
-    pub(super) path: Path,
+    pub(super) path: Arc<str>,
     pub(super) size: u64,
     pub(super) metadata: Arc<ParquetMetaData>,
     pub(super) kind: Kind,
@@ -166,7 +166,7 @@ fn refused(error: coffer_format::Error) -> ParquetError {
 
 /// Makes readers for files whose footers are open.
 pub(super) struct SealedReaders {
-    store: Arc<dyn ObjectStore>,
+    store: Arc<dyn Storage>,
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
     limit: Option<Arc<ReadLimit>>,
@@ -186,7 +186,7 @@ impl SealedReaders {
 impl fmt::Debug for SealedReaders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SealedReaders")
-            .field("store", &self.store.to_string())
+            .field("store", &self.store)
             .finish_non_exhaustive()
     }
 }
@@ -216,7 +216,7 @@ impl ParquetFileReaderFactory for SealedReaders {
 
 struct SealedReader {
     file: SealedFile,
-    store: Arc<dyn ObjectStore>,
+    store: Arc<dyn Storage>,
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
     limit: Option<Arc<ReadLimit>>,
@@ -282,19 +282,10 @@ impl AsyncFileReader for SealedReader {
             for range in &ranges {
                 self.note(range);
             }
-            let read = match self.store.get_ranges(&self.file.path, &ranges).await {
-                Ok(read) => read,
-                Err(error) => {
-                    let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
-                    return Err(refused(
-                        unread(self.store.as_ref(), &self.file.path, end, error).await,
-                    ));
-                }
-            };
+            let read = read_ranges(self.store.as_ref(), &self.file.path, &ranges)
+                .await
+                .map_err(refused)?;
             for (bytes, range) in read.iter().zip(&ranges) {
-                if length(bytes) != range.end - range.start {
-                    return Err(refused(short(&self.file.path, range.end, bytes)));
-                }
                 self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
                 self.file.check_pages(range, bytes)?;
             }
@@ -314,76 +305,55 @@ impl AsyncFileReader for SealedReader {
 
 /// Exactly these bytes of a file.
 pub(super) async fn read_range(
-    store: &dyn ObjectStore,
-    path: &Path,
+    store: &dyn Storage,
+    path: &str,
     range: Range<u64>,
     bytes_read: &AtomicU64,
 ) -> Result<Bytes> {
-    let wanted = range.end.saturating_sub(range.start);
-    let end = range.end;
-    let bytes = match store.get_range(path, range).await {
-        Ok(bytes) => bytes,
-        Err(error) => return Err(external(unread(store, path, end, error).await)),
-    };
+    let read = read_ranges(store, path, std::slice::from_ref(&range)).await;
+    let bytes = read.map_err(external)?.pop().unwrap_or_default();
     bytes_read.fetch_add(length(&bytes), Ordering::Relaxed);
-    if length(&bytes) != wanted {
-        return Err(external(short(path, end, &bytes)));
-    }
     Ok(bytes)
+}
+
+async fn read_ranges(
+    store: &dyn Storage,
+    path: &str,
+    ranges: &[Range<u64>],
+) -> std::result::Result<Vec<Bytes>, coffer_format::Error> {
+    match store.ranges(path, ranges).await {
+        Ok(read) => Ok(read),
+        Err(error) => {
+            let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+            Err(unread(store, path, end, error).await)
+        }
+    }
 }
 
 /// Why bytes of a file did not come: it is not there, it is shorter, or storage failed, which is no
 /// check of ours.
 async fn unread(
-    store: &dyn ObjectStore,
-    path: &Path,
+    store: &dyn Storage,
+    path: &str,
     end: u64,
-    error: object_store::Error,
+    error: io::Error,
 ) -> coffer_format::Error {
-    let missing = || coffer_format::Error::FileMissing(path.to_string());
-    if matches!(error, object_store::Error::NotFound { .. }) {
+    let missing = || coffer_format::Error::FileMissing(path.to_owned());
+    if error.kind() == io::ErrorKind::NotFound {
         return missing();
     }
-    match store.head(path).await {
-        Ok(found) if found.size < end => coffer_format::Error::FileShort {
-            file: path.to_string(),
+    match store.size(path).await {
+        Ok(Some(size)) if size < end => coffer_format::Error::FileShort {
+            file: path.to_owned(),
             end,
-            got: found.size,
+            got: size,
         },
-        Err(object_store::Error::NotFound { .. }) => missing(),
+        Ok(None) => missing(),
         _ => coffer_format::Error::Io {
             doing: "read",
-            path: PathBuf::from(format!("/{path}")),
-            source: io_error(error),
+            path: PathBuf::from(path),
+            source: error,
         },
-    }
-}
-
-/// The file system's own error, if one lies below.
-fn io_error(error: object_store::Error) -> io::Error {
-    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    while let Some(cause) = at {
-        if let Some(found) = cause.downcast_ref::<io::Error>() {
-            if let Some(code) = found.raw_os_error() {
-                return io::Error::from_raw_os_error(code);
-            }
-            if found
-                .get_ref()
-                .is_some_and(|inner| inner.is::<coffer_format::NotAFile>())
-            {
-                return io::Error::new(found.kind(), coffer_format::NotAFile);
-            }
-        }
-        at = cause.source();
-    }
-    io::Error::other(error)
-}
-
-fn short(path: &Path, end: u64, bytes: &Bytes) -> coffer_format::Error {
-    coffer_format::Error::FileShort {
-        file: path.to_string(),
-        end,
-        got: length(bytes),
     }
 }
 

@@ -4,94 +4,146 @@
 //! a device has no end. A host that swaps one in after the look gains what it has anyway: it can
 //! deny service.
 
-use std::{fmt, io, ops::Range};
+use std::{io, ops::Range, path::Path as FilePath, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use coffer_format::NotAFile;
-use futures::{
-    StreamExt,
-    stream::{self, BoxStream},
-};
-use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
-    local::LocalFileSystem, path::Path,
-};
+use coffer_protocol::storage::{Entry, Storage, url};
+use object_store::{Error, ObjectStore, ObjectStoreExt, local::LocalFileSystem, path::Path};
 
-/// The local file system, of which regular files are read. It does nothing but read.
+/// Files of tables: those of local disks, read in place; and those of URLs, by whatever storage is
+/// reached from here. It does nothing but read.
 #[derive(Debug, Default)]
-pub struct FilesOnly(LocalFileSystem);
+pub struct TableFiles {
+    local: LocalFileSystem,
+    remote: Option<Arc<dyn Storage>>,
+}
 
-impl FilesOnly {
-    fn look(&self, location: &Path) -> Result<()> {
-        let path = self.0.path_to_filesystem(location)?;
+impl TableFiles {
+    /// Also those that this storage has.
+    pub fn reaching(remote: Option<Arc<dyn Storage>>) -> Self {
+        Self {
+            remote,
+            ..Self::default()
+        }
+    }
+
+    fn remote(&self, path: &str) -> io::Result<Option<&dyn Storage>> {
+        match (url(FilePath::new(path)), &self.remote) {
+            (None, _) => Ok(None),
+            (Some(url), _) if url.starts_with("file:") => Ok(None),
+            (Some(_), Some(remote)) => Ok(Some(remote.as_ref())),
+            (Some(_), None) => Err(unsupported("this engine reaches local files only")),
+        }
+    }
+
+    /// The size of a regular file; none of one that cannot be looked at. `object_store` opens what
+    /// it is asked about, and a pipe opens only once somebody writes to it.
+    fn look(&self, location: &Path) -> io::Result<Option<u64>> {
+        let path = self.local.path_to_filesystem(location).map_err(io_error)?;
         match std::fs::metadata(&path) {
-            Ok(found) if found.is_file() => Ok(()),
-            Ok(_) => Err(Error::Generic {
-                store: "file system",
-                source: Box::new(io::Error::new(io::ErrorKind::InvalidInput, NotAFile)),
-            }),
+            Ok(found) if found.is_file() => Ok(Some(found.len())),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, NotAFile)),
             // Reading says it in the usual words.
-            Err(_) => Ok(()),
+            Err(_) => Ok(None),
         }
     }
 }
 
-impl fmt::Display for FilesOnly {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 #[async_trait]
-impl ObjectStore for FilesOnly {
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.look(location)?;
-        self.0.get_opts(location, options).await
+impl Storage for TableFiles {
+    async fn size(&self, path: &str) -> io::Result<Option<u64>> {
+        if let Some(remote) = self.remote(path)? {
+            return remote.size(path).await;
+        }
+        let location = location(path)?;
+        if let Some(size) = self.look(&location)? {
+            return Ok(Some(size));
+        }
+        match self.local.head(&location).await {
+            Ok(found) => Ok(Some(found.size)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(io_error(error)),
+        }
     }
 
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.look(location)?;
-        self.0.get_ranges(location, ranges).await
+    async fn ranges(&self, path: &str, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
+        if let Some(remote) = self.remote(path)? {
+            return remote.ranges(path, ranges).await;
+        }
+        let location = location(path)?;
+        self.look(&location)?;
+        let read = self.local.get_ranges(&location, ranges).await;
+        let read = read.map_err(io_error)?;
+        let exact = read.len() == ranges.len()
+            && read.iter().zip(ranges).all(|(bytes, range)| {
+                u64::try_from(bytes.len()) == Ok(range.end.saturating_sub(range.start))
+            });
+        match exact {
+            true => Ok(read),
+            false => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
-    async fn put_opts(&self, _: &Path, _: PutPayload, _: PutOptions) -> Result<PutResult> {
-        Err(only_reads("put"))
+    async fn put(&self, _: &str, _: u64, _: Bytes, _: bool) -> io::Result<()> {
+        Err(unsupported("scans do nothing but read"))
     }
 
-    async fn put_multipart_opts(
-        &self,
-        _: &Path,
-        _: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        Err(only_reads("put"))
+    async fn put_if_absent(&self, _: &str, _: Bytes) -> io::Result<bool> {
+        Err(unsupported("scans do nothing but read"))
     }
 
-    fn delete_stream(
-        &self,
-        _: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        stream::once(async { Err(only_reads("delete")) }).boxed()
+    async fn list(&self, _: &str) -> io::Result<Vec<Entry>> {
+        Err(unsupported("scans do nothing but read"))
     }
 
-    fn list(&self, _: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        stream::once(async { Err(only_reads("list")) }).boxed()
-    }
-
-    async fn list_with_delimiter(&self, _: Option<&Path>) -> Result<ListResult> {
-        Err(only_reads("list"))
-    }
-
-    async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> Result<()> {
-        Err(only_reads("copy"))
+    async fn delete(&self, _: &str, _: bool) -> io::Result<()> {
+        Err(unsupported("scans do nothing but read"))
     }
 }
 
-fn only_reads(operation: &str) -> Error {
-    Error::NotImplemented {
-        operation: operation.to_owned(),
-        implementer: "an engine's store".to_owned(),
+/// A local path, or a `file:` URL, for an object store whose root is the file system's.
+fn location(path: &str) -> io::Result<Path> {
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+    if path.starts_with('/') {
+        return Path::from_absolute_path(path).map_err(invalid);
+    }
+    if let Some(url_path) = path
+        .strip_prefix("file://")
+        .filter(|rest| rest.starts_with('/'))
+    {
+        return Path::from_url_path(url_path).map_err(invalid);
+    }
+    if let Some(plain) = path
+        .strip_prefix("file:")
+        .filter(|rest| rest.starts_with('/') && !rest.starts_with("//"))
+    {
+        return Path::from_absolute_path(plain).map_err(invalid);
+    }
+    Err(unsupported("a path that names no storage"))
+}
+
+fn unsupported(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, what)
+}
+
+/// The file system's own error, if one lies below.
+fn io_error(error: Error) -> io::Error {
+    let missing = matches!(error, Error::NotFound { .. });
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    while let Some(cause) = at {
+        if let Some(code) = cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error)
+        {
+            return io::Error::from_raw_os_error(code);
+        }
+        at = cause.source();
+    }
+    match missing {
+        true => io::Error::new(io::ErrorKind::NotFound, error),
+        false => io::Error::other(error),
     }
 }
 
@@ -99,23 +151,23 @@ fn only_reads(operation: &str) -> Error {
 mod tests {
     use std::{os::unix::net::UnixListener, time::Duration};
 
-    use object_store::ObjectStoreExt;
-
     use super::*;
 
     #[tokio::test]
     async fn files_are_read_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| Path::from_absolute_path(folder.path().join(name)).unwrap();
-        let store = FilesOnly::default();
+        let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let store = TableFiles::default();
         std::fs::write(folder.path().join("file"), b"0123456789").unwrap();
-        assert_eq!(store.get_range(&at("file"), 2..5).await.unwrap(), "234");
-        let ranges = store.get_ranges(&at("file"), &[0..1, 9..10]).await.unwrap();
+        let one = std::slice::from_ref(&(2..5));
+        assert_eq!(store.ranges(&at("file"), one).await.unwrap(), ["234"]);
+        let ranges = store.ranges(&at("file"), &[0..1, 9..10]).await.unwrap();
         assert_eq!(ranges, ["0", "9"]);
-        assert!(matches!(
-            store.get_range(&at("none"), 0..1).await,
-            Err(Error::NotFound { .. })
-        ));
+        assert_eq!(store.size(&at("file")).await.unwrap(), Some(10));
+        assert_eq!(store.size(&at("none")).await.unwrap(), None);
+        let none = store.ranges(&at("none"), one).await.unwrap_err();
+        assert_eq!(none.kind(), io::ErrorKind::NotFound);
+        assert!(store.ranges(&at("file"), &[0..1, 9..11]).await.is_err());
 
         let _socket = UnixListener::bind(folder.path().join("socket")).unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("device")).unwrap();
@@ -124,20 +176,46 @@ mod tests {
             .status();
         assert!(pipe.unwrap().success());
         for name in ["socket", "device", "pipe"] {
-            let reading = async { store.get_range(&at(name), 0..1).await };
-            let read = tokio::time::timeout(Duration::from_secs(20), reading)
-                .await
-                .unwrap();
-            assert!(matches!(read, Err(Error::Generic { .. })), "{name}");
+            let path = at(name);
+            let size = tokio::time::timeout(Duration::from_secs(20), store.size(&path)).await;
+            let error = size.unwrap().unwrap_err();
             assert!(
-                matches!(
-                    store
-                        .get_ranges(&at(name), std::slice::from_ref(&(0..1)))
-                        .await,
-                    Err(Error::Generic { .. })
-                ),
+                error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()),
                 "{name}"
             );
+            for ranges in [std::slice::from_ref(&(0..1)), &[0..1, 2..3]] {
+                let reading = store.ranges(&path, ranges);
+                let read = tokio::time::timeout(Duration::from_secs(20), reading)
+                    .await
+                    .unwrap();
+                let error = read.unwrap_err();
+                assert!(
+                    error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()),
+                    "{name}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn paths_and_file_urls_name_the_same_file() {
+        let plain = location("/a/b c/part-1.parquet").unwrap();
+        assert_eq!(location("file:///a/b%20c/part-1.parquet").unwrap(), plain);
+        assert_eq!(location("file:/a/b c/part-1.parquet").unwrap(), plain);
+    }
+
+    #[tokio::test]
+    async fn what_is_not_reached_is_refused() {
+        let store = TableFiles::default();
+        for path in [
+            "s3://bucket/x",
+            "relative/x",
+            "file://host/x",
+            "hdfs:/x",
+            "",
+        ] {
+            let error = store.size(path).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::Unsupported, "{path}");
         }
     }
 }

@@ -4,11 +4,10 @@
 //! The scan then prunes nothing ([`super::ScanExec`]); and what a plan left unread, because a limit
 //! was reached or one side of a join was empty, is read by [`read_rest`] when the plan is done.
 
-use std::{collections::HashMap, ops::Range};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
-use object_store::path::Path;
 use parking_lot::Mutex;
 
 use super::{
@@ -19,15 +18,18 @@ use crate::io::ScanFiles;
 
 /// Which bytes of storage a scan has read, by file.
 #[derive(Debug, Default)]
-pub struct BytesSeen(Mutex<HashMap<Path, Vec<Range<u64>>>>);
+pub struct BytesSeen(Mutex<HashMap<Arc<str>, Vec<Range<u64>>>>);
 
 impl BytesSeen {
-    pub(super) fn note(&self, path: &Path, range: &Range<u64>) {
+    pub(super) fn note(&self, path: &Arc<str>, range: &Range<u64>) {
         let mut files = self.0.lock();
-        files.entry(path.clone()).or_default().push(range.clone());
+        files
+            .entry(Arc::clone(path))
+            .or_default()
+            .push(range.clone());
     }
 
-    fn has(&self, path: &Path, range: &Range<u64>) -> bool {
+    fn has(&self, path: &str, range: &Range<u64>) -> bool {
         let files = self.0.lock();
         files.get(path).is_some_and(|seen| {
             seen.iter()

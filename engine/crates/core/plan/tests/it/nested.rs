@@ -26,7 +26,6 @@ use coffer_protocol::{
     wire::{FileSlice, file_slice::ClearColumn},
 };
 use coffer_sealing::{ColumnId, KekSet, TableId};
-use object_store::local::LocalFileSystem;
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 use tempfile::TempDir;
 
@@ -146,7 +145,7 @@ fn files(slices: Vec<FileSlice>, keys: KekSet) -> ScanFiles {
         slices,
         keys: Arc::new(keys),
         footers: Arc::new(FooterCache::default()),
-        store: Arc::new(LocalFileSystem::new()),
+        store: Arc::new(coffer_plan::TableFiles::default()),
         bytes_read: Arc::new(AtomicU64::new(0)),
         whole: None,
         limit: None,

@@ -26,7 +26,6 @@ use coffer_protocol::{
 };
 use coffer_sealing::{ColumnId, KekSet, TableId};
 use datafusion_common::DataFusionError;
-use object_store::local::LocalFileSystem;
 use parquet::{
     arrow::ArrowWriter, encryption::encrypt::FileEncryptionProperties,
     file::properties::WriterProperties,
@@ -141,7 +140,7 @@ impl Table {
             slices,
             keys: Arc::new(keks(&self.key, columns)),
             footers: Arc::new(FooterCache::default()),
-            store: Arc::new(LocalFileSystem::new()),
+            store: Arc::new(coffer_plan::TableFiles::default()),
             bytes_read: Arc::new(AtomicU64::new(0)),
             whole: None,
             limit: None,

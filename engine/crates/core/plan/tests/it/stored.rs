@@ -22,7 +22,6 @@ use coffer_protocol::{
 use coffer_schemes::Protection;
 use coffer_sealing::KekSet;
 use datafusion_common::DataFusionError;
-use object_store::local::LocalFileSystem;
 use tempfile::TempDir;
 
 use crate::support::{call, column, data_type, long, read, schema};
@@ -176,7 +175,7 @@ fn files(slice: FileSlice, keys: KekSet) -> ScanFiles {
         slices: vec![slice],
         keys: Arc::new(keys),
         footers: Arc::new(FooterCache::default()),
-        store: Arc::new(LocalFileSystem::new()),
+        store: Arc::new(coffer_plan::TableFiles::default()),
         bytes_read: Arc::new(AtomicU64::new(0)),
         whole: None,
         limit: None,

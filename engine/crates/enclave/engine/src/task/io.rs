@@ -7,12 +7,11 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use coffer_plan::{BytesSeen, FooterCache, ScanFiles, TaskIo};
-use coffer_protocol::wire::FileSlice;
+use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
 use datafusion_physical_plan::stream::EmptyRecordBatchStream;
-use object_store::ObjectStore;
 use parking_lot::Mutex;
 
 use crate::{
@@ -41,7 +40,7 @@ pub(crate) struct TaskFiles {
     pub(crate) slices: HashMap<u32, Vec<FileSlice>>,
     pub(crate) keys: Arc<KekSet>,
     pub(crate) footers: Arc<FooterCache>,
-    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) store: Arc<dyn Storage>,
     pub(crate) bytes_read: Arc<AtomicU64>,
     /// By scan, if reading must not depend on data.
     pub(crate) whole: Option<HashMap<u32, Arc<BytesSeen>>>,

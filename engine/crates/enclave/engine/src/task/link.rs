@@ -1,7 +1,7 @@
 //! A running task's side of its connection: it asks for inputs, and sends what it made.
 //!
-//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, in
-//! the order asked; a few are asked ahead, never more than the receiving channel holds, so the peer
+//! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, each
+//! STORAGE by a STORED, in the order asked; a few are asked ahead, never more than the receiving channel holds, so the peer
 //! is never kept from writing and nothing can deadlock. Everything here runs on the task's one
 //! thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the
 //! lease meanwhile.
@@ -19,6 +19,8 @@ use bytes::{Buf, Bytes};
 use coffer_process::listen::WriteHalf;
 use coffer_protocol::{
     framing::{Message, WireError, put_message},
+    port::{StorageAnswer, StorageRequest},
+    storage::ANSWER_MOST,
     wire::{Need, NeedKeys, Release, TaskMessage},
 };
 use thiserror::Error;
@@ -91,6 +93,7 @@ pub(crate) struct Link {
 enum Asked {
     Input(u32),
     Keys,
+    Storage(u64),
 }
 
 struct Incoming {
@@ -100,6 +103,9 @@ struct Incoming {
     inputs: HashMap<u32, Waiting>,
     /// The newest answer to a NEED_KEYS, until it is taken.
     released: Option<Release>,
+    /// Answers of storage that came, by the number of the question.
+    stored: HashMap<u64, StorageAnswer>,
+    questions: u64,
 }
 
 #[derive(Default)]
@@ -119,6 +125,8 @@ impl Link {
                 asked: VecDeque::new(),
                 inputs: HashMap::new(),
                 released: None,
+                stored: HashMap::new(),
+                questions: 0,
             }),
             torn: AtomicBool::new(false),
             crossed: Crossed::default(),
@@ -194,6 +202,32 @@ impl Link {
         }
     }
 
+    /// Asks for something of storage that the executor reaches. A few at the same time.
+    pub(crate) async fn storage(
+        &self,
+        request: &StorageRequest,
+    ) -> Result<StorageAnswer, LinkError> {
+        let question = {
+            let mut incoming = self.incoming.lock().await;
+            while incoming.asked.len() >= AHEAD_IN_ALL {
+                self.take_answer(&mut incoming).await?;
+            }
+            incoming.questions += 1;
+            let question = incoming.questions;
+            incoming.asked.push_back(Asked::Storage(question));
+            self.tell(TaskMessage::Storage, request).await?;
+            question
+        };
+        // Others that ask meanwhile take answers too, and leave this one here.
+        loop {
+            let mut incoming = self.incoming.lock().await;
+            if let Some(answer) = incoming.stored.remove(&question) {
+                return Ok(answer);
+            }
+            self.take_answer(&mut incoming).await?;
+        }
+    }
+
     /// More bytes of an input, or `None` at its end.
     pub(crate) async fn input(&self, id: u32) -> Result<Option<Bytes>, LinkError> {
         let mut incoming = self.incoming.lock().await;
@@ -227,6 +261,7 @@ impl Link {
                 .for_each(|waiting| waiting.chunks.clear());
         }
         incoming.inputs.clear();
+        incoming.stored.clear();
         Ok(())
     }
 
@@ -258,6 +293,16 @@ impl Link {
                 Ok(())
             }
             Some(Asked::Keys) => Err(unexpected("RELEASE")),
+            Some(Asked::Storage(question)) if message.kind == kind_byte(TaskMessage::Stored) => {
+                let length = message.payload.len();
+                if length > ANSWER_MOST {
+                    return Err(WireError::TooLong(length as u64).into());
+                }
+                let answer = message.decode("STORED")?;
+                incoming.stored.insert(question, answer);
+                Ok(())
+            }
+            Some(Asked::Storage(_)) => Err(unexpected("STORED")),
             Some(Asked::Input(want)) => {
                 let ended = match message.kind {
                     kind if kind == kind_byte(TaskMessage::In) => false,

@@ -14,6 +14,7 @@ pub(crate) mod link;
 mod out;
 mod run;
 mod sink;
+mod storage;
 
 pub use check::Check;
 pub use error::TaskError;

@@ -38,6 +38,7 @@ use crate::{
         io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
         link::{Link, LinkError, PATIENCE, in_time},
         sink::{Finished, TaskSink},
+        storage,
     },
 };
 
@@ -258,7 +259,7 @@ async fn compute(
             slices: task.scans.clone(),
             keys: session.keks(),
             footers: Arc::clone(&session.footers),
-            store: enclave.store(),
+            store: storage::files(link),
             bytes_read: Arc::clone(&bytes_read),
             whole: read_all.then(|| {
                 task.scans

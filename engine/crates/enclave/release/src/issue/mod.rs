@@ -9,7 +9,7 @@ mod issuer;
 mod tpm;
 mod tsm;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use coffer_protocol::{EvidenceError, EvidenceKind};
 
@@ -36,15 +36,10 @@ pub struct Interfaces {
 
 impl Default for Interfaces {
     fn default() -> Self {
-        let own = std::env::current_exe().ok();
-        let folder = own
-            .as_deref()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new(""));
         Self {
             gramine: GRAMINE.into(),
             tsm: TSM.into(),
-            tpm_program: folder.join(TPM_PROGRAM),
+            tpm_program: coffer_process::helper::beside(TPM_PROGRAM),
         }
     }
 }

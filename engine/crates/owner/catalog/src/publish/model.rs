@@ -107,7 +107,8 @@ impl Host {
         match act {
             Act::HideManifests | Act::Hide => {
                 // Also what it planted itself.
-                let there = crate::open::versions(&self.folder.join(MANIFEST_FOLDER)).unwrap();
+                let manifests = self.folder.join(MANIFEST_FOLDER);
+                let there = crate::open::versions(&None, &manifests).unwrap();
                 for version in there.into_iter().filter(|version| *version > 1) {
                     self.take(&self.position(version));
                 }

@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_protocol::evidence::EvidenceKind;
+use coffer_protocol::{evidence::EvidenceKind, storage::url};
 use coffer_sealing::{LinkId, TableId};
 
 use crate::master::MasterUri;
@@ -237,7 +237,8 @@ impl Draft {
         if rights.is_owner() {
             return Ok(true);
         }
-        if !folder.is_absolute() || zone::climbs(folder) {
+        let whole = folder.is_absolute() || url(folder).is_some();
+        if !whole || zone::climbs(folder) {
             return Ok(false);
         }
         if self.table(table).ok().and_then(TablePolicy::path) == Some(folder) {

@@ -70,7 +70,12 @@ fn refusals() {
     let twice = format!("[tables.a]\nid = \"{ID}\"\n[tables.b]\nid = \"{ID}\"");
     let cases = [
         ("nonsense", "policy_syntax"),
-        ("[tables.t]\npath = \"s3a://b/t\"", "location_scheme"),
+        ("[tables.t]\npath = \"s3a:b/t\"", "location_scheme"),
+        (
+            "[tables.t]\npath = \"s3a://key:secret@b/t\"",
+            "location_credentials",
+        ),
+        ("unverified_inputs = [\"s3a://b/in\"]", "location_scheme"),
         ("[tables.t]\npath = \"file://host/t\"", "location_host"),
         ("[tables.t]\npath = \"\"", "location_empty"),
         (

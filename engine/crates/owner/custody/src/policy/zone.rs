@@ -8,6 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use coffer_protocol::storage::url;
 use serde::Deserialize;
 
 use crate::policy::{
@@ -148,6 +149,9 @@ impl<'a> Found<'a> {
 
 /// Absolute, and without `.` and `..`: as tables' paths are compared.
 fn written(path: &Path) -> Result<PathBuf, PolicyError> {
+    if url(path).is_some() {
+        return Ok(path.to_path_buf());
+    }
     let absolute = std::path::absolute(path).map_err(|source| PolicyError::PathUnknown {
         path: path.to_path_buf(),
         source,
@@ -170,7 +174,12 @@ const LINKS: usize = 40;
 /// those whose end is still to be made, and `..` behind them goes up as it would once the folders
 /// are made. Errors where that cannot be said: behind a folder that this process may not look into
 /// another may find a link, and where that leads nobody here knows.
+///
+/// A URL leads nowhere else.
 pub(super) fn real(path: &Path) -> Result<PathBuf, PolicyError> {
+    if url(path).is_some() {
+        return Ok(path.to_path_buf());
+    }
     let unknown = |source| PolicyError::PathUnknown {
         path: path.to_path_buf(),
         source,

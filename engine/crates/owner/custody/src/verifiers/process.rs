@@ -31,13 +31,8 @@ pub struct Verifiers {
 impl Verifiers {
     /// The program that was installed beside this one.
     pub fn beside_this_program() -> Self {
-        let folder = std::env::current_exe().ok();
-        let folder = folder
-            .as_deref()
-            .and_then(Path::parent)
-            .map(Path::to_path_buf);
         Self {
-            program: folder.unwrap_or_default().join(PROGRAM),
+            program: helper::beside(PROGRAM),
             now: None,
         }
     }

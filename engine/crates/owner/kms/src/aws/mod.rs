@@ -5,45 +5,58 @@
 //! context: so the KMS itself refuses to open it for another, and its own log says whose it was.
 //! Automatic rotation keeps a key's ARN; an alias that leads to another key shows as another
 //! version.
+//!
+//! Whose credentials these are, and how they sign, is the business of a program of its own,
+//! `coffer-aws` ([`Question`], [`Answer`]): AWS's libraries for that bring an HTTP stack of their
+//! own, which neither the client engine nor the command line links.
 
-mod credentials;
-mod sign;
+mod helper;
+mod question;
 
-use std::{collections::BTreeMap, sync::OnceLock, time::SystemTime};
+use std::{
+    collections::BTreeMap,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
 
+use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use coffer_custody::{
     KeyContext, MasterError, MasterState,
     master::{AwsKmsUri, DataKey, DataKeys, OutsideUri, WrappedDataKey},
 };
 use coffer_sealing::Secret;
-use credentials::Profile;
+use helper::Helper;
+pub use question::{Answer, Failure, FailureKind, MAX_LINE, Question, Unsigned, What};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use ureq::http::Request;
-use zeroize::Zeroizing;
 
+pub use crate::secret_text::SecretText;
 use crate::{
     garbage,
-    http::{Answer, Http, Trouble},
+    http::{self, Http, Trouble},
     in_short,
     retry::{Again, Servers},
-    secret_text::{STANDARD, SecretText},
+    secret_text::STANDARD,
 };
 
-/// The secret parts of the credentials that a key is asked with.
-pub(crate) fn secrets(uri: &AwsKmsUri) -> Vec<Zeroizing<String>> {
-    let found = Profile::locate(uri.profile.as_deref()).and_then(|profile| profile.credentials());
-    found.map_or_else(
-        |_| Vec::new(),
-        |found| std::iter::once(found.secret).chain(found.token).collect(),
-    )
+/// The secrets that stand in the environment and in the shared files, of those that a key is asked
+/// with; none where they cannot be had, since then it cannot be asked either.
+pub(crate) fn secrets(uri: &AwsKmsUri) -> Vec<SecretText> {
+    Helper::new(uri.profile.clone())
+        .secrets(uri.limits.timeout)
+        .unwrap_or_default()
 }
+
+/// As the KMS calls itself in signatures.
+const SERVICE: &str = "kms";
 
 /// A key of the AWS KMS.
 pub(crate) struct AwsKms {
     uri: AwsKmsUri,
     of: String,
+    helper: Helper,
     reached: OnceLock<Reached>,
 }
 
@@ -102,8 +115,20 @@ impl AwsKms {
     pub(crate) fn new(uri: AwsKmsUri) -> Self {
         Self {
             of: OutsideUri::AwsKms(uri.clone()).to_string(),
+            helper: Helper::new(uri.profile.clone()),
             uri,
             reached: OnceLock::new(),
+        }
+    }
+
+    fn failed(&self, failure: Failure) -> MasterError {
+        let reason = in_short(&failure.message);
+        match failure.kind {
+            FailureKind::Settings => self.settings(reason),
+            FailureKind::Away => MasterError::Unreachable {
+                of: self.of.clone(),
+                reason,
+            },
         }
     }
 
@@ -114,7 +139,7 @@ impl AwsKms {
         }
     }
 
-    fn reached(&self, profile: &Profile) -> Result<&Reached, MasterError> {
+    fn reached(&self) -> Result<&Reached, MasterError> {
         if let Some(reached) = self.reached.get() {
             return Ok(reached);
         }
@@ -124,24 +149,22 @@ impl AwsKms {
                 .strip_prefix("arn:")
                 .and_then(|arn| arn.split(':').nth(2))
         };
-        let region = self
-            .uri
-            .region
-            .as_deref()
-            .or_else(by_arn)
-            .map(str::to_owned);
-        let region = match region.or_else(|| profile.region()) {
-            Some(region)
-                if region
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || c == '-') =>
-            {
-                region
-            }
-            _ => {
-                return Err(self.settings("no region is known: add region=… to its URI".to_owned()));
-            }
+        let named = self.uri.region.as_deref().or_else(by_arn);
+        let region = match named {
+            Some(region) => Some(region.to_owned()),
+            None => self
+                .helper
+                .region(self.uri.limits.timeout)
+                .map_err(|failure| self.failed(failure))?,
         };
+        let plain = |region: &String| {
+            region
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '-')
+        };
+        let region = region
+            .filter(plain)
+            .ok_or_else(|| self.settings("no region is known: add region=… to its URI".into()))?;
         let endpoint = self.uri.endpoint.clone().unwrap_or_else(|| {
             let suffix = if region.starts_with("cn-") { ".cn" } else { "" };
             format!("https://kms.{region}.amazonaws.com{suffix}")
@@ -164,33 +187,17 @@ impl AwsKms {
         body: &Value,
         context: Option<&KeyContext>,
         version: Option<&str>,
-    ) -> Result<Answer, MasterError> {
-        // Read for each call: short-lived credentials are written anew by whoever hands them out.
-        let profile =
-            Profile::locate(self.uri.profile.as_deref()).map_err(|reason| self.settings(reason))?;
-        let credentials = profile
-            .credentials()
-            .map_err(|reason| self.settings(reason))?;
-        let reached = self.reached(&profile)?;
+    ) -> Result<http::Answer, MasterError> {
+        let reached = self.reached()?;
         let body = body.to_string().into_bytes();
         let answer = reached.servers.ask(again, |server, within| {
-            let headers = sign::headers(
-                server,
-                operation,
-                &body,
-                &credentials,
-                &reached.region,
-                SystemTime::now(),
-            )
-            .ok_or_else(|| Trouble::Garbage("the request cannot be signed".to_owned()))?;
-            let mut request = Request::post(format!("{server}/"));
-            for (name, value) in &headers {
-                request = request.header(*name, value.as_str());
+            let end = Instant::now() + within;
+            let request = self.signed(reached, server, operation, &body, within)?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Trouble::Unsent("no credentials in time".to_owned()));
             }
-            let request = request
-                .body(body.clone())
-                .map_err(|error| Trouble::Garbage(error.to_string()))?;
-            let answer = reached.http.exchange(request, within)?;
+            let answer = reached.http.exchange(request, left)?;
             // Its words for *later*.
             match refusal(&answer)
                 .as_ref()
@@ -209,9 +216,61 @@ impl AwsKms {
             200 => Ok(answer),
             status => Err(match refusal(&answer) {
                 Some(refusal) => self.refused(&refusal, context, version),
+                // In words of their own, as gateways refuse.
+                None if matches!(status, 401 | 403) => {
+                    self.denied(format!("status {status}: {}", answer.message()))
+                }
                 None => garbage(&self.of, format!("status {status}, and no reason")),
             }),
         }
+    }
+
+    /// A request as it is sent.
+    fn signed(
+        &self,
+        reached: &Reached,
+        server: &str,
+        operation: &str,
+        body: &[u8],
+        within: Duration,
+    ) -> Result<Request<Vec<u8>>, Trouble> {
+        let url = format!("{server}/");
+        let host = server
+            .split_once("://")
+            .and_then(|(_, rest)| rest.split('/').next());
+        let headers = [
+            ("content-type", "application/x-amz-json-1.1".to_owned()),
+            ("host", host.unwrap_or_default().to_owned()),
+            ("x-amz-target", format!("TrentService.{operation}")),
+        ];
+        let unsigned = Unsigned {
+            service: SERVICE.to_owned(),
+            region: reached.region.clone(),
+            method: "POST".to_owned(),
+            url: url.clone(),
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            digest: hex::encode(digest(&SHA256, body)),
+        };
+        let signature = self.helper.sign(unsigned, within).map_err(|failure| {
+            let message = in_short(&failure.message);
+            match failure.kind {
+                FailureKind::Settings => Trouble::Settings(message),
+                FailureKind::Away => Trouble::Unsent(message),
+            }
+        })?;
+        let mut request = Request::post(url);
+        for (name, value) in &headers {
+            request = request.header(*name, value);
+        }
+        for (name, value) in &signature {
+            request = request.header(*name, value.expose());
+        }
+        request
+            .body(body.to_vec())
+            .map_err(|error| Trouble::Garbage(error.to_string()))
     }
 
     fn refused(
@@ -253,7 +312,7 @@ impl AwsKms {
                 | "ExpiredTokenException"
                 | "InvalidClientTokenId",
                 _,
-            ) => MasterError::Denied { of, reason },
+            ) => self.denied(reason),
             ("UnsupportedOperationException", _) => MasterError::Unsupported {
                 what: "asked that",
                 of,
@@ -265,7 +324,16 @@ impl AwsKms {
         }
     }
 
-    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a Answer) -> Result<T, MasterError> {
+    /// The next call asks with new credentials, if there are any.
+    fn denied(&self, reason: String) -> MasterError {
+        self.helper.forget();
+        MasterError::Denied {
+            of: self.of.clone(),
+            reason,
+        }
+    }
+
+    fn parse<'a, T: Deserialize<'a>>(&self, answer: &'a http::Answer) -> Result<T, MasterError> {
         serde_json::from_slice(&answer.body)
             .map_err(|error| garbage(&self.of, format!("its JSON: {error}")))
     }
@@ -410,7 +478,7 @@ fn encryption(context: &KeyContext) -> BTreeMap<&'static str, String> {
 }
 
 /// What an answer refuses, if it is one. The type may come with a namespace before `#`.
-fn refusal(answer: &Answer) -> Option<Refusal> {
+fn refusal(answer: &http::Answer) -> Option<Refusal> {
     if answer.status == 200 {
         return None;
     }

@@ -17,6 +17,9 @@ const LIMIT: f64 = 1.071_508_607_186_267_3e301; // 2^1000
 /// Squares of numbers between these are exact as two doubles.
 const SQUARES: std::ops::Range<f64> = 1e-130..1e130;
 
+/// Whole numbers below this are doubles: 2^53.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+
 /// The sum of the doubles that were added; or of none.
 #[derive(Clone, Debug)]
 pub(super) struct ExactSum {
@@ -206,6 +209,32 @@ impl ExactSum {
         });
         let mut digits = self.digits();
         digits.merge(&a.times(&b));
+        self.hold(digits, grown);
+    }
+
+    /// Adds the product of numbers, exactly.
+    pub(super) fn add_product_of(&mut self, factors: &[f64], grown: &mut isize) {
+        // Whole numbers whose product is one: a product below 2^53 was not rounded on the way.
+        let product: f64 = factors.iter().product();
+        if product.abs() < WHOLE && factors.iter().all(|factor| factor.trunc() == *factor) {
+            return self.add(product, grown);
+        }
+        // A product of what is not finite and others is such, or NaN.
+        if factors.iter().any(|factor| !factor.is_finite()) {
+            return self.add_special(product, grown);
+        }
+        if self.digits.is_none() && !self.head.is_finite() {
+            return;
+        }
+        let mut product = Digits::default();
+        product.add(1.0);
+        for factor in factors {
+            let mut digits = Digits::default();
+            digits.add(*factor);
+            product = product.times(&digits);
+        }
+        let mut digits = self.digits();
+        digits.merge(&product);
         self.hold(digits, grown);
     }
 

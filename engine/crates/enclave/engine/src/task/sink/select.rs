@@ -84,7 +84,7 @@ impl TaskSink {
                 let reservation = MemoryConsumer::new("write")
                     .with_can_spill(true)
                     .register(&enclave.runtime().memory_pool);
-                let sink = WriteSink::new(task, session, enclave.memory(), reservation)?;
+                let sink = WriteSink::new(task, session, enclave.memory(), reservation, link)?;
                 Ok(Self::Write(Box::new(sink)))
             }
             sink::Kind::Shuffle(partitioning) => {
@@ -132,7 +132,7 @@ impl TaskSink {
                 Ok(sink.push(batch, targets)?)
             }
             Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
-            Self::Write(sink) => Ok(sink.push(&batch)?),
+            Self::Write(sink) => Ok(sink.push(&batch).await?),
         }
     }
 
@@ -150,7 +150,7 @@ impl TaskSink {
             Self::Write(sink) => {
                 return Ok(Finished {
                     streams: Vec::new(),
-                    written: Some(sink.finish()?),
+                    written: Some(sink.finish().await?),
                 });
             }
         };

@@ -4,6 +4,8 @@
 //! Until the record is sealed the files are held by guards: a task that fails, is cancelled or
 //! panics takes them away again.
 
+use std::sync::Arc;
+
 use arrow::{
     array::{Array, RecordBatch, RecordBatchOptions},
     compute::partition,
@@ -14,15 +16,18 @@ use coffer_format::{
     Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions,
 };
 use coffer_plan::{boundary_schema, codec::Packing};
-use coffer_protocol::wire::{
-    PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup,
+use coffer_protocol::{
+    storage::Storage,
+    wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup},
 };
 use coffer_sealing::TableId;
 use datafusion_execution::memory_pool::MemoryReservation;
 
 use crate::{
     session::Session,
-    task::{Check, TaskError, descriptor::Assignment, sink::SinkError},
+    task::{
+        Check, TaskError, descriptor::Assignment, link::Link, sink::SinkError, storage::Outbox,
+    },
 };
 
 /// A row group is never held to less than this, however small the pool is.
@@ -32,6 +37,9 @@ const POOL_SHARE: usize = 8;
 
 pub(crate) struct WriteSink {
     writer: TableWriter,
+    /// For a folder that the executor reaches.
+    outbox: Arc<Outbox>,
+    link: Arc<Link>,
     partition_columns: Vec<usize>,
     file_bytes: usize,
     reservation: MemoryReservation,
@@ -59,6 +67,7 @@ impl WriteSink {
         session: &Session,
         memory: usize,
         reservation: MemoryReservation,
+        link: &Arc<Link>,
     ) -> Result<Self, TaskError> {
         let write = task.write.as_ref().ok_or(Check::Write("it is missing"))?;
         let columns = columns(task, write)?;
@@ -88,8 +97,11 @@ impl WriteSink {
             options,
         )
         .map_err(SinkError::from)?;
+        let outbox = Arc::new(Outbox::default());
         Ok(Self {
-            writer,
+            writer: writer.reaching(Some(Arc::clone(&outbox) as Arc<dyn Storage>)),
+            outbox,
+            link: Arc::clone(link),
             partition_columns,
             file_bytes: usize::try_from(write.file_bytes).unwrap_or(usize::MAX),
             reservation,
@@ -100,7 +112,27 @@ impl WriteSink {
     }
 
     /// Takes rows, which come sorted by the partition columns: so one file is open at a time.
-    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
+    pub(crate) async fn push(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
+        self.take(batch)?;
+        self.send().await
+    }
+
+    async fn send(&mut self) -> Result<(), SinkError> {
+        let sent = self.outbox.send(&self.link).await;
+        // What waited is memory until it is sent.
+        let open = self.open.as_ref().map_or(0, FileWriter::memory);
+        self.reservation
+            .shrink(self.reservation.size().saturating_sub(open));
+        sent.map_err(|source| {
+            SinkError::Table(coffer_format::Error::Io {
+                doing: "write",
+                path: self.writer.folder().to_owned(),
+                source,
+            })
+        })
+    }
+
+    fn take(&mut self, batch: &RecordBatch) -> Result<(), SinkError> {
         let batch = in_schema(self.writer.schema(), batch)?;
         if self.partition_columns.is_empty() {
             return self.write(&batch, 0);
@@ -133,10 +165,12 @@ impl WriteSink {
             None => self.open.insert(self.writer.file_of(values)?),
         };
         file.write(rows)?;
-        if self.reservation.try_resize(file.memory()).is_err() {
+        let held = file.memory().saturating_add(self.outbox.waiting());
+        if self.reservation.try_resize(held).is_err() {
             // A short row group costs less than a failed task.
             file.end_row_group()?;
             self.reservation.try_resize(file.memory())?;
+            self.reservation.grow(self.outbox.waiting());
         }
         Ok(())
     }
@@ -146,13 +180,14 @@ impl WriteSink {
             let (written, guard) = file.finish_guarded()?;
             self.guards.push(guard);
             self.files.push(described(written));
-            self.reservation.resize(0);
+            self.reservation.resize(self.outbox.waiting());
         }
         Ok(())
     }
 
-    pub(crate) fn finish(mut self) -> Result<Written, SinkError> {
+    pub(crate) async fn finish(mut self) -> Result<Written, SinkError> {
         self.close()?;
+        self.send().await?;
         Ok(Written {
             files: self.files,
             guards: self.guards,

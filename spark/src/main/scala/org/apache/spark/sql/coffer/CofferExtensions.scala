@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.plugin.{
   CheckSupport,
   DeniedColumns,
@@ -14,9 +15,11 @@ import org.apache.spark.sql.coffer.plugin.{
   SealedQueries,
   SealedStatements,
   SecretSettings,
-  SiteStrategy
+  SiteStrategy,
+  TailStrategy
 }
 import org.apache.spark.sql.coffer.split.NamedTables
+import org.apache.spark.sql.coffer.tail.ListedRows
 import org.apache.spark.sql.coffer.write.{SealedWrites, WriteStrategy}
 
 /**
@@ -30,11 +33,13 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(_ => NamedTables)
     extensions.injectPostHocResolutionRule(_ => SealedWrites)
     extensions.injectPostHocResolutionRule(_ => PlainInputs)
+    extensions.injectPostHocResolutionRule(s => ListedRows(s.asInstanceOf[SparkSession]))
     extensions.injectPostHocResolutionRule(_ => DeniedColumns)
     extensions.injectCheckRule(SecretSettings(_))
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectCheckRule(PlainInZones(_))
     extensions.injectCheckRule(ListedStatements(_))
+    extensions.injectPlannerStrategy(TailStrategy(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))
     extensions.injectPlannerStrategy(SealedJoins(_))

@@ -1,10 +1,13 @@
 package org.apache.spark.sql.coffer
 
-import org.apache.spark.api.python.PythonRDD
+import java.io.DataOutputStream
+
+import org.apache.spark.api.python.{PythonRDD, SerDeUtil}
 import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferRootExec, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{ArrowRows, Closing, CofferRootExec, SealedPlans}
 import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
 import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.python.EvaluatePython
 
 /** What the Python package asks of this JVM. */
 object PythonBridge {
@@ -20,6 +23,32 @@ object PythonBridge {
 
   /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
+
+  /**
+   * Serves the rows as Spark's own local iterator does, each partition when it is asked for:
+   * address, secret, and the server, whose `getResult` throws what went wrong.
+   */
+  def iterateRows(df: Dataset[_]): Array[Any] = {
+    EvaluatePython.registerPicklers()
+    val query = df.queryExecution
+    val binaryAsBytes = query.sparkSession.sessionState.conf.pysparkBinaryAsBytes
+    PythonRDD.serveToStream("serve-coffer-rows") { out =>
+      SQLExecution.withNewExecutionId(query, Some("toLocalIterator")) {
+        val plan = query.executedPlan
+        plan.resetMetrics()
+        val rows = plan match {
+          case root: CofferRootExec => root.executeToIterator()
+          case local => local.executeCollect().iterator
+        }
+        // Whoever reads may leave before the end.
+        try {
+          val pickled = new SerDeUtil.AutoBatchedPickler(
+            rows.map(EvaluatePython.toJava(_, df.schema, binaryAsBytes)))
+          PythonRDD.writeIteratorToStream(pickled, new DataOutputStream(out))
+        } finally Closing.end(rows)
+      }
+    }
+  }
 
   /**
    * Serves the result as one Arrow IPC stream on a local socket, as Spark serves its own to Python:

@@ -79,6 +79,7 @@ object LayersSuite {
     "translate",
     "split",
     "exec",
+    "tail",
     "write",
     "transport",
     "plugin",

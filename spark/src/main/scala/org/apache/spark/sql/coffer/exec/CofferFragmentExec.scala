@@ -165,8 +165,7 @@ object CofferFragmentExec {
 
   def noRows: CofferException = new CofferException(
     "COFFER_ROWS_ON_EXECUTORS",
-    "this would open sealed rows on executors: rdd, foreach, cache, checkpoint, toPandas and " +
-      "toArrow of PySpark, Spark " +
+    "this would open sealed rows on executors: rdd, Scala's foreach, cache, checkpoint, Spark " +
       "Connect and writing to other formats do",
     "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)")
 }

@@ -181,6 +181,12 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     have
   }
 
+  /** All partitions at once; rows are opened as they are asked for. */
+  def executeToDriver(): Iterator[InternalRow] = {
+    val run = new Run(None)
+    run.plan.tail.fold(rows(run.openAll()))(n => tail(run, n).iterator)
+  }
+
   /** One partition at a time, each when it is asked for. */
   override def executeToIterator(): Iterator[InternalRow] = {
     val run = new Run(None)

@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
  * thread runs, the query's session is found. It hands rows to the driver only; every way that would
  * make an RDD of rows is refused before a task starts.
  */
-case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExecNode
+case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) extends UnaryExecNode
     with SealedNode {
   override def nodeName: String = "CofferRoot"
   override def output: Seq[Attribute] = child.output
@@ -45,6 +45,13 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
     case plan => plan.executeToIterator()
   })
 
+  /** All rows, by tasks that run now; opened as they are asked for. */
+  private[coffer] def executeToDriver(): Iterator[InternalRow] = opening(run {
+    case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
+    case result: CofferResultExec => result.executeToDriver()
+    case plan => plan.executeToIterator()
+  })
+
   /**
    * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
    * in Python.
@@ -52,6 +59,7 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   def collectArrow(): Iterator[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
     case result: CofferClientExec => result.collectArrow()
+    case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
     case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
   })
 
@@ -76,7 +84,8 @@ case class CofferRootExec(child: SparkPlan, query: CofferQuery) extends UnaryExe
   }
 
   /** Iterators fail as late as they run. */
-  private def opening[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] {
+  private def opening[T](rows: Iterator[T]): Iterator[T] = new Closing[T] {
+    override def close(): Unit = Closing.end(rows)
     override def hasNext: Boolean = opened(rows.hasNext)
     override def next(): T = opened(rows.next())
   }

@@ -43,7 +43,8 @@ object TableLeaves extends LeafResolver {
  */
 object PlannedLeaves extends FragmentLeaves(identity) {
   override def leaf(plan: SparkPlan): Option[Leaf] = plan match {
-    case root: CofferRootExec => Some(InputLeaf(root, root.output, () => 1))
+    case root @ (_: CofferRootExec | _: DriverPart) =>
+      Some(InputLeaf(root, root.output, () => 1))
     case other => super.leaf(other)
   }
 }

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.coffer.exec
 
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.coffer.split.{CofferTable, ClientRows, ClientTable}
+import org.apache.spark.sql.coffer.split.{ClientRows, ClientTable, CofferTable, SealedLeaf}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
@@ -53,6 +53,7 @@ object SealedPlans {
     case w: SealedWrite => w
     case h: ClientRows => h
     case t: ClientTable => t
+    case l: SealedLeaf => l
   }
 
   /** Commands run at the driver and were judged when they were analysed. */

@@ -20,6 +20,7 @@ private[coffer] object UnverifiedScans {
     case f: CofferFragmentExec => of(f.template) ++ below(f)
     case h: CofferClientExec => of(h.part) ++ below(h)
     case h: ClientRowsExec => of(h.root) ++ below(h)
+    case d: DriverPart => d.brought.flatMap(of)
     case other => below(other)
   }
 

@@ -29,6 +29,7 @@ import org.apache.spark.sql.coffer.exec.{
 }
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
+import org.apache.spark.sql.coffer.tail.CofferTailExec
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.write.CofferWriteStageExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
@@ -117,6 +118,7 @@ private final class Description(query: Option[CofferQuery]) {
         case other => of(other)
       }
     case r: CofferRootExec => of(r.child)
+    case t: CofferTailExec => tail(t)
     case r: CofferResultExec => fragment("result, opened by the client " +
           "engine", r.child)(result) ++ below(r.child)
     case w: CofferWriteStageExec => fragment("files of a sealed " +
@@ -130,6 +132,19 @@ private final class Description(query: Option[CofferQuery]) {
       fragment("broadcast", b.child)((f, q) =>
         Fragments.broadcast(f.template, f.context(q)).map(tasks)) ++ below(b.child)
     case other => below(other)
+  }
+
+  /** Spark's own operators, and what comes to them. */
+  private def tail(t: CofferTailExec): Seq[String] = {
+    val operators = "in the driver, by Spark's own operators (client tail):" +:
+      t.operators.map("  " + _)
+    val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
+    val brought = t.rows.flatMap { r =>
+      val expected = r.expected.fold("")(text => s" ($text; ${ClientBytes.KEY}: $most)")
+      s"brought to the driver: ${r.output.map(_.name).mkString(", ")}$expected" +:
+        of(r.root).map("  " + _)
+    }
+    operators ++ t.reasons.map("  because of " + _) ++ brought
   }
 
   private def tables(plan: SparkPlan): Seq[ClientTable] =
@@ -163,7 +178,7 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def ended(plan: SparkPlan): Boolean = plan match {
-    case _: CofferClientExec => true
+    case _: CofferClientExec | _: CofferTailExec => true
     case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
     case _ => false
   }

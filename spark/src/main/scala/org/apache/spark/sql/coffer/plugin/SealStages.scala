@@ -14,6 +14,7 @@ import org.apache.spark.sql.coffer.exec.{
   CofferRootExec,
   CofferShuffleExchangeExec,
   ClientRowsExec,
+  DriverPart,
   InnerTopK,
   PlannedLeaves,
   RootSort,
@@ -33,7 +34,8 @@ import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleEx
  */
 private[coffer] final case class CheckSupport(session: SparkSession) extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (SealedPlans.sealedNow(plan)) {
+    if (plan.isInstanceOf[DriverPart]) plan
+    else if (SealedPlans.sealedNow(plan)) {
       CheckSupport.check(plan)
       if (ClientRowsExec.in(plan)) CofferClientExec.withoutExchanges(plan)
       else InnerTopK.rewrite(RootSort.rewrite(ShufflePartitions.rewrite(plan)))
@@ -71,6 +73,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case write: CofferWriteExec => write.copy(child = query(write.child))
     case command if SealedPlans.isCommand(command) => command
     case _: CofferRootExec => plan
+    case part: DriverPart => if (marked(part)) part else root(part)
     case aqe: AdaptiveSparkPlanExec =>
       if (SealedPlans.mentions(aqe)) root(aqe) else aqe
     case _ if !SealedPlans.sealedNow(plan) => plan

@@ -21,6 +21,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{
 }
 import org.apache.spark.sql.coffer.exec.{CofferQuery, SealedPlans}
 import org.apache.spark.sql.coffer.split.{ClientRows, ClientTable}
+import org.apache.spark.sql.coffer.tail.Planning
 import org.apache.spark.sql.coffer.translate.CofferNestedLoopJoinExec
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.joins.{BroadcastNestedLoopJoinExec, ShuffledHashJoinExec}
@@ -41,7 +42,8 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
   }
 
   private def sealedHere(j: Join): Boolean =
-    CofferQuery.current(session.sparkContext).isDefined || SealedPlans.mentions(j)
+    Planning.current != Planning.Tail && (CofferQuery.current(
+      session.sparkContext).isDefined || SealedPlans.mentions(j))
 
   private def select(join: Join): Option[SparkPlan] = join match {
     case j

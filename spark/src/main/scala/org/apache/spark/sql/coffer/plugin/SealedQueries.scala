@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
+import org.apache.spark.sql.coffer.tail.{ListedRows, TailConf}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -19,6 +20,7 @@ import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation,
   DataSourceV2ScanRelation
 }
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Refuses at analysis what would carry sealed rows out of the enclaves, or plain rows in beside
@@ -76,19 +78,28 @@ object SealedQueries extends (LogicalPlan => Unit) {
       "there")
 
   private def query(plan: LogicalPlan): Unit = {
-    plan.foreach {
+    // What a user's function sees in the driver is the user's.
+    val inDriver = TailConf.on(SQLConf.get)
+    if (!inDriver) plan.foreach {
       case _: DeserializeToObject | _: ObjectConsumer |
           _: ObjectProducer => throw CofferFragmentExec.noRows
       case _ =>
     }
     val reasons = plan.collectWithSubqueries { case node =>
       leaf(node).toSeq ++
-        node.expressions.flatMap(foreign)
+        (if (inDriver) Nil else node.expressions.flatMap(foreign))
     }
-    reasons.flatten.distinct match {
+    (reasons.flatten ++ beside(plan)).distinct match {
       case Nil => ()
       case some => throw CofferException.refusal(some)
     }
+  }
+
+  /** A subquery without a sealed table is Spark's own, with jobs of its own. */
+  private def beside(plan: LogicalPlan): Seq[String] = {
+    val here = plan.collect { case l: LogicalRDD => l }
+    plan.collectWithSubqueries { case l: LogicalRDD if !here.exists(_ eq l) => l }.map(_ =>
+      "rows of an RDD in a subquery are plain and would be shipped inside tasks; join them")
   }
 
   private def leaf(node: LogicalPlan): Option[String] = node match {
@@ -97,11 +108,11 @@ object SealedQueries extends (LogicalPlan => Unit) {
     case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
     case r: DataSourceV2ScanRelation =>
       plaintext(r.name, r.relation.table.isInstanceOf[CofferTable])
+    case l: LogicalRDD if TailConf.on(SQLConf.get) && ListedRows.here(l) => None
     case _: LogicalRDD | _: ExternalRDD[_] =>
       Some(
-        "rows of createDataFrame over a list, or of an RDD, are plain and would be shipped " +
-          "inside tasks; use VALUES, or createDataFrame over an " +
-          "Arrow table or a pandas frame, whose rows stay with the driver, or seal a file with " +
+        "rows of an RDD are plain and would be shipped inside tasks; use VALUES or " +
+          "createDataFrame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
     case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef => None

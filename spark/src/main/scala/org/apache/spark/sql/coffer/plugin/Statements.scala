@@ -378,10 +378,10 @@ private[coffer] object Statements {
       |the code (`StatementsSuite`); `testing/tests/test_ddl.py` runs every line of it.
       |
       |Which folder is a sealed table's is said by policy and register; a catalog's entry is a name
-      |for a folder. Folders are paths of a file system that driver and executors share, or `file:`
-      |URLs. Every other scheme (`s3a:`, `hdfs:`, …), and a path without one where `fs.defaultFS` is
-      |not local, is refused (`COFFER_STORAGE_SCHEME`, `COFFER_LOCATION`); by the `coffer` command
-      |and in the policy too.
+      |for a folder. Folders are paths of a file system that driver and executors share, `file:` URLs,
+      |or URLs of a storage for which Spark's Hadoop configuration names a file system
+      |([storage](../guides/storage.md)); a path without a scheme is one of `fs.defaultFS`. Whatever
+      |is none of these is refused (`COFFER_STORAGE_SCHEME`, `COFFER_LOCATION`).
       |
       |""".stripMargin
 

@@ -206,6 +206,12 @@ private[coffer] object Estimates {
   def text(clientRows: ClientRows): String = formatted("about %,.0f rows, " +
       "%s", rows(clientRows.inEngines), size(bytes(clientRows)))
 
+  /** The same of rows that come to the driver. */
+  def text(inEngines: LogicalPlan): String = {
+    val n = rows(inEngines)
+    formatted("about %,.0f rows, %s", n, size(n * inEngines.output.map(a => width(a.dataType)).sum))
+  }
+
   private def size(bytes: Double): String =
     if (bytes < 1024) formatted("%.0f bytes", bytes)
     else if (bytes < (1 << 20)) formatted("%.0f KiB", bytes / 1024)

@@ -28,8 +28,8 @@ private[translate] object Buffers {
           own.tail
       case a: Average if exact(a.child.dataType) || !a.child.dataType.isInstanceOf[DecimalType] =>
         own.head.withDataType(BinaryType) +: own.tail
-      case _: VariancePop | _: VarianceSamp | _: StddevPop | _: StddevSamp | _: CovPopulation |
-          _: CovSample | _: Corr => own.head +: own.tail.map(_.withDataType(BinaryType))
+      case _: CentralMomentAgg | _: Covariance | _: PearsonCorrelation | _: RegrSlope |
+          _: RegrIntercept => own.head +: own.tail.map(_.withDataType(BinaryType))
       // Spark's own is its rows' bytes.
       case f @ (_: CollectList | _: CollectSet | _: Mode | _: Percentile | _: PercentileDisc) =>
         Seq(own.head.withDataType(ArrayType(f.children.head.dataType, containsNull = false)))

@@ -7,26 +7,8 @@ import org.apache.spark.sql.coffer.proto.plan.Expr
 import org.apache.spark.sql.types.{CharType, DataType, StringType, VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/**
- * What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written: calls
- * of three static methods.
- */
-private[translate] object CharVarcharExpressions extends ExpressionFamily {
-
-  /** By Spark's name of the method. */
-  private val functions = Map(
-    CharVarchar.READ -> "read_side_padding",
-    "charTypeWriteSideCheck" -> "char_type_write_side_check",
-    "varcharTypeWriteSideCheck" -> "varchar_type_write_side_check")
-
-  override def entries: Seq[ExpressionEntry] = Seq(
-    entry[StaticInvoke]("`read_side_padding`, `char_type_write_side_check`, " +
-      "`varchar_type_write_side_check`; else refused") { (e, scope) =>
-      functions.get(e.functionName).filter(_ => CharVarchar.isOne(e)) match {
-        case Some(name) => Calls.of(name, e, e.arguments, scope)
-        case None => refuse(Refusals.reason(e, None))
-      }
-    })
+/** Lengths of CHAR and VARCHAR, where something is cast to them. */
+private[translate] object CharVarcharExpressions {
 
   /**
    * A text as a value of the type that something is cast to: with

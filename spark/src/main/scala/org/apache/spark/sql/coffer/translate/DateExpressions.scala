@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{LongType, StringType}
 
 /**
  * Dates and timestamps. Hours and truncations of instants are those of the session's time zone,
@@ -9,15 +10,47 @@ import org.apache.spark.sql.internal.SQLConf
  */
 private[translate] object DateExpressions extends ExpressionFamily {
 
-  /**
-   * The patterns that the engine writes: numbers with fixed places, and what stands between them.
-   */
-  private val plain =
-    "(?:y{4}(?!y)|M{1,2}(?!M)|d{1,2}(?!d)|H{1,2}(?!H)|m{1,2}(?!m)|s{1,2}(?!s)|S{1,6}(?!S)|[ -~&&[^a-zA-Z'\\[\\]{}#]])*".r
+  /** Letters that need no locale but English names and no zone, and what stands between them. */
+  private val between = "'[^']*'|[ -~&&[^a-zA-Z'\\[\\]{}#]]"
+  private val clock =
+    "d{1,2}(?!d)|H{1,2}(?!H)|h{1,2}(?!h)|m{1,2}(?!m)|s{1,2}(?!s)|S{1,9}(?!S)|a(?!a)"
+  private val written = (s"(?:y{4}(?!y)|yy(?!y)|M{1,4}(?!M)|L{1,4}(?!L)|E{1,4}(?!E)|D{1,3}(?!D)|" +
+    s"Q{1,2}(?!Q)|K{1,2}(?!K)|k{1,2}(?!k)|$clock|$between)*").r
+  private val read = s"(?:y{4}(?!y)|M{1,4}(?!M)|$clock|$between)*".r
+
+  /** Each letter once: a field that is given twice must agree with itself. */
+  private def readable(pattern: String): Boolean = {
+    val letters = "'[^']*'".r.replaceAllIn(pattern, "").filter(_.isLetter)
+    val runs = letters.indices.filter(i => i == 0 || letters(i) != letters(i - 1)).map(letters(_))
+    read.matches(pattern) && runs.distinct.length == runs.length &&
+    !(runs.contains('H') && (runs.contains('h') || runs.contains('a')))
+  }
+
+  private def writable(pattern: Any): Boolean =
+    written.matches(pattern.toString) && !legacyFormatter
+
+  private def parsed[E <: ToTimestamp](name: String)(fails: E => Boolean)(implicit
+      tag: scala.reflect.ClassTag[E]): ExpressionEntry =
+    entry[E](s"`$name`; the pattern must be a literal") { (e, scope) =>
+      e.right match {
+        case _ if !e.left.dataType.isInstanceOf[StringType] && e.dataType != LongType =>
+          refuse("a pattern for what is no string is not supported")
+        case _ if !e.left.dataType.isInstanceOf[StringType] =>
+          Calls.of(name, e, Seq(e.left, Literal("yyyy")), scope, Modes.failing(fails(e)))
+        case Literal(null, _) => Calls.of(name, e, e.children, scope)
+        case Literal(p, _) if readable(p.toString) && correctedParser =>
+          Calls.of(name, e, e.children, scope, Modes.failing(fails(e)))
+        case Literal(_, _) => refuse("this pattern is not supported")
+        case _ => refuse("a pattern that is not a literal is not supported")
+      }
+    }
 
   /** Java's older formatter has another calendar before 1582. */
   private def legacyFormatter: Boolean =
     SQLConf.get.getConf(SQLConf.LEGACY_TIME_PARSER_POLICY).toString == "LEGACY"
+
+  private def correctedParser: Boolean =
+    SQLConf.get.getConf(SQLConf.LEGACY_TIME_PARSER_POLICY).toString == "CORRECTED"
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[DateAdd]("date_add"),
@@ -35,8 +68,11 @@ private[translate] object DateExpressions extends ExpressionFamily {
     function[WeekOfYear]("week_of_year"),
     functionOfLiteral[TruncDate]("trunc_date", "unit", 1)(),
     functionOfLiteral[TruncTimestamp]("trunc_timestamp", "unit", 0)(),
-    functionOfLiteral[DateFormatClass]("date_format", "pattern", 1)(p =>
-      plain.matches(p.toString) && !legacyFormatter),
+    functionOfLiteral[DateFormatClass]("date_format", "pattern", 1)(writable),
+    functionOfLiteral[FromUnixTime]("from_unix_time", "pattern", 1)(writable),
+    parsed[GetTimestamp]("get_timestamp")(e => e.failOnError),
+    parsed[ToUnixTimestamp]("to_unix_timestamp")(e => e.failOnError),
+    parsed[UnixTimestamp]("to_unix_timestamp")(e => e.failOnError),
     functionOfLiteral[MonthsBetween]("months_between", "rounding", 2)(),
     function[Hour]("hour"),
     function[Minute]("minute"),

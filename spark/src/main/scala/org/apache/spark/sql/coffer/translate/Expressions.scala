@@ -60,6 +60,20 @@ private[translate] trait ExpressionFamily {
       }
     }
 
+  /**
+   * The same, of a function that Spark gives no more arguments than it needs: none but the first
+   * may raise an error, as the engine computes all.
+   */
+  protected def functionOfChosen[E <: Expression: ClassTag](name: String)(
+      mode: E => EvalMode): ExpressionEntry =
+    entry[E](s"`$name`") { (expr, scope) =>
+      traverse(expr.children)(scope.convert).flatMap { args =>
+        if (args.tail.forall(Fallibility.infallible)) {
+          Calls.ofConverted(name, expr, args, mode(expr))
+        } else refuse("an argument that may raise an error and may not be needed")
+      }
+    }
+
   /** The same, with what to do about overflow and bad values. */
   protected def functionBy[E <: Expression: ClassTag](name: String)(
       mode: E => EvalMode): ExpressionEntry =
@@ -78,13 +92,18 @@ object Expressions {
     CastExpressions,
     DateExpressions,
     StringExpressions,
-    CharVarcharExpressions,
     MathExpressions,
+    DigestExpressions,
+    InstantExpressions,
+    PatternExpressions,
+    InvokeExpressions,
     NestedExpressions,
     LambdaExpressions)
 
   private val byClass: Map[Class[_], ExpressionEntry] =
-    families.flatMap(_.entries).map(e => e.expression -> e).toMap
+    families.flatMap(_.entries).groupMapReduce(_.expression)(identity) { (one, _) =>
+      throw new IllegalStateException(s"${one.expression.getName} has two translations")
+    }
 
   private[translate] def convert(expr: Expression, scope: Scope): Result[Expr] = {
     val converted = byClass.get(expr.getClass) match {

@@ -58,10 +58,19 @@ private[translate] object Fallibility {
     "array_max", "sort_array", "array_sort", "array_distinct", "array_union", "array_intersect",
     "array_except", "map_keys", "map_values", "map_entries", "map_sort", "string_split",
     "array_transform", "array_filter", "array_exists", "array_for_all", "array_aggregate",
-    "zip_with", "transform_values", "map_filter", "map_zip_with")
+    "zip_with", "transform_values", "map_filter", "map_zip_with",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "base64", "bin",
+    "bitmap_bit_position", "bitmap_bucket_number", "bitmap_count", "bitwise_count", "cbrt", "cosh",
+    "crc32", "date_format", "day_name", "empty_to_null", "expm1", "factorial", "find_in_set",
+    "format_number", "from_unix_time", "hex", "hypot", "is_valid_utf8", "levenshtein", "log1p",
+    "log2", "md5", "month_name", "murmur3_hash", "na_nvl", "overlay",
+    "precise_timestamp_conversion", "quote", "regexp_instr", "regexp_like", "rint", "sha1", "sha2",
+    "sinh", "sound_ex", "tanh", "to_degrees", "to_radians", "url_encode", "width_bucket",
+    "xx_hash64")
 
   /** Those that may fail in ANSI mode only. */
-  private val totalUnlessAnsi: Set[String] = Set("get_array_item")
+  private val totalUnlessAnsi: Set[String] =
+    Set("get_array_item", "conv", "elt", "get_timestamp", "next_day", "unhex", "url_decode")
 
   private def total(call: Call): Boolean =
     alwaysTotal.contains(call.getName) ||

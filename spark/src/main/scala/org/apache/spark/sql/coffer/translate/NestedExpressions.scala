@@ -20,20 +20,25 @@ private[translate] object NestedExpressions extends ExpressionFamily {
       Calls.of("get_array_item", e, e.children, scope, Modes.failing(e.failOnError))
     },
     function[GetMapValue]("get_map_value"),
-    entry[ElementAt]("`element_at`") { (e, scope) =>
-      if (e.defaultValueOutOfBound.isDefined) refuse("a default for what is out of bounds")
-      else Calls.of("element_at", e, e.children, scope, Modes.failing(e.failOnError))
+    entry[ElementAt]("`element_at`; `split_part`") { (e, scope) =>
+      (e.left, e.defaultValueOutOfBound) match {
+        case (split: StringSplitSQL, Some(CatalystLiteral(empty: UTF8String, _)))
+            if empty.numBytes == 0 && !e.failOnError =>
+          Calls.of("split_part", e, Seq(split.str, split.delimiter, e.right), scope)
+        case _ => elementAt(e, scope)
+      }
     },
     entry[Size]("`size`")((e, scope) =>
       flagged("size", e, e.children, e.legacySizeOfNull, scope)),
     entry[KnownNotContainsNull]("its child")((e, scope) => scope.convert(e.child)),
-    entry[StringSplit]("`string_split`; the pattern must be a literal that no more than its " +
-      "characters match") { (e, scope) =>
+    entry[StringSplit]("`string_split`, `regexp_split`; the pattern must be a literal that " +
+      "means the same in Rust's `regex`") { (e, scope) =>
       for {
-        pattern <- plain(e.regex)
+        split <- plain(e.regex).map(p => ("string_split", Literals.string(p))).orElse(
+          PatternExpressions.splitting(e.regex).map(("regexp_split", _)))
         text <- scope.convert(e.str)
         limit <- scope.convert(e.limit)
-        call <- Calls.ofConverted("string_split", e, Seq(text, Literals.string(pattern), limit))
+        call <- Calls.ofConverted(split._1, e, Seq(text, split._2, limit))
       } yield call
     },
     entry[StringToMap]("`string_to_map`; the patterns must be literals that no more than their " +
@@ -47,6 +52,10 @@ private[translate] object NestedExpressions extends ExpressionFamily {
         call <- Calls.ofConverted("string_to_map", e, Seq(lastWins, text) ++ patterns)
       } yield call
     })
+
+  private def elementAt(e: ElementAt, scope: Scope): Result[Expr] =
+    if (e.defaultValueOutOfBound.isDefined) refuse("a default for what is out of bounds")
+    else Calls.of("element_at", e, e.children, scope, Modes.failing(e.failOnError))
 
   private def structs = Seq(
     entry[CreateNamedStruct]("`create_named_struct`")((e, scope) =>

@@ -6,8 +6,9 @@ import org.apache.spark.sql.catalyst.expressions.{
   Right => _,
   _
 }
+import org.apache.spark.sql.catalyst.util.MapData
 import org.apache.spark.sql.coffer.proto.plan.{Call, DataType, Expr, TypeId}
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Strings as UTF-8 in code point order. */
@@ -41,6 +42,18 @@ private[translate] object StringExpressions extends ExpressionFamily {
     function[StringSpace]("string_space"),
     function[Ascii]("ascii"),
     function[Chr]("chr"),
+    function[SoundEx]("sound_ex"),
+    function[Levenshtein]("levenshtein"),
+    function[FindInSet]("find_in_set"),
+    function[Overlay]("overlay"),
+    functionOfChosen[Elt]("elt")(e => Modes.failing(e.failOnError)),
+    entry[FormatNumber]("`format_number`; of a number of digits, not of a format") { (e, scope) =>
+      if (e.d.dataType == IntegerType) Calls.of("format_number", e, e.children, scope)
+      else refuse("Java's formats of numbers are not supported")
+    },
+    functionBy[UnBase64]("un_base64")(e => Modes.failing(e.failOnError)),
+    function[Empty2Null]("empty_to_null"),
+    entry[RaiseError]("`raise_error`")((e, scope) => raised(e, scope)),
     entry[Like]("`like` of value, pattern and escape character; the pattern must be a " +
       "literal") { (e, scope) =>
       for {
@@ -74,6 +87,22 @@ private[translate] object StringExpressions extends ExpressionFamily {
       if (tests.isEmpty) refuse("no pattern is given")
       else Right(tests.reduceLeft((l, r) => boolean(join, l, r)))
     }
+
+  /** The error that a query raises by itself: its message. */
+  private def raised(e: RaiseError, scope: Scope): Result[Expr] = {
+    val message = (e.errorClass, e.errorParms) match {
+      case (CatalystLiteral(name: UTF8String, _), CreateMap(Seq(_, text), _))
+          if name.toString == "USER_RAISED_EXCEPTION" => Some(text)
+      case (CatalystLiteral(name: UTF8String, _), CatalystLiteral(map: MapData, _))
+          if name.toString == "USER_RAISED_EXCEPTION" && map.numElements() == 1 =>
+        Some(CatalystLiteral(map.valueArray().getUTF8String(0), StringType))
+      case _ => None
+    }
+    message match {
+      case Some(text) => Calls.of("raise_error", e, Seq(text), scope)
+      case None => refuse("an error class of Spark's is not supported; give a message")
+    }
+  }
 
   private def boolean(name: String, left: Expr, right: Expr): Expr = {
     val t = DataType.newBuilder.setId(TypeId.BOOLEAN)

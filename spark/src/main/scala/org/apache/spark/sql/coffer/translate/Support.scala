@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.translate
 
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
@@ -26,6 +27,14 @@ object Support {
     val context = Context(leaves, (_, _) => 0)
     walk(plan, context).distinct
   }
+
+  /** Whether a condition over these columns is supported and cannot raise an error. */
+  def infallible(
+      condition: Expression,
+      input: Seq[Attribute],
+      leaves: LeafResolver): Boolean =
+    new Scope(input, new Translation(Context(leaves, (_, _) => 0))).convert(condition).exists(
+      Fallibility.infallible)
 
   private def walk(plan: SparkPlan, context: Context): Seq[Unsupported] =
     context.leaves.leaf(plan) match {

@@ -2,25 +2,39 @@ package org.apache.spark.sql.coffer.transport
 
 import java.io.IOException
 
+import scala.collection.mutable
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
 import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
+import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException, OpenedResult}
+import org.apache.spark.sql.coffer.proto.storage.StorageRequest
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
 import org.apache.spark.sql.coffer.proto.wire._
 
 /** The client engine behind a socket: each call has a connection of its own for its duration. */
-final class ClientConnections(address: Address, greeting: Hello, exitReport: () => Option[String])
+final class ClientConnections(
+    address: Address,
+    greeting: Hello,
+    exitReport: () => Option[String],
+    hadoop: () => Configuration)
     extends ClientEngine
-    with AutoCloseable {
+    with AutoCloseable
+    with Logging {
   // Every connection begins with HELLO.
   private val pool =
     new ChannelPool(address, channel => exchange(channel, M.HELLO, greeting), Channel.MAX_REQUEST)
 
   override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
-  override def openTable(request: OpenTable): TableInfo =
+  override def openTable(request: OpenTable): TableInfo = {
+    // Where the policy's names lead is not known here; plain files are local.
+    if (request.getName.nonEmpty && request.getPath.isEmpty) serveStorage()
+    else serveStorage(request.getPath)
     call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
+  }
   override def newSession(query: String): ByteString =
     call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION,
       Session.parser).getSession
@@ -47,18 +61,25 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
     val request = DescribeFragment.newBuilder.setFragment(fragment).build()
     call(M.DESCRIBE_FRAGMENT, request, M.FRAGMENT_DESCRIBED, FragmentDescribed.parser).getText
   }
-  override def beginWrite(request: BeginWrite): WriteBegun =
+  override def beginWrite(request: BeginWrite): WriteBegun = {
+    serveStorage(request.getPath)
     call(M.BEGIN_WRITE, request, M.WRITE_BEGUN, WriteBegun.parser)
-  override def publishWrite(request: PublishWrite): WritePublished =
+  }
+  override def publishWrite(request: PublishWrite): WritePublished = {
+    serveStorage("")
     call(M.PUBLISH_WRITE, request, M.WRITE_PUBLISHED, WritePublished.parser)
-  override def abortWrite(request: AbortWrite): WriteAborted =
+  }
+  override def abortWrite(request: AbortWrite): WriteAborted = {
+    serveStorage("")
     call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  }
 
   override def dropTable(
       path: String,
       tableId: String,
       name: String,
       check: Boolean): TableDropped = {
+    serveStorage(path)
     val request =
       DropTable.newBuilder.setPath(path).setTableId(tableId).setName(name).setCheck(check).build()
     call(M.DROP_TABLE, request, M.TABLE_DROPPED, TableDropped.parser)
@@ -179,7 +200,74 @@ final class ClientConnections(address: Address, greeting: Hello, exitReport: () 
           e)
     }
 
-  override def close(): Unit = pool.close()
+  private var serving = Seq.empty[Channel]
+
+  /** So that the client engine can ask for the files of a table at a URL, or go on to. */
+  private def serveStorage(path: String): Unit = synchronized {
+    if (serving.nonEmpty || !(path.isEmpty || path.startsWith("/"))) serveStorage()
+  }
+
+  private def serveStorage(): Unit = synchronized {
+    val open = serving.filter(_.isOpen)
+    val made = mutable.Buffer.empty[Channel]
+    try while (open.size + made.size < ClientConnections.STORAGE) made += storageChannel()
+    catch {
+      case e: Throwable =>
+        made.foreach(_.close())
+        throw e
+    }
+    made.foreach { channel =>
+      val thread = new Thread(() => answers(channel), "coffer-storage")
+      thread.setDaemon(true)
+      thread.start()
+    }
+    serving = open ++ made
+  }
+
+  private def storageChannel(): Channel = {
+    val channel = guarded(Channel.connect(address, Channel.MAX_REQUEST))
+    try {
+      guarded(exchange(channel, M.HELLO, greeting))
+      val answer = guarded(exchange(channel, M.SERVE_STORAGE, Blank.getDefaultInstance))
+      answer.kind match {
+        case M.STORAGE_SERVED_VALUE => channel
+        case M.PROBLEM_VALUE => throw problem(answer)
+        case other => throw unexpected(other)
+      }
+    } catch { case e: Throwable => channel.close(); throw e }
+  }
+
+  private def answers(channel: Channel): Unit = {
+    val storage = new StorageServer(hadoop, keepsOpen = false)
+    try
+      while (true) {
+        val message = channel.receive()
+        if (message.kind != M.CLIENT_STORAGE_VALUE) throw unexpected(message.kind)
+        val answer = storage.answer(StorageRequest.parseFrom(message.payload))
+        channel.send(M.CLIENT_STORED_VALUE, answer)
+      }
+    catch {
+      case e: IOException if closed => logDebug("storage is no longer served", e)
+      case NonFatal(e) => logWarning("a connection that serves storage ended", e)
+    } finally {
+      channel.close()
+      storage.close()
+    }
+  }
+
+  @volatile private var closed = false
+
+  override def close(): Unit = {
+    closed = true
+    synchronized(serving.foreach(_.close()))
+    pool.close()
+  }
+}
+
+private object ClientConnections {
+
+  /** Connections that serve storage: so many questions at the same time. */
+  private val STORAGE = 4
 }
 
 /** A result as the client engine sends it. */

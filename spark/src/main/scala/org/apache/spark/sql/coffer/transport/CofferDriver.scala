@@ -135,7 +135,9 @@ object CofferDriver extends Logging {
         .build()
       val address =
         service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
-      val client = new ClientConnections(address, greeting, () => process.flatMap(_.exitReport))
+      val client =
+        new ClientConnections(address, greeting, () => process.flatMap(_.exitReport),
+          () => sc.hadoopConfiguration)
       val welcome = client.hello()
       val driver = new CofferDriver(application, process, client, welcome)
       driver.settings.checkAll(sc)

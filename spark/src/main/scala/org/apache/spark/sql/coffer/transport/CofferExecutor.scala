@@ -7,8 +7,11 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.locks.LockSupport
 
 import com.google.protobuf.ByteString
+import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.api.plugin.PluginContext
+import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.SealedTasks
@@ -52,6 +55,9 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       "COFFER_EXECUTOR",
       s"the driver's plugin did not hand over its $key",
       "use one build of the jar on all nodes"))
+
+  /** What Spark's own tasks here would read files by. */
+  lazy val hadoop: Configuration = SparkHadoopUtil.get.newConfiguration(SparkEnv.get.conf)
 
   /** The engine, started and attested at need: at first use, and again after it died. */
   def engine(): AttestedEngine = synchronized {

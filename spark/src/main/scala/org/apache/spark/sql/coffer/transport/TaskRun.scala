@@ -15,6 +15,7 @@ import org.apache.spark.sql.coffer.exec.{
   SealedTask,
   SealedWork
 }
+import org.apache.spark.sql.coffer.proto.storage.StorageRequest
 import org.apache.spark.sql.coffer.proto.wire.{
   Done,
   Failed,
@@ -44,20 +45,25 @@ private[transport] final class TaskRun(
     val channel =
       try engine.pool.take()
       catch { case e: IOException => throw lost(engine, e) }
+    val storage = new StorageServer(() => executor.hadoop, keepsOpen = true)
     var sound = false
     // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the
     // engine learns of either.
     context.addTaskCompletionListener[Unit](_ => if (!sound) channel.close())
     try {
       channel.send(M.START.getNumber, start(executor, engine))
-      val done = converse(executor, engine, channel, inputs, out)
+      val done = converse(executor, engine, channel, inputs, storage, out)
       sound = true
       engine.pool.give(channel)
       done
     } catch {
       case e: IOException if !context.isInterrupted() && !inputs.isFault(e) => throw lost(engine, e)
     } finally {
-      if (!sound) channel.close()
+      if (!sound) {
+        channel.close()
+        storage.abandon()
+      }
+      storage.close()
     }
   }
 
@@ -92,6 +98,7 @@ private[transport] final class TaskRun(
       engine: AttestedEngine,
       channel: Channel,
       inputs: TaskInputs,
+      storage: StorageServer,
       out: (Int, ByteBuffer) => Unit): Done = {
     var done: Option[Done] = None
     while (done.isEmpty) {
@@ -108,6 +115,9 @@ private[transport] final class TaskRun(
           val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
           val release = executor.keys(session, engine)
           channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
+        case M.STORAGE_VALUE =>
+          val request = StorageRequest.parseFrom(message.payload)
+          channel.send(M.STORED.getNumber, storage.answer(request))
         case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
         case M.FAILED_VALUE => throw failed(Failed.parseFrom(message.payload))
         case other => throw CofferExecutor.outOfTurn(other)

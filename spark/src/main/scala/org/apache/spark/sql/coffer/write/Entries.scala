@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.catalog.{
   CatalogStorageFormat,
   CatalogTable,
   CatalogTableType,
-  CatalogUtils,
   SessionCatalog
 }
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec
@@ -34,7 +33,7 @@ private[write] object Entries {
         new Path(catalog.defaultTablePath(name)).getParent.toUri match {
           case database => new Path(new Path(database), new Path(null, null, text)).toUri
         }
-      case Some(text) => CatalogUtils.stringToURI("file:" + Locations.served(text))
+      case Some(text) => Locations.uri(Locations.served(text))
     }
     Locations.served(uri)
     uri

@@ -7,14 +7,14 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.SparkArithmeticException
-import org.apache.spark.rdd.DeterministicLevel
+import org.apache.spark.rdd.{DeterministicLevel, RDD}
 import org.apache.spark.sql.{DataFrame, Row}
 import org.apache.spark.sql.coffer.PythonBridge
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Partitioning}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
-import org.apache.spark.sql.functions.{col, count, lit, udf}
+import org.apache.spark.sql.functions.{broadcast, col, count, lit, udf}
 
 /** Sealed plans in Spark itself, with engines that only check what they are handed. */
 class SealedPlanSuite extends AnyFunSuite with FakeSession {
@@ -228,17 +228,49 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     assert(spark.sql("SELECT k + 1 AS cached FROM t").collect().nonEmpty)
   }
 
-  test("what is foreign beside sealed tables is refused at analysis, with its reason") {
-    val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(Row(1L))).map(identity),
-      spark.range(1).toDF("k").schema)
+  private def beside(rows: DataFrame): Unit = {
     rows.createOrReplaceTempView("rows")
+    spark.sql("SELECT k FROM t UNION ALL SELECT k FROM rows")
+    spark.sql("SELECT k FROM rows WHERE k > (SELECT max(k) FROM t)")
+  }
+
+  private def frame(rows: RDD[Row]): DataFrame =
+    spark.createDataFrame(rows, spark.range(1).toDF("k").schema)
+
+  test("what is foreign beside sealed tables is refused at analysis, with its reason") {
+    val file = folder.resolve("numbers").toString
+    spark.range(3).toDF("k").write.parquet(file)
+    val stored = spark.read.parquet(file)
+    val sc = spark.sparkContext
+    val list = sc.parallelize(Seq(Row(1L)))
+    Seq(
+      stored.rdd,
+      sc.textFile(file).map(_ => Row(1L)),
+      // Its lineage has no file: what was read comes by a broadcast.
+      spark.range(3).toDF("k").join(broadcast(stored), "k").rdd,
+      list.union(stored.rdd),
+      list.repartition(2),
+      list.map(identity).cache(),
+      list.map(identity).localCheckpoint()).foreach { rows =>
+      val e = refused("COFFER_UNSUPPORTED")(beside(frame(rows)))
+      assert(e.getMessage.contains("rows of an RDD are plain"))
+    }
+    refused("COFFER_UNSUPPORTED")(beside(stored.localCheckpoint()))
     val twice = udf((x: Long) => 2 * x)
-    val sealedTable = spark.table("t")
-    refused("COFFER_UNSUPPORTED")(sealedTable.select(twice(col("k")))).getMessage.contains(
-      "user-defined")
-    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM t UNION ALL SELECT k FROM rows"))
-    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k FROM rows WHERE k > (SELECT max(k) " +
-        "FROM t)"))
+    withConf("spark.coffer.client.tail" -> "off") {
+      refused("COFFER_UNSUPPORTED")(beside(frame(list)))
+      val e = refused("COFFER_UNSUPPORTED")(spark.table("t").select(twice(col("k"))))
+      assert(e.getMessage.contains("user-defined"))
+    }
+  }
+
+  test("rows of the driver's own lists are beside sealed tables, and functions in the driver") {
+    val sc = spark.sparkContext
+    Seq(sc.parallelize(Seq(Row(1L))).map(identity), sc.parallelize(Seq(Row(1L)), 3).coalesce(1),
+      sc.parallelize(Seq(Row(1L))).union(sc.emptyRDD[Row])).foreach(rows => beside(frame(rows)))
+    val twice = udf((x: Long) => 2 * x)
+    val shown = spark.table("t").select(twice(col("k"))).queryExecution.executedPlan.toString
+    assert(shown.contains("CofferClientTail"))
   }
 
   test("an unsupported operator is named at planning, before a task starts") {

@@ -142,10 +142,19 @@ class SealedWriteSuite extends AnyFunSuite with FakeSession {
     assert(client.published.asScala.last.getCommitsCount == stage.getTasksCount)
   }
 
-  test("plain rows, and other changes of a sealed table, are refused before a task starts") {
-    val before = engine.tasks.get
+  test("rows of a list are sealed with the query") {
     val rows = spark.createDataFrame(spark.sparkContext.parallelize(Seq(1L)).map(
         org.apache.spark.sql.Row(_)), spark.range(1).schema)
+    val fragment = written(rows.write.format("coffer").save("/new/l"))._3
+    assert(fragment.getRoot.hasValues)
+  }
+
+  test("plain rows, and other changes of a sealed table, are refused before a task starts") {
+    val before = engine.tasks.get
+    val file = folder.resolve("plain").toString
+    java.nio.file.Files.writeString(java.nio.file.Path.of(file), "1")
+    val rows = spark.createDataFrame(spark.sparkContext.textFile(file).map(line =>
+        org.apache.spark.sql.Row(line.toLong)), spark.range(1).schema)
     refused("COFFER_UNSUPPORTED")(rows.write.format("coffer").save("/new/r"))
     Seq("DELETE FROM t WHERE k = 1",
       "UPDATE t SET k = " +

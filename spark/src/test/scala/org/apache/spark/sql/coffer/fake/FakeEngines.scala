@@ -83,6 +83,7 @@ final class FakeClientEngine(folder: Path, tables: Map[String, TableInfo])
     kind match {
       case C.HELLO_VALUE => c.send(C.WELCOME_VALUE,
           Welcome.newBuilder.setEngineVersion("0").setOwnerKey(zeros(32)).build())
+      case C.SERVE_STORAGE_VALUE => c.send(C.STORAGE_SERVED_VALUE, Blank.getDefaultInstance)
       case C.NEW_CHALLENGE_VALUE =>
         c.send(C.CHALLENGE_VALUE, Challenge.newBuilder.setChallenge(zeros(32)).build())
       case C.ADMIT_ENGINE_VALUE =>

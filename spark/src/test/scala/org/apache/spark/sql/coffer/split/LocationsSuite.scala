@@ -7,7 +7,12 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{Path => HadoopPath}
+import org.apache.hadoop.fs.{
+  FilterFileSystem,
+  LocalFileSystem,
+  Path => HadoopPath,
+  RawLocalFileSystem
+}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.common.CofferException
@@ -32,9 +37,11 @@ class LocationsSuite extends AnyFunSuite {
   test("vectors") {
     assert(vectors.size > 40)
     vectors.foreach { v =>
-      val want =
-        Option(v.get("refused")).map(_.asText).toLeft(Option(v.get("local")).fold("")(_.asText))
-      assert(Locations.local(v.get("text").asText).left.map(_.kind) === want, v.get("name").asText)
+      val place = Option(v.get("local")).orElse(Option(v.get("remote"))).fold("")(_.asText)
+      val want = Option(v.get("refused")).map(_.asText).toLeft(place)
+      assert(Locations.of(v.get("text").asText).left.map(_.kind) === want, v.get("name").asText)
+      // A name names itself.
+      if (v.has("remote")) assert(Locations.of(place) === Right(place), v.get("name").asText)
     }
   }
 
@@ -50,12 +57,31 @@ class LocationsSuite extends AnyFunSuite {
   test("a path without a scheme means the default file system") {
     Seq("", "file:///", "file:/", "FILE:///").foreach(d =>
       assert(Locations.served("/data/t", settings(d)) == "/data/t", d))
-    Seq("hdfs://nn:8020", "hdfs:///", "s3a://bucket", "viewfs://cluster/", "file://host/").foreach {
+    Seq("hdfs:///", "s3a://bucket", "viewfs://cluster/", "file://host/").foreach {
       d =>
         refused("COFFER_STORAGE_SCHEME")(Locations.served("/data/t", settings(d)))
         refused("COFFER_STORAGE_SCHEME")(Locations.served("data/t", settings(d)))
         assert(Locations.served("file:/data/t", settings(d)) == "/data/t", d)
     }
+  }
+
+  test("a storage is served for which Hadoop names a file system") {
+    val conf = settings("hdfs://NN:8020")
+    conf.set("fs.hdfs.impl", classOf[Elsewhere].getName)
+    conf.set("fs.s3.impl", classOf[Elsewhere].getName)
+    conf.set("fs.gs.impl", classOf[LocalFileSystem].getName)
+    assert(Locations.served("/data//t/", conf) == "hdfs://nn/data/t")
+    assert(Locations.served("hdfs:///data/t", conf) == "hdfs://nn/data/t")
+    assert(Locations.served("hdfs://other:9000/t", conf) == "hdfs://other:9000/t")
+    assert(Locations.served("data/t", conf) == "hdfs://nn/user/ann/data/t")
+    assert(Locations.served("s3n://b/./t", conf) == "s3a://b/t")
+    assert(Locations.reached("s3a://b/a b%20", conf).map(_.toString) == Some("s3://b/a b%20"))
+    assert(Locations.uri("s3a://b/a b").toString == "s3a://b/a%20b")
+    assert(Locations.uri("/a b").toString == "file:/a%20b")
+    // What leads back to this machine would have two names.
+    refused("COFFER_STORAGE_SCHEME")(Locations.served("gs://b/t", conf))
+    refused("COFFER_STORAGE_SCHEME")(Locations.served("abfss://c@a/t", conf))
+    refused("COFFER_LOCATION")(Locations.served("s3a://key:secret@b/t", conf))
   }
 
   test("paths are made absolute without a look at storage") {
@@ -67,7 +93,7 @@ class LocationsSuite extends AnyFunSuite {
   }
 
   test("a catalog's location is a URI") {
-    def uri(text: String) = Locations.served(new URI(text))
+    def uri(text: String) = Locations.served(new URI(text), settings(""))
     assert(uri("file:/data/a%20b") == "/data/a b")
     assert(uri("file:/data/a%2520b") == "/data/a%20b")
     assert(uri("FILE:///data/t") == "/data/t")
@@ -76,4 +102,12 @@ class LocationsSuite extends AnyFunSuite {
     Seq("s3a://b/t", "hdfs:///t", "s3a:t", "jar:file:/a!/b").foreach(t =>
       refused("COFFER_STORAGE_SCHEME")(uri(t)))
   }
+}
+
+/** A file system that has one folder, and is none of this machine. */
+final class Elsewhere extends FilterFileSystem(new RawLocalFileSystem) {
+  private var uri: URI = _
+  override def initialize(name: URI, conf: Configuration): Unit = uri = name
+  override def getUri: URI = uri
+  override def getWorkingDirectory: HadoopPath = new HadoopPath(uri.toString + "/user/ann")
 }

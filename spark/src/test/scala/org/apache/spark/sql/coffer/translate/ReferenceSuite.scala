@@ -63,11 +63,12 @@ object ReferenceSuite {
       |## Aggregate functions
       |
       |`count`, `sum`, `avg`, `min`, `max`, `first`, `last`, `stddev_samp`, `stddev_pop`,
-      |`variance_samp`, `variance_pop`, `covar_samp`, `covar_pop`, `corr`, `bit_and`, `bit_or`,
-      |`bit_xor`, `max_by`, `min_by`, `collect_list`, `collect_set`, `percentile`,
-      |`percentile_disc`, `mode`, PIVOT's, and what Spark rewrites to them (`any_value`, `array_agg`,
-      |`bool_and`, `count_if`, `median`, `percentile_cont`, `try_sum`, …); with DISTINCT and FILTER;
-      |in each of Spark's modes. User-defined aggregates are refused.
+      |`variance_samp`, `variance_pop`, `skewness`, `kurtosis`, `covar_samp`, `covar_pop`, `corr`,
+      |`regr_slope`, `regr_intercept`, `regr_r2`, `regr_sxy`, `bit_and`, `bit_or`, `bit_xor`,
+      |`max_by`, `min_by`, `collect_list`, `collect_set`, `percentile`, `percentile_disc`, `mode`,
+      |PIVOT's, and what Spark rewrites to them (`any_value`, `array_agg`, `bool_and`, `count_if`,
+      |`median`, `percentile_cont`, `regr_sxx`, `try_sum`, …); with DISTINCT and FILTER; in each of
+      |Spark's modes. User-defined aggregates are refused.
       |
       |Sums, averages and moments of FLOAT and DOUBLE are exact and rounded once, at the end: they
       |do not depend on the order of the rows, nor does whether a sum of decimals fits its type.

@@ -10,6 +10,7 @@ import scala.concurrent.{Await, Future}
 import scala.concurrent.ExecutionContext.Implicits.global
 import scala.concurrent.duration._
 
+import org.apache.hadoop.conf.Configuration
 import com.google.protobuf.ByteString
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -136,7 +137,7 @@ class ChannelSuite extends AnyFunSuite {
   }
 
   private def client(address: Address) =
-    new ClientConnections(address, Hello.getDefaultInstance, () => None)
+    new ClientConnections(address, Hello.getDefaultInstance, () => None, () => new Configuration())
 
   test("a PROBLEM, to the greeting or later, becomes an exception with its code, message and " +
     "hint") {

@@ -1,0 +1,14 @@
+//! Compiles `proto/coffer/storage.proto` with protox, so that no protoc is needed on the machine.
+
+use std::{env, error::Error, path::Path};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
+    let file = "coffer/storage.proto";
+    println!("cargo:rerun-if-changed={}", root.join(file).display());
+    let descriptors = protox::compile([file], [&root])?;
+    prost_build::Config::new()
+        .bytes([".coffer.storage"])
+        .compile_fds(descriptors)?;
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Files of object stores, by their URLs.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use object_store::{
+    Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
+    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    path::Path,
+};
+
+use crate::port::{
+    StorageAnswer, StorageRequest,
+    storage_answer::{Done, Entry, Failure, Kind, List, Of, PutIfAbsent, Ranges, Size},
+    storage_request::{self, Of as Asked},
+};
+
+/// A part of an upload; S3 wants 5 MiB at least.
+const PART: usize = 8 << 20;
+/// Entries of one answer.
+const PAGE: usize = 10_000;
+/// Bytes that one question may be answered with.
+const MOST_READ: u64 = 64 << 20;
+
+/// The stores that were asked for, and the files that are being put.
+#[derive(Default)]
+pub(crate) struct Stores {
+    buckets: HashMap<String, Arc<dyn ObjectStore>>,
+    uploads: HashMap<String, Upload>,
+}
+
+#[derive(Default)]
+struct Upload {
+    parts: Option<Box<dyn MultipartUpload>>,
+    waiting: BytesMut,
+    offset: u64,
+}
+
+type Answer = Result<Of, Failure>;
+
+impl Stores {
+    /// One question's answer.
+    pub(crate) async fn answer(&mut self, request: StorageRequest) -> StorageAnswer {
+        let answer = match request.of {
+            Some(Asked::Size(asked)) => self.size(&asked.path).await,
+            Some(Asked::Ranges(asked)) => self.ranges(asked).await,
+            Some(Asked::Put(asked)) => self.put(asked).await,
+            Some(Asked::PutIfAbsent(asked)) => self.put_if_absent(asked).await,
+            Some(Asked::List(asked)) => self.list(asked).await,
+            Some(Asked::Delete(asked)) => self.delete(asked).await,
+            None => Err(other("a question of unknown kind")),
+        };
+        StorageAnswer {
+            of: Some(answer.unwrap_or_else(Of::Failure)),
+        }
+    }
+
+    /// The store of a URL, and the path there.
+    fn at(&mut self, url: &str) -> Result<(Arc<dyn ObjectStore>, Path), Failure> {
+        let unserved = || Failure {
+            kind: Kind::Unserved.into(),
+            message: format!("no store is known for {url}"),
+        };
+        let rest = url.strip_prefix("s3a://").ok_or_else(unserved)?;
+        let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
+        let store = match self.buckets.get(bucket) {
+            Some(store) => Arc::clone(store),
+            None => {
+                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+                // Elsewhere AWS_ALLOW_HTTP says whether it goes unencrypted.
+                let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+                if endpoint.is_some_and(|endpoint| is_loopback(&endpoint)) {
+                    builder = builder.with_allow_http(true);
+                }
+                let store: Arc<dyn ObjectStore> = Arc::new(builder.build().map_err(failed)?);
+                self.buckets.insert(bucket.to_owned(), Arc::clone(&store));
+                store
+            }
+        };
+        let path = Path::parse(key).map_err(|error| other(&error.to_string()))?;
+        Ok((store, path))
+    }
+
+    async fn size(&mut self, url: &str) -> Answer {
+        let (store, path) = self.at(url)?;
+        let bytes = match store.head(&path).await {
+            Ok(found) => Some(found.size),
+            Err(Error::NotFound { .. }) => None,
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Of::Size(Size { bytes }))
+    }
+
+    async fn ranges(&mut self, asked: storage_request::Ranges) -> Answer {
+        let (store, path) = self.at(&asked.path)?;
+        let ranges: Vec<_> = asked
+            .ranges
+            .iter()
+            .map(|range| range.start..range.end)
+            .collect();
+        let mut sizes = ranges
+            .iter()
+            .map(|range| range.end.checked_sub(range.start));
+        let sum = sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?));
+        if sum.is_none_or(|sum| sum > MOST_READ) {
+            return Err(other("ranges out of bounds"));
+        }
+        let read = store.get_ranges(&path, &ranges).await.map_err(failed)?;
+        Ok(Of::Ranges(Ranges { ranges: read }))
+    }
+
+    async fn put(&mut self, asked: storage_request::Put) -> Answer {
+        let (store, path) = self.at(&asked.path)?;
+        // Taken out: where it fails, nothing more comes of it.
+        let mut upload = match (self.uploads.remove(&asked.path), asked.offset) {
+            (None, 0) => Upload::default(),
+            (Some(upload), offset) if offset == upload.offset => upload,
+            (upload, _) => {
+                give_up(upload).await;
+                return Err(other("a part out of order"));
+            }
+        };
+        let put = upload.put(store.as_ref(), &path, &asked.bytes, asked.last);
+        if let Err(error) = put.await {
+            give_up(Some(upload)).await;
+            return Err(failed(error));
+        }
+        if !asked.last {
+            self.uploads.insert(asked.path, upload);
+        }
+        Ok(Of::Done(Done {}))
+    }
+
+    async fn put_if_absent(&mut self, asked: storage_request::PutIfAbsent) -> Answer {
+        let (store, path) = self.at(&asked.path)?;
+        let payload = PutPayload::from_bytes(asked.bytes);
+        let put = store.put_opts(&path, payload.clone(), PutMode::Create.into());
+        let taken = match put.await {
+            Ok(_) => false,
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => true,
+            // Whoever asks is safe without: its register decides what counts.
+            Err(Error::NotImplemented { .. } | Error::NotSupported { .. }) => {
+                match store.head(&path).await {
+                    Ok(_) => true,
+                    Err(Error::NotFound { .. }) => {
+                        store.put(&path, payload).await.map_err(failed)?;
+                        false
+                    }
+                    Err(error) => return Err(failed(error)),
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Of::PutIfAbsent(PutIfAbsent { taken }))
+    }
+
+    async fn list(&mut self, asked: storage_request::List) -> Answer {
+        let (store, path) = self.at(&asked.path)?;
+        let found = store
+            .list_with_delimiter(Some(&path))
+            .await
+            .map_err(failed)?;
+        let entry = |at: &Path, folder| {
+            let name = at.filename().map(str::to_owned);
+            // What Hadoop leaves in a folder's place is the folder itself.
+            name.filter(|_| *at != path)
+                .map(|name| Entry { name, folder })
+        };
+        let files = found
+            .objects
+            .iter()
+            .filter_map(|file| entry(&file.location, false));
+        let folders = found
+            .common_prefixes
+            .iter()
+            .filter_map(|at| entry(at, true));
+        let mut entries: Vec<_> = files
+            .chain(folders)
+            .filter(|entry| entry.name > asked.after)
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name).then(b.folder.cmp(&a.folder)));
+        entries.dedup_by(|a, b| a.name == b.name);
+        let more = entries.len() > PAGE;
+        entries.truncate(PAGE);
+        Ok(Of::List(List { entries, more }))
+    }
+
+    async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
+        let (store, path) = self.at(&asked.path)?;
+        give_up(self.uploads.remove(&asked.path)).await;
+        if !asked.folder {
+            match store.delete(&path).await {
+                Ok(()) | Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        Ok(Of::Done(Done {}))
+    }
+}
+
+impl Upload {
+    async fn put(
+        &mut self,
+        store: &dyn ObjectStore,
+        path: &Path,
+        bytes: &Bytes,
+        last: bool,
+    ) -> object_store::Result<()> {
+        self.waiting.extend_from_slice(bytes);
+        self.offset = self
+            .offset
+            .saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        if last && self.parts.is_none() {
+            let whole = std::mem::take(&mut self.waiting).freeze();
+            return store.put(path, whole.into()).await.map(|_| ());
+        }
+        if self.waiting.len() < PART && !last {
+            return Ok(());
+        }
+        let parts = match &mut self.parts {
+            Some(parts) => parts,
+            none => none.insert(store.put_multipart(path).await?),
+        };
+        if !self.waiting.is_empty() {
+            let part = std::mem::take(&mut self.waiting).freeze();
+            parts.put_part(part.into()).await?;
+        }
+        if last {
+            parts.complete().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Parts of a file that never becomes whole go.
+async fn give_up(upload: Option<Upload>) {
+    if let Some(mut parts) = upload.and_then(|upload| upload.parts) {
+        let _ = parts.abort().await;
+    }
+}
+
+/// Whether a URL's host is this machine.
+fn is_loopback(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let is_address = host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    !authority.contains('@') && (is_address || host == "localhost")
+}
+
+fn other(message: &str) -> Failure {
+    Failure {
+        kind: Kind::Other.into(),
+        message: message.to_owned(),
+    }
+}
+
+fn failed(error: Error) -> Failure {
+    let kind = match &error {
+        Error::NotFound { .. } => Kind::NotFound,
+        Error::AlreadyExists { .. } | Error::Precondition { .. } => Kind::Exists,
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Kind::Denied,
+        _ => Kind::Other,
+    };
+    Failure {
+        kind: kind.into(),
+        message: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_this_machine() {
+        for (url, is) in [
+            ("http://127.0.0.1:9000", true),
+            ("http://127.1.2.3/x", true),
+            ("http://[::1]:9000/", true),
+            ("http://localhost:9000", true),
+            ("http://10.0.0.1:9000", false),
+            ("http://[2001:db8::1]", false),
+            ("http://localhost.example", false),
+            ("http://127.0.0.1@example", false),
+            ("http://127.0.0.1:x@example", false),
+            ("http://example/127.0.0.1", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback(url), is, "{url}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+package org.apache.spark.sql.coffer.tail
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.coffer.exec.SealedPlans
+
+/** What the driver does not run either. */
+private[tail] object TailRefusals {
+
+  def of(tail: LogicalPlan): Seq[String] = tail.collect { case node => of1(node) }.flatten.distinct
+
+  private def of1(node: LogicalPlan): Seq[String] = operator(node).toSeq ++
+    (if (node.isInstanceOf[TailRows]) Nil else node.expressions.flatMap(expressions))
+
+  private def operator(node: LogicalPlan): Option[String] = node match {
+    case _: CollectMetrics =>
+      Some("CollectMetrics: observed metrics would be computed on executors")
+    case _: ScriptTransformation => Some("ScriptTransformation: a script would see opened data")
+    case _: UnionLoop => Some("UnionLoop: a recursive query runs jobs of its own")
+    case _: TailRows => None
+    case l: LeafNode if SealedPlans.mentions(l) =>
+      Some(s"${l.nodeName}: engines cannot read this table")
+    case _ => None
+  }
+
+  private def expressions(e: Expression): Seq[String] = e.collect {
+    case _: InSubquery => "IN (subquery): its rows would be sent to executors"
+    case c: CallMethodViaReflection => s"${c.prettyName}: it calls a method by its name"
+    case n: Expression
+        if !n.deterministic && n.children.forall(_.deterministic) && !users(n) =>
+      s"${n.prettyName} is not deterministic: it would give other values than Spark's tasks do"
+  }
+
+  /** Functions that users bring are theirs to judge. */
+  private def users(e: Expression): Boolean = e match {
+    case _: UserDefinedExpression | _: PythonFuncExpression | _: PythonUDAF => true
+    case _ => false
+  }
+}

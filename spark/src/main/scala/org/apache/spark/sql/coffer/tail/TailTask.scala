@@ -1,0 +1,168 @@
+package org.apache.spark.sql.coffer.tail
+
+import java.util.Properties
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.{
+  SparkConf,
+  SparkContext,
+  SparkEnv,
+  SparkException,
+  SparkThrowable,
+  TaskContext,
+  TaskContextImpl
+}
+import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.{ClientBytes, CofferFragmentExec}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.Utils
+
+/**
+ * One run of a tail, in the thread that asks for its rows: the task context that Spark's operators
+ * look for, with memory of its own that never spills. `most`: bytes that may come to the driver.
+ */
+private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
+  private val most = ClientBytes.of(conf)
+  private val id = TailTask.ids.decrementAndGet()
+  private val memory = new TailMemory(id, TailTask.memory(most))
+  private val came = new AtomicLong()
+  private var ended = false
+
+  private val context = new TaskContextImpl(0, 0, 0, id, 0, 1, memory, properties,
+    SparkEnv.get.metricsSystem)
+
+  /** What code in a task knows of the session. */
+  private def properties: Properties = {
+    val all = new Properties()
+    Option(sc.getLocalProperties).foreach(p =>
+      p.stringPropertyNames.forEach(k =>
+        all.setProperty(k, p.getProperty(k))))
+    conf.getAllConfs.foreach { case (k, v) => all.setProperty(k, v) }
+    all
+  }
+
+  /** The rows that come to the driver, until they are too many bytes. */
+  def counted(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows.map { row =>
+    val bytes = row match {
+      case u: UnsafeRow => u.getSizeInBytes.toLong
+      case _ => 0L
+    }
+    if (came.addAndGet(bytes) > most) throw TailTask.tooMuch(most)
+    row
+  }
+
+  /** All partitions of an RDD one after the other, here. Each row is valid until the next one. */
+  def rows(rdd: RDD[InternalRow]): Iterator[InternalRow] = {
+    if (!ListedRows.narrow(rdd)) {
+      end(None)
+      throw CofferFragmentExec.noRows
+    }
+    val parts = rdd.partitions
+    within(parts.iterator.flatMap(p => rdd.iterator(p, context)))
+  }
+
+  private def within(rows: Iterator[InternalRow]): Iterator[InternalRow] =
+    new Iterator[InternalRow] {
+      override def hasNext: Boolean = in {
+        if (Thread.currentThread.isInterrupted) context.markInterrupted("the query was cancelled")
+        context.killTaskIfInterrupted()
+        rows.hasNext
+      }
+      override def next(): InternalRow = in(rows.next())
+    }
+
+  /** As if in a task. What code asks of Spark while it builds a plan's RDDs is none. */
+  private def in[T](body: => T): T = {
+    val before = TaskContext.get()
+    TaskContext.setTaskContext(context)
+    try body
+    catch {
+      case e: Throwable =>
+        end(Some(e))
+        throw TailTask.failed(e)
+    } finally if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+  }
+
+  /** Ends what operators hold: memory, Python workers. */
+  def end(error: Option[Throwable]): Unit = if (!ended) {
+    ended = true
+    val before = TaskContext.get()
+    TaskContext.setTaskContext(context)
+    try {
+      error.foreach(context.markTaskFailed)
+      context.markTaskCompleted(error)
+    } catch { case NonFatal(e) => error.foreach(_.addSuppressed(e)) }
+    finally {
+      if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+      memory.cleanUpAllAllocatedMemory()
+    }
+  }
+
+  /** `body` builds the RDDs of a plan; nodes find the task by [[TailTask.running]]. */
+  def building[T](body: => T): T = TailTask.current.withValue(Some(this)) {
+    try body
+    catch {
+      case e: Throwable =>
+        end(Some(e))
+        throw e
+    }
+  }
+}
+
+private[tail] object TailTask {
+  private val current = new scala.util.DynamicVariable[Option[TailTask]](None)
+
+  /** Spark's own tasks count up. */
+  private val ids = new AtomicLong(0)
+
+  def running: TailTask = current.value.getOrElse(throw new IllegalStateException(
+      "a part of the client tail was run outside of it"))
+
+  private def memory(most: Long): Long =
+    math.min(math.max(4 * most, 4L << 30), Runtime.getRuntime.maxMemory * 3 / 5)
+
+  /** As a job's failure has what is no error of Spark's, a user's function's among them. */
+  private def failed(e: Throwable): Throwable = e match {
+    case s: SparkThrowable => s.asInstanceOf[Throwable]
+    case NonFatal(other) =>
+      new SparkException(s"a part of the query that runs in the driver failed: $other", other)
+    case fatal => fatal
+  }
+
+  def tooMuch(most: Long): CofferException = new CofferException(
+    "too_much_at_client",
+    "a part of this query runs in the driver, and more bytes come there than " +
+      s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows",
+    s"filter or aggregate more before it (EXPLAIN shows what comes), or raise ${ClientBytes.KEY} " +
+      "and spark.driver.memory")
+}
+
+/**
+ * Memory for operators in the driver. Spark's own would have them spill to `spark.local.dir`, in
+ * clear, when there is no more.
+ */
+private final class TailMemory(id: Long, most: Long) extends TaskMemoryManager(
+      new UnifiedMemoryManager(TailMemory.conf, Long.MaxValue / 2, Long.MaxValue / 4, 1), id) {
+  override def acquireExecutionMemory(required: Long, consumer: MemoryConsumer): Long = {
+    if (required > 0 && getMemoryConsumptionForThisTask + required > most)
+      throw new CofferException(
+        "COFFER_MEMORY",
+        "a part of this query runs in the driver, and needs more than " +
+          s"${Utils.bytesToString(most)} of memory there",
+        "filter or aggregate more before it (EXPLAIN shows what comes), or raise " +
+          "spark.driver.memory")
+    super.acquireExecutionMemory(required, consumer)
+  }
+}
+
+private object TailMemory {
+
+  /** Each map and each sort begins with a page. */
+  private val conf = new SparkConf(false).set("spark.buffer.pageSize", "2m")
+}

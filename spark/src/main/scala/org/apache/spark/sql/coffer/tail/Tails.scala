@@ -1,0 +1,38 @@
+package org.apache.spark.sql.coffer.tail
+
+import org.apache.spark.sql.catalyst.expressions.IntegerLiteral
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer, Tail}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.execution.SparkPlan
+
+/** Plans whole queries over sealed tables. */
+private[coffer] object Tails {
+
+  /** None: the planner itself is to say what is wrong with it. */
+  def plan(session: SparkSession, query: LogicalPlan): Option[SparkPlan] = {
+    val forced = TailConf.forced(session.sessionState.conf).nonEmpty
+    val (planned, failed) =
+      try {
+        val plan = Planning.in(Planning.Inner) {
+          session.sessionState.planner.plan(ReturnAnswer(query)).next()
+        }
+        (Some(plan), Judge.check(plan))
+      } catch {
+        case e: CofferException if e.code == "COFFER_UNSUPPORTED" => (None, Seq(e.plain))
+      }
+    if (failed.isEmpty && !forced) planned
+    else {
+      val (rows, last) = query match {
+        case Tail(IntegerLiteral(n), child) => (child, Some(n))
+        case other => (other, None)
+      }
+      val (tail, reasons) = new TailSplit(session)(rows, failed)
+      if (tail.fastEquals(rows) || tail.children.isEmpty && !tail.isInstanceOf[TailRows]) planned
+      else TailRefusals.of(tail) match {
+        case Nil => Some(CofferTailExec(TailPlan.of(session, tail), reasons, last))
+        case refused => throw CofferException.refusal(refused)
+      }
+    }
+  }
+}

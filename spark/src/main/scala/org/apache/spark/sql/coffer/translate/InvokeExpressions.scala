@@ -1,0 +1,82 @@
+package org.apache.spark.sql.coffer.translate
+
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
+import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
+import org.apache.spark.sql.coffer.proto.plan.Expr
+import org.apache.spark.sql.types.StringType
+
+/** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
+private[translate] object InvokeExpressions extends ExpressionFamily {
+
+  override def entries: Seq[ExpressionEntry] = Seq(
+    entry[StaticInvoke]("what the engine has of the methods that Spark's functions call") {
+      (e, scope) =>
+        val method = s"${e.staticObject.getSimpleName.stripSuffix("$")}.${e.functionName}"
+        methods.get(method) match {
+          case Some(how) if ofSpark(e.staticObject) => how(e, scope)
+          case _ => refuse(Refusals.reason(e, None))
+        }
+    },
+    entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here") { (e, scope) =>
+      (e.functionName, e.targetObject.dataType) match {
+        case ("isValid", _: StringType) => Calls.of("is_valid_utf8", e, Seq(e.targetObject), scope)
+        case ("makeValid", _: StringType) => scope.convert(e.targetObject)
+        case _ => refuse(Refusals.reason(e, None))
+      }
+    })
+
+  /** Of users, a class may have any name. */
+  private def ofSpark(owner: Class[_]): Boolean = owner.getName.startsWith(CATALYST)
+
+  private val CATALYST = "org.apache.spark.sql.catalyst."
+
+  private type How = (StaticInvoke, Scope) => Result[Expr]
+
+  private def call(name: String): How =
+    (e, scope) => Calls.of(name, e, e.arguments, scope)
+
+  private val itself: How = (e, scope) => scope.convert(e.arguments.head)
+
+  /** The last argument, a literal, says whether a bad value is an error. */
+  private def failing(name: String): How = (e, scope) =>
+    e.arguments.last match {
+      case CatalystLiteral(fail: Boolean, _) =>
+        Calls.of(name, e, e.arguments.init, scope, Modes.failing(fail))
+      case _ => refuse("whether it fails is not a literal")
+    }
+
+  private val charsets =
+    Set("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16", "UTF-32")
+
+  /** Of value, character set, whether it may be any of Java's, whether bad bytes are replaced. */
+  private def charset(name: String): How = (e, scope) =>
+    e.arguments.tail match {
+      case Seq(CatalystLiteral(set, _), CatalystLiteral(false, _), CatalystLiteral(false, _)) =>
+        if (set == null || charsets(set.toString.toUpperCase(Locale.ROOT)))
+          Calls.of(name, e, e.arguments, scope)
+        else refuse(s"the character set $set is not supported")
+      case Seq(CatalystLiteral(_, _), _, _) =>
+        refuse("Spark's legacy settings of character sets are not supported")
+      case _ => refuse("a character set that is not a literal is not supported")
+    }
+
+  private val methods: Map[String, How] = Map(
+    // What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written.
+    s"CharVarcharCodegenUtils.${CharVarchar.READ}" -> call("read_side_padding"),
+    "CharVarcharCodegenUtils.charTypeWriteSideCheck" -> call("char_type_write_side_check"),
+    "CharVarcharCodegenUtils.varcharTypeWriteSideCheck" -> call("varchar_type_write_side_check"),
+    "Base64.encode" -> call("base64"),
+    "Encode.encode" -> charset("encode"),
+    "StringDecode.decode" -> charset("decode"),
+    "UrlCodec.encode" -> call("url_encode"),
+    "UrlCodec.decode" -> failing("url_decode"),
+    "ExpressionImplUtils.isLuhnNumber" -> call("luhn_check"),
+    "ExpressionImplUtils.quote" -> call("quote"),
+    "ExpressionImplUtils.validateUTF8String" -> itself,
+    "ExpressionImplUtils.tryValidateUTF8String" -> itself,
+    "BitmapExpressionUtils.bitmapBucketNumber" -> call("bitmap_bucket_number"),
+    "BitmapExpressionUtils.bitmapBitPosition" -> call("bitmap_bit_position"),
+    "BitmapExpressionUtils.bitmapCount" -> call("bitmap_count"))
+}

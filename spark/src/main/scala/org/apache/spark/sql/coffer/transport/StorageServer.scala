@@ -1,0 +1,339 @@
+package org.apache.spark.sql.coffer.transport
+
+import java.io.{EOFException, FileNotFoundException, IOException}
+import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.AccessDeniedException
+import java.util
+import java.util.UUID
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+import scala.util.control.NonFatal
+
+import com.google.protobuf.{ByteString, UnsafeByteOperations}
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{
+  CreateFlag,
+  FSDataInputStream,
+  FSDataOutputStream,
+  FSDataOutputStreamBuilder,
+  FileAlreadyExistsException,
+  FileRange,
+  FileStatus,
+  FileSystem,
+  Path,
+  StreamCapabilities,
+  UnsupportedFileSystemException
+}
+import org.apache.hadoop.fs.permission.{FsCreateModes, FsPermission}
+import org.apache.hadoop.security.AccessControlException
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.coffer.proto.storage.{StorageAnswer, StorageRequest}
+import org.apache.spark.sql.coffer.proto.storage.StorageAnswer.{Failure, Kind}
+import org.apache.spark.sql.coffer.split.Locations
+
+/**
+ * Answers an engine's questions for files, through the file systems of Spark's Hadoop
+ * configuration. What it carries is ciphertext; it has no key, and nobody relies on its answers.
+ * One thread at a time; one for each task, or for each connection of the client engine.
+ *
+ * @param keepsOpen files that are read stay open for what is asked next: for one that does not live
+ *   long, since such a file is the one that was there first
+ */
+private[transport] final class StorageServer(settings: () => Configuration, keepsOpen: Boolean)
+    extends AutoCloseable
+    with Logging {
+  import StorageServer._
+
+  /** Open for reading, the longest unused first. */
+  private val inputs = new util.LinkedHashMap[String, FSDataInputStream](16, 0.75f, true)
+  private val outputs = mutable.Map.empty[String, FSDataOutputStream]
+
+  /** Files that were made whole here. */
+  private val made = mutable.Buffer.empty[String]
+
+  def answer(request: StorageRequest): StorageAnswer =
+    try
+      request.getOfCase match {
+        case StorageRequest.OfCase.SIZE => size(request.getSize)
+        case StorageRequest.OfCase.RANGES => ranges(request.getRanges)
+        case StorageRequest.OfCase.PUT => put(request.getPut)
+        case StorageRequest.OfCase.PUT_IF_ABSENT => putIfAbsent(request.getPutIfAbsent)
+        case StorageRequest.OfCase.LIST => list(request.getList)
+        case StorageRequest.OfCase.DELETE => delete(request.getDelete)
+        case StorageRequest.OfCase.OF_NOT_SET => failed(Kind.OTHER, "a question of unknown kind")
+      }
+    catch {
+      // An interrupt ends the task, and what it comes as is no answer.
+      case e: java.io.InterruptedIOException if Thread.currentThread.isInterrupted => throw e
+      case NonFatal(e) => failed(kind(e), s"${e.getClass.getSimpleName}: ${e.getMessage}")
+    }
+
+  private def size(request: StorageRequest.Size): StorageAnswer = {
+    val (fs, path) = at(request.getPath)
+    val size = StorageAnswer.Size.newBuilder
+    status(fs, path).filter(_.isFile).foreach(found => size.setBytes(found.getLen))
+    StorageAnswer.newBuilder.setSize(size).build()
+  }
+
+  private def ranges(request: StorageRequest.Ranges): StorageAnswer = {
+    val ranges = request.getRangesList.asScala.map { r =>
+      val length = r.getEnd - r.getStart
+      require(r.getStart >= 0 && length >= 0 && length <= MOST_READ, "a range out of bounds")
+      FileRange.createFileRange(r.getStart, length.toInt)
+    }
+    require(ranges.map(_.getLength.toLong).sum <= MOST_READ, "ranges out of bounds")
+    try {
+      val in = input(request.getPath)
+      val wanted = ranges.filter(_.getLength > 0)
+      if (wanted.nonEmpty) in.readVectored(wanted.asJava, ByteBuffer.allocate(_))
+      val answer = StorageAnswer.Ranges.newBuilder
+      ranges.foreach { range =>
+        val bytes =
+          if (range.getLength == 0) ByteString.EMPTY
+          else UnsafeByteOperations.unsafeWrap(await(range))
+        answer.addRanges(bytes)
+      }
+      if (!keepsOpen) forget(request.getPath)
+      StorageAnswer.newBuilder.setRanges(answer).build()
+    } catch {
+      case e: Throwable =>
+        forget(request.getPath)
+        throw e
+    }
+  }
+
+  private def forget(url: String): Unit =
+    Option(inputs.remove(url)).foreach(in => Try(in.close()))
+
+  private def await(range: FileRange): ByteBuffer =
+    try range.getData.get()
+    catch {
+      case e: java.util.concurrent.ExecutionException => throw Option(e.getCause).getOrElse(e)
+    }
+
+  private def input(url: String): FSDataInputStream = Option(inputs.get(url)).getOrElse {
+    val (fs, path) = at(url)
+    val open = fs.openFile(path).opt("fs.option.openfile.read.policy", "parquet, vector, random")
+    val in =
+      try open.build().get()
+      catch {
+        case e: java.util.concurrent.ExecutionException => throw Option(e.getCause).getOrElse(e)
+      }
+    inputs.put(url, in)
+    if (inputs.size > MOST_OPEN) {
+      val eldest = inputs.entrySet.iterator
+      val first = eldest.next()
+      eldest.remove()
+      Try(first.getValue.close())
+    }
+    in
+  }
+
+  private def put(request: StorageRequest.Put): StorageAnswer = {
+    val url = request.getPath
+    if (request.getOffset == 0 && !outputs.contains(url)) {
+      val (fs, path) = at(url)
+      outputs(url) = create(fs, path)
+    }
+    val out = outputs.getOrElse(url, throw new IOException("a part of no file"))
+    if (out.getPos != request.getOffset) throw new IOException("a part out of order")
+    request.getBytes.writeTo(out)
+    if (request.getLast) {
+      outputs.remove(url)
+      made += url
+      end(out)
+    }
+    done
+  }
+
+  private def putIfAbsent(request: StorageRequest.PutIfAbsent): StorageAnswer = {
+    val (fs, path) = at(request.getPath)
+    val taken =
+      if (status(fs, path).isDefined) true
+      else if (WHOLE(path.toUri.getScheme)) byCreate(fs, path, request.getBytes)
+      else byRename(fs, path, request.getBytes)
+    StorageAnswer.newBuilder
+      .setPutIfAbsent(StorageAnswer.PutIfAbsent.newBuilder.setTaken(taken)).build()
+  }
+
+  /**
+   * Where a file may be seen while it grows. Of most such file systems a rename over a file that is
+   * there fails; where it does not, the client engine's register decides all the same.
+   */
+  private def byRename(fs: FileSystem, path: Path, bytes: ByteString): Boolean = {
+    val staged = new Path(path.getParent, f".tmp-${UUID.randomUUID.getMostSignificantBits}%016x")
+    try {
+      val out = create(fs, staged)
+      try bytes.writeTo(out)
+      catch {
+        case e: Throwable =>
+          giveUp(out)
+          throw e
+      }
+      end(out)
+      // Some say false, some throw, where there is one.
+      val renamed =
+        try fs.rename(staged, path)
+        catch { case _: FileAlreadyExistsException => false }
+      if (!renamed && status(fs, path).isEmpty) throw new IOException(s"$path was not renamed to")
+      !renamed
+    } finally if (status(fs, staged).isDefined) fs.delete(staged, false)
+  }
+
+  /** Where a file is there only once it is whole. Not every such store refuses to replace one. */
+  private def byCreate(fs: FileSystem, path: Path, bytes: ByteString): Boolean =
+    try {
+      val create: FSDataOutputStreamBuilder[_, _] = fs.createFile(path)
+      create.overwrite(false)
+      create.recursive()
+      create.opt("fs.option.create.conditional.overwrite", true)
+      val out = create.build().asInstanceOf[FSDataOutputStream]
+      try {
+        bytes.writeTo(out)
+        out.close()
+      } catch {
+        case e: Throwable =>
+          // Without a way to give it up, what came so far is now a file, and no manifest.
+          if (!giveUp(out)) removeShort(fs, path, bytes.size)
+          throw e
+      }
+      false
+    } catch {
+      case _: FileAlreadyExistsException => true
+      // What a store says whose put was conditional: somebody was faster.
+      case e: IOException if status(fs, path).isDefined =>
+        logInfo(s"$path was there already", e)
+        true
+    }
+
+  private def removeShort(fs: FileSystem, path: Path, whole: Long): Unit =
+    try if (status(fs, path).exists(found => found.isFile && found.getLen < whole))
+        fs.delete(path, false)
+    catch { case NonFatal(e) => logWarning(s"$path is incomplete and was not removed", e) }
+
+  /** A new file, each of whose blocks is on disk when it is full, where that can be asked for. */
+  private def create(fs: FileSystem, path: Path): FSDataOutputStream =
+    if (path.toUri.getScheme != "hdfs") fs.create(path, false)
+    else fs.create(
+      path,
+      FsCreateModes.applyUMask(FsPermission.getFileDefault, FsPermission.getUMask(fs.getConf)),
+      util.EnumSet.of(CreateFlag.CREATE, CreateFlag.SYNC_BLOCK),
+      fs.getConf.getInt("io.file.buffer.size", 4096),
+      fs.getDefaultReplication(path),
+      fs.getDefaultBlockSize(path),
+      null)
+
+  /** Makes a file whole, and durable where that takes more than closing it. */
+  private def end(out: FSDataOutputStream): Unit = {
+    try if (out.hasCapability(StreamCapabilities.HSYNC)) out.hsync()
+    catch {
+      case e: Throwable =>
+        giveUp(out)
+        throw e
+    }
+    out.close()
+  }
+
+  private def list(request: StorageRequest.List): StorageAnswer = {
+    val (fs, path) = at(request.getPath)
+    val found =
+      try fs.listStatus(path).toSeq
+      catch { case _: FileNotFoundException => Nil }
+    val names = found
+      // Of a file Hadoop lists the file itself.
+      .filterNot(_.getPath == path)
+      .map(entry => (entry.getPath.getName, entry.getPath.getName.getBytes(UTF_8), entry))
+      .sortWith((a, b) => util.Arrays.compareUnsigned(a._2, b._2) < 0)
+    val after = request.getAfter.getBytes(UTF_8)
+    val rest = names.dropWhile(n => util.Arrays.compareUnsigned(n._2, after) <= 0)
+    val answer = StorageAnswer.List.newBuilder.setMore(rest.size > PAGE)
+    rest.take(PAGE).foreach { case (name, _, entry) =>
+      answer.addEntries(
+        StorageAnswer.Entry.newBuilder.setName(name).setFolder(entry.isDirectory))
+    }
+    StorageAnswer.newBuilder.setList(answer).build()
+  }
+
+  private def delete(request: StorageRequest.Delete): StorageAnswer = {
+    val (fs, path) = at(request.getPath)
+    made -= request.getPath
+    if (request.getFolder) {
+      if (status(fs, path).exists(_.isDirectory) && fs.listStatus(path).isEmpty)
+        fs.delete(path, false)
+    } else if (status(fs, path).exists(_.isFile)) fs.delete(path, false)
+    done
+  }
+
+  private def status(fs: FileSystem, path: Path): Option[FileStatus] =
+    try Some(fs.getFileStatus(path))
+    catch { case _: FileNotFoundException => None }
+
+  private def at(url: String): (FileSystem, Path) = {
+    val conf = settings()
+    val path = Locations.reached(url, conf).getOrElse(
+      throw new UnsupportedFileSystemException(s"no file system is known here for $url"))
+    (path.getFileSystem(conf), path)
+  }
+
+  /** What was made here is to go, and so is what was begun. */
+  def abandon(): Unit = {
+    val begun = outputs.toSeq
+    outputs.clear()
+    begun.foreach { case (_, out) => giveUp(out) }
+    (begun.map(_._1) ++ made).foreach { url =>
+      try {
+        val (fs, path) = at(url)
+        fs.delete(path, false)
+      } catch {
+        case NonFatal(e) => logWarning(s"$url was not removed, and counts for nothing", e)
+      }
+    }
+    made.clear()
+  }
+
+  /** Whether there was a way not to make the file whole. */
+  private def giveUp(out: FSDataOutputStream): Boolean = {
+    val abortable = out.hasCapability(StreamCapabilities.ABORTABLE_STREAM)
+    try if (abortable) out.abort() else out.close()
+    catch { case NonFatal(e) => logInfo("a file that was given up was not closed", e) }
+    abortable
+  }
+
+  /** What was made stays. */
+  override def close(): Unit = {
+    inputs.values.forEach(in => Try(in.close()))
+    inputs.clear()
+    outputs.values.foreach(giveUp(_))
+    outputs.clear()
+  }
+
+  private def done: StorageAnswer =
+    StorageAnswer.newBuilder.setDone(StorageAnswer.Done.getDefaultInstance).build()
+
+  private def failed(kind: Kind, message: String): StorageAnswer =
+    StorageAnswer.newBuilder.setFailure(
+      Failure.newBuilder.setKind(kind).setMessage(message.take(MOST_SAID))).build()
+
+  private def kind(e: Throwable): Kind = e match {
+    case _: FileNotFoundException => Kind.NOT_FOUND
+    case _: EOFException => Kind.SHORT
+    case _: AccessControlException | _: AccessDeniedException => Kind.DENIED
+    case _: FileAlreadyExistsException => Kind.EXISTS
+    case _: UnsupportedFileSystemException => Kind.UNSERVED
+    case _ => Kind.OTHER
+  }
+}
+
+private[transport] object StorageServer {
+  private val MOST_READ = 64L << 20
+  private val MOST_OPEN = 8
+  private val MOST_SAID = 400
+  private val PAGE = 10000
+
+  /** Of object stores in which a file is there only once it is whole. */
+  private val WHOLE = Set("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs", "oci")
+}

@@ -1,0 +1,80 @@
+"""An HDFS on loopback: Hadoop's MiniDFSCluster, with one DataNode. Spark reaches it with the client
+that it has."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from coffer_testing.servers.jars import fetched
+from coffer_testing.servers.process import ServerProcess
+
+VERSION = "3.4.3"
+_POM = Path(__file__).with_name("hdfs.pom.xml")
+_MAIN = "org.apache.hadoop.test.MiniDFSClusterManager"
+_LOG = """\
+log4j.rootLogger=INFO,out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d %p %c: %m%n
+"""
+USER = "tester"
+
+
+def jars() -> Path:
+    """The folder of its jars."""
+    return fetched(f"hdfs-{VERSION}", _POM)
+
+
+class Hdfs:
+    """A cluster of its own folder; its files are gone when it stops."""
+
+    scheme = "hdfs"
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "log4j.properties").write_text(_LOG)
+        java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
+        command = [
+            str(java),
+            "-Xmx384m",
+            "--add-opens=java.base/java.lang=ALL-UNNAMED",
+            f"-Dtest.build.data={folder}/data",
+            f"-Dlog4j.configuration=file:{folder}/log4j.properties",
+            "-cp",
+            f"{folder}:{jars()}/*",
+            _MAIN,
+            "-format",
+            "-datanodes",
+            "1",
+            *("-D", "dfs.permissions.enabled=false"),
+            *("-D", "dfs.namenode.fs-limits.min-block-size=0"),
+        ]
+        says = r"NameNode RPC up at: (?:localhost|127\.0\.0\.1)/?\S*?:(\d+)"
+        self.process = ServerProcess(command, folder / "server.log", says, self._answers, {})
+        self._folder = folder
+
+    @property
+    def root(self) -> str:
+        """The URL below which tests put tables."""
+        return f"hdfs://localhost:{self.process.port}/tables"
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.process.log
+
+    def start(self) -> Hdfs:
+        self.process.start()
+        return self
+
+    def stop(self) -> None:
+        self.process.stop()
+
+    def conf(self) -> dict[str, str]:
+        """Spark's settings to reach it."""
+        return {"spark.hadoop.dfs.replication": "1"}
+
+    def _answers(self) -> None:
+        if "Started MiniDFSCluster" not in self.process.log.read_text(errors="replace"):
+            raise OSError("it is starting")

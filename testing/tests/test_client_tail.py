@@ -1,0 +1,272 @@
+"""What engines have no part for runs in the driver: the same rows as plaintext Spark's, whatever
+operator brings it there, and whatever way they are taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coffer_testing.answers import difference
+from coffer_testing.queries import EDGE, Query
+from coffer_testing.runner import Driver, QueryFailed, same_error
+from coffer_testing.search import search, text
+from coffer_testing.turns import one_of
+from coffer_testing.windows import WINDOWS
+from conftest import Expected, ansi_conf, with_client_tail
+
+FORCE = "spark.coffer.client.tail.force"
+TAIL = "spark.coffer.client.tail"
+
+# Functions that only Java has, in each place of a query.
+SQL = {
+    "project": "SELECT id, format_string('%s', q), k FROM edge",
+    "filter": "SELECT id FROM edge WHERE format_string('%s', s) LIKE '%a%' AND k > 1",
+    "filter_that_protects": "SELECT id FROM edge "
+    "WHERE k <> 0 AND format_string('%s', s) <> '' AND 1 / k > 0",
+    "aggregate": "SELECT k, percentile_approx(n, 0.5), count(*) FROM edge GROUP BY k",
+    "over_an_aggregate": "SELECT k, format_string('%s', sum(n)) AS x FROM edge GROUP BY k "
+    "HAVING sum(n) > 5 ORDER BY x LIMIT 3",
+    "group": "SELECT left(format_string('%s', s), 1) AS x, count(*), sum(n) FROM edge GROUP BY x",
+    "distinct": "SELECT count(DISTINCT format_string('%s', s)), count(DISTINCT k) FROM edge",
+    "sort": "SELECT id FROM edge ORDER BY format_string('%s', s), id",
+    "below_a_limit": "SELECT id, format_string('%s', s) FROM edge ORDER BY id LIMIT 7",
+    "inner_join": "SELECT a.id, b.n FROM edge a JOIN events b "
+    "ON a.id = b.n AND format_string('%s', a.id) <> format_string('%s', b.q)",
+    "outer_join": "SELECT /*+ BROADCAST(b) */ a.id, b.id FROM edge a LEFT JOIN edge b "
+    "ON a.id < b.id AND format_string('%s', a.s) = format_string('%s', b.s) WHERE a.id < 30",
+    "full_join": "SELECT a.id, b.n FROM edge a FULL JOIN "
+    "(SELECT n, g FROM events WHERE n BETWEEN 5 AND 10) b "
+    "ON format_string('%s', a.s) = format_string('%s', b.g)",
+    "full_join_without_equality": "SELECT a.id, b.n FROM "
+    "(SELECT id, s FROM edge WHERE id < 40) a FULL JOIN "
+    "(SELECT n, g FROM events WHERE n BETWEEN 5 AND 10) b "
+    "ON format_string('%s', a.s) < format_string('%s', b.g) AND a.id > b.n",
+    "left_join_of_few": "SELECT a.n, b.id FROM (SELECT n, g FROM events WHERE n < 4) a LEFT JOIN "
+    "edge b ON format_string('%s', a.n) < format_string('%s', b.id) AND b.id < 9",
+    "right_join_of_few": "SELECT a.id, b.n FROM edge a RIGHT JOIN (SELECT n, g FROM events "
+    "WHERE n < 4) b ON format_string('%s', b.n) < format_string('%s', a.id) AND a.id < 9",
+    "semi_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE EXISTS "
+    "(SELECT 1 FROM edge b WHERE b.id < 9 "
+    "AND format_string('%s', a.n) < format_string('%s', b.id))",
+    "anti_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE NOT EXISTS "
+    "(SELECT 1 FROM edge b WHERE b.id < 9 "
+    "AND format_string('%s', a.n) > format_string('%s', b.id))",
+    "existence_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE n = 3 OR EXISTS "
+    "(SELECT 1 FROM edge b WHERE b.id < 9 "
+    "AND format_string('%s', a.n) > format_string('%s', b.id))",
+    "values_in_a_subquery": "SELECT id, concat(format_string('%s', id), (SELECT "
+    "max(format_string('%s', x)) FROM VALUES (1), (2) AS v(x))) AS m FROM edge WHERE id < 9",
+    "join_that_protects": "SELECT a.id FROM edge a JOIN edge b ON a.id = b.id "
+    "AND format_string('%s', a.k) <> '0' AND b.n / a.k > 1",
+    "limit_over_a_union": "SELECT id, x FROM (SELECT id, format_string('%s', s) AS x FROM edge "
+    "UNION ALL SELECT n, g FROM events WHERE n < 300) ORDER BY x, id LIMIT 9",
+    "semi_join": "SELECT id FROM edge WHERE format_string('%s', s) IN "
+    "(SELECT format_string('%s', s) FROM edge WHERE k = 1)",
+    "anti_join": "SELECT id FROM edge WHERE format_string('%s', s) NOT IN "
+    "(SELECT format_string('%s', s) FROM edge WHERE k = 1 AND s IS NOT NULL)",
+    "subqueries": "SELECT id, (SELECT max(format_string('%s', n)) FROM edge) AS m FROM edge "
+    "WHERE n > (SELECT percentile_approx(n, 0.5) FROM edge)",
+    "window": "SELECT id, histogram_numeric(n, 5) OVER (PARTITION BY k) FROM edge WHERE id < 50",
+    "window_over_it": "SELECT id, row_number() OVER (PARTITION BY x ORDER BY id) FROM "
+    "(SELECT id, left(format_string('%s', s), 1) AS x FROM edge)",
+    "generator": "SELECT json_tuple(s, 'a'), id FROM edge",
+    "union": "SELECT id, to_csv(named_struct('a', id, 'b', s)) FROM edge UNION ALL "
+    "SELECT n, g FROM events WHERE n < 10",
+    "sketch": "SELECT count_min_sketch(k, 0.5d, 0.5d, 1) FROM edge",
+    "xml": "SELECT id, xpath_string(concat('<a>', k, '</a>'), 'a') FROM edge",
+    "collation": "SELECT count(*) FROM edge WHERE s COLLATE UTF8_LCASE = 'ABC'",
+    "variant": "SELECT id, CAST(parse_json(CAST(k AS STRING)) AS INT) FROM edge",
+    "sentences": "SELECT id, sentences(s) FROM edge",
+}
+
+
+@pytest.fixture(scope="module")
+def sealed(sealed: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(sealed)
+
+
+@pytest.fixture(scope="module")
+def clustered(clustered: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(clustered)
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_sql(name: str, expected: Expected, sealed: Driver) -> None:
+    want, got = expected.answer(SQL[name]), sealed.query(SQL[name])
+    assert difference(want, got, ordered=name in ("sort", "below_a_limit")) is None
+    assert "CofferClientTail" in plan(sealed, SQL[name])
+
+
+ERRORS = {
+    "in_the_driver": "SELECT id / 0, format_string('%s', s) FROM edge "
+    "WHERE format_string('%s', s) <> 'x'",
+    "in_the_engine": "SELECT 1 / (id - 5), format_string('%s', id) FROM edge",
+    "raised": "SELECT format_string('%s', CAST('a' AS INT) + id) FROM edge",
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_are_sparks(name: str, plain: Driver, sealed: Driver) -> None:
+    with pytest.raises(QueryFailed) as theirs:
+        plain.query(ERRORS[name])
+    with pytest.raises(QueryFailed) as ours:
+        sealed.query(ERRORS[name])
+    assert same_error(theirs.value, ours.value)
+
+
+# ---- what comes home ---------------------------------------------------------------------------
+
+
+def plan(driver: Driver, sql: str) -> str:
+    """What EXPLAIN says."""
+    return "\n".join(str(row[0]) for row in driver.query(f"EXPLAIN {sql}").rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "comes"),
+    [
+        ("project", "brought to the driver: id, k, q"),
+        ("filter", "brought to the driver: id, s"),
+        ("over_an_aggregate", "brought to the driver: k, "),
+        ("below_a_limit", "brought to the driver: id, s"),
+        ("inner_join", "brought to the driver: "),
+    ],
+)
+def test_engines_do_what_they_can(sealed: Driver, name: str, comes: str) -> None:
+    shown = plan(sealed, SQL[name])
+    assert comes in shown and "spark.coffer.client.maxBytes: 1024.0 MiB" in shown
+    assert shown.count("brought to the driver") == 1
+    part = shown.partition("brought to the driver")[2]
+    below = {
+        "filter": "Filter",
+        "over_an_aggregate": "Aggregate",
+        "below_a_limit": "Sort",
+        "inner_join": "Join",
+    }
+    assert below.get(name, "Scan") in part
+
+
+def test_it_can_be_switched_off(sealed: Driver) -> None:
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(SQL["project"], {TAIL: "off"})
+    assert refused.value.condition == "COFFER_UNSUPPORTED"
+    assert "format_string" in refused.value.message
+
+
+def test_it_is_bounded(sealed: Driver) -> None:
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(
+            "SELECT n, format_string('%s', g) FROM events", {"spark.coffer.client.maxBytes": "100k"}
+        )
+    assert refused.value.condition == "too_much_at_client"
+    # What is left after engines have done their part is little.
+    small = "SELECT g, format_string('%s', sum(n)) FROM events GROUP BY g"
+    assert sealed.query(small, {"spark.coffer.client.maxBytes": "100k"}).rows
+
+
+# And Spark's own `spark.shuffle.spill.*`, which no session can set.
+SPILLS = [
+    "spark.sql.windowExec.buffer.spill.threshold",
+    "spark.sql.windowExec.buffer.spill.size.threshold",
+    "spark.sql.sortMergeJoinExec.buffer.spill.threshold",
+    "spark.sql.sortMergeJoinExec.buffer.spill.size.threshold",
+    "spark.sql.cartesianProductExec.buffer.spill.threshold",
+    "spark.sql.cartesianProductExec.buffer.spill.size.threshold",
+    "spark.sql.sessionWindow.buffer.spill.threshold",
+    "spark.sql.sessionWindow.buffer.spill.size.threshold",
+    "spark.sql.TungstenAggregate.testFallbackStartsAt",
+    "spark.sql.codegen.broadcastCleanedSourceThreshold",
+]
+
+
+def test_rows_are_not_spilled_in_clear(sealed: Driver) -> None:
+    for key in SPILLS:
+        with pytest.raises(QueryFailed) as refused:
+            sealed.query(SQL["window"], {key: "10"})
+        assert refused.value.condition == "COFFER_CONF" and key in refused.value.message
+
+
+# ---- only sealed work leaves the driver ---------------------------------------------------------
+
+# The RDDs of all jobs of a query, as the UI draws them, and how many are kept as blocks.
+WATCH = """
+import re
+sc = spark.sparkContext._jsc.sc()
+draw = spark._jvm.org.apache.spark.ui.scope.RDDOperationGraph.makeDotFile
+def jobs():
+    sc.listenerBus().waitUntilEmpty()
+    return set(spark.sparkContext._jsc.statusTracker().getJobIdsForGroup(None))
+before = jobs()
+spark.sql(sql).collect()
+names = set()
+for job in jobs() - before:
+    for stage in spark.sparkContext._jsc.statusTracker().getJobInfo(job).stageIds():
+        drawn = draw(sc.statusStore().operationGraphForStage(stage))
+        names.update(re.findall(r'label="?(?:<[^>]*>)?(\\w+) \\[', drawn))
+result = {'names': sorted(names), 'kept': len(sc.getRDDStorageInfo())}
+"""
+
+
+SEALED = {"SealedRDD"}
+
+
+@pytest.mark.parametrize("name", SQL)
+def test_only_sealed_work_leaves_the_driver(name: str, sealed: Driver) -> None:
+    seen = sealed.run(WATCH, sql=SQL[name])
+    assert seen["names"] and set(seen["names"]) <= SEALED and seen["kept"] == 0
+
+
+# ---- each operator in turn ---------------------------------------------------------------------
+
+OPERATORS = ("*", "Project", "Filter", "Aggregate", "Join", "Sort", "Window", "Generate", "Union")
+CASES = [
+    pytest.param(query, operator, id=f"{query.name}-{operator}")
+    for place, query in enumerate(q for q in EDGE + WINDOWS if q.error is None)
+    for operator in ("*", OPERATORS[1 + place % (len(OPERATORS) - 1)])
+]
+
+
+@pytest.mark.parametrize(("query", "operator"), one_of(CASES, 2))
+def test_forced(query: Query, operator: str, expected: Expected, sealed: Driver) -> None:
+    ansi = query.ansi[0]
+    want = expected.answer(query.sql, ansi)
+    got = sealed.query(query.sql, {**ansi_conf(ansi), FORCE: operator})
+    assert difference(want, got, ordered=query.ordered) is None
+
+
+# ---- on a cluster ------------------------------------------------------------------------------
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", ["over_an_aggregate", "inner_join", "subqueries", "window"])
+def test_cluster(name: str, expected: Expected, clustered: Driver) -> None:
+    assert difference(expected.answer(SQL[name]), clustered.query(SQL[name]), ordered=False) is None
+
+
+PLANTED = "planted-in-the-tail"
+
+
+@pytest.mark.cluster
+def test_nothing_of_it_is_on_disk(base: Path, clustered: Driver, tmp_path: Path) -> None:
+    """Values that the driver has in the clear are in no file of executors, and in none of Spark's
+    temporary files at the driver."""
+    word = f"concat('{PLANTED}-', format_string('%s', CAST(n AS STRING)))"
+    for sql in (
+        f"SELECT {word} AS w, count(*) FROM events GROUP BY w ORDER BY w",
+        f"SELECT w, row_number() OVER (ORDER BY w) FROM (SELECT {word} AS w FROM events)",
+        f"SELECT count(*) FROM (SELECT {word} AS w FROM events) a JOIN "
+        f"(SELECT {word} AS w FROM events WHERE n < 100) b ON a.w = b.w",
+    ):
+        assert clustered.query(sql).rows
+    local = Path(
+        clustered.run(
+            "result = spark._jvm.org.apache.spark.util.Utils.getLocalDir("
+            "spark.sparkContext._jsc.sc().conf())"
+        )
+    )
+    (tmp_path / "control").write_text(PLANTED)
+    assert search([tmp_path], [text(PLANTED)])[0]
+    hits, _ = search([base / "cluster", local], [text(PLANTED)])
+    assert not hits

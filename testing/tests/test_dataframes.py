@@ -1,0 +1,242 @@
+"""What PySpark's DataFrame has over a sealed table, beside SQL: the same as plaintext Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from coffer_testing.runner import Driver, QueryFailed
+from conftest import with_client_tail
+
+HEAD = """
+import pandas as pd, pyarrow as pa
+from pyspark.sql import functions as f, Window
+edge, events = spark.table('edge'), spark.table('events')
+def rows(df):
+    return sorted(repr(list(row)) for row in df.collect())
+"""
+CALLS = {
+    "local_iterator": "result = [r.id for r in edge.select('id').orderBy('id').toLocalIterator()]",
+    "foreach": (
+        "seen = []\n"
+        "(edge.where('id < 5').foreach(lambda r: seen.append(r.id)) if coffered else "
+        "seen.extend(range(5)))\nresult = sorted(seen)"
+    ),
+    "foreach_partition": (
+        "seen = []\n"
+        "(edge.where('id < 5').foreachPartition(lambda it: seen.extend(r.id for r in it)) "
+        "if coffered else seen.extend(range(5)))\nresult = sorted(seen)"
+    ),
+    "describe": "result = rows(edge.describe('id', 's').where(f.col('summary') != 'stddev'))",
+    "summary": "result = rows(edge.select('id', 's').summary('count', 'min', '25%', 'max'))",
+    "crosstab": "result = rows(edge.stat.crosstab('k', 'b'))",
+    "freq_items": "result = len(edge.stat.freqItems(['k'], 0.2).collect())",
+    "approx_quantile": "result = edge.approxQuantile(['n', 'q'], [0.1, 0.5, 0.9], 0.0)",
+    "cov": "result = round(edge.na.drop(subset=['k', 'n']).stat.cov('k', 'n'), 3)",
+    "na": "result = rows(edge.na.drop().na.fill(0).na.replace(1, 7).select('id', 'n', 'k'))",
+    "pivot": "result = rows(edge.groupBy('k').pivot('b').agg(f.sum('n')))",
+    "unpivot": "result = rows(edge.unpivot('id', ['n', 'i64'], 'v', 'x'))",
+    "melt": "result = rows(edge.melt(['id'], ['n'], 'v', 'x'))",
+    "transpose": "result = rows(edge.where('id < 5').select('id', 'n', 'k').transpose())",
+    "rollup": "result = rows(edge.rollup('k', 'b').agg(f.count('*'), f.max('n')))",
+    "drop_duplicates": "result = edge.dropDuplicates(['k']).count()",
+    "from_a_list": (
+        "few = spark.createDataFrame([(1, 'a'), (2, 'b'), (2, None)], 'id long, x string')\n"
+        "result = rows(few.join(edge, 'id').select('id', 'x', 'n'))"
+    ),
+    "from_rows": (
+        "from pyspark.sql import Row\n"
+        "few = spark.createDataFrame([Row(id=i, x={'a': [i]}) for i in range(4)])\n"
+        "result = rows(edge.join(few, 'id', 'left').where('id < 6').select('id', 'x.a'))"
+    ),
+    "from_pandas": (
+        "few = spark.createDataFrame(pd.DataFrame({'id': [1, 2], 'x': ['a', 'b']}))\n"
+        "result = rows(few.join(edge, 'id').select('id', 'x', 'n'))"
+    ),
+    "from_arrow": (
+        "few = spark.createDataFrame(pa.table({'id': [1, 2], 'x': ['a', 'b']}))\n"
+        "result = rows(few.join(edge, 'id').select('id', 'x', 'n'))"
+    ),
+    "from_an_rdd": (
+        "few = spark.sparkContext.parallelize([(1, 'a'), (2, 'b')], 2).toDF(['id', 'x'])\n"
+        "result = rows(few.union(edge.select('id', 's')).where('id < 4'))"
+    ),
+    "from_much": (
+        "much = [(i, 'x' * 1000) for i in range(20000)]\n"
+        "much = spark.createDataFrame(much, 'id long, x string')\n"
+        "result = rows(much.join(edge, 'id').groupBy('k').agg(f.count('*'), f.max('x')))"
+    ),
+    "much_in_order": (
+        "much = [(i, 'x' * 1000) for i in range(20000)]\n"
+        "much = spark.createDataFrame(much, 'id long, x string')\n"
+        "result = rows(much.join(edge, 'id').select('id').orderBy(f.desc('id')).limit(5))\n"
+        "both = much.select('id').union(edge.select('id'))\n"
+        "result += rows(both.orderBy(f.desc('id')).limit(5))"
+    ),
+    "function_beside_a_table": (
+        "plus = f.udf(lambda i: i + 1, 'long')\n"
+        "both = edge.select(plus('id').alias('id')).union(edge.select('id'))\n"
+        "result = rows(both.orderBy('id').limit(9))"
+    ),
+    "range": "result = rows(spark.range(5).join(edge, 'id').select('id', 'n'))",
+    "show": (
+        "import contextlib, io\n"
+        "out = io.StringIO()\n"
+        "with contextlib.redirect_stdout(out):\n"
+        "    edge.select('id', f.format_string('%s', 's')).orderBy('id').show(5)\n"
+        "result = out.getvalue()"
+    ),
+    "tail_of_the_tail": "result = [list(r) for r in "
+    "edge.orderBy('id').select('id', f.format_string('%s', 's')).tail(3)]",
+    "to_pandas": "result = repr("
+    "edge.orderBy('id').select('id', f.format_string('%s', 's')).toPandas()"
+    ".to_dict('list'))",
+    "to_arrow": "result = repr("
+    "edge.orderBy('id').select('id', f.format_string('%s', 's')).toArrow()"
+    ".to_pydict())",
+    "count": "result = edge.where(f.format_string('%s', 's') != 'x').count()",
+    "view": (
+        "edge.select('id', f.format_string('%s', 's').alias('h'))"
+        ".createOrReplaceTempView('hashed')\n"
+        "result = rows(spark.sql('SELECT left(h, 1) AS c, count(*) FROM hashed GROUP BY c'))"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def sealed(sealed: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(sealed)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
+    code = HEAD + CALLS[name]
+    assert sealed.run(code, coffered=True) == plain.run(code, coffered=False)
+
+
+def test_a_local_iterator_fails_as_its_query_does(sealed: Driver) -> None:
+    code = HEAD + "list(edge.selectExpr('1 / (id - 700)').toLocalIterator())"
+    with pytest.raises(QueryFailed) as failed:
+        sealed.run(code)
+    assert failed.value.condition == "DIVIDE_BY_ZERO"
+
+
+PROGRAM = """
+import io, contextlib
+import pandas as pd
+from pyspark.sql import functions as f, Window
+from pyspark.sql.functions import pandas_udf, udf
+
+out = []
+def note(title, df, order):
+    out.append((title, [repr(list(r)) for r in df.orderBy(*order).collect()]))
+
+orders = spark.table('orders')
+customer = spark.table('customer')
+lineitem = spark.table('lineitem')
+
+# Who buys what, by month.
+sales = (
+    lineitem.join(orders, lineitem.l_orderkey == orders.o_orderkey)
+    .join(customer, orders.o_custkey == customer.c_custkey)
+    .where("l_shipdate >= DATE'1995-01-01' AND l_shipdate < DATE'1996-07-01'")
+    .withColumn('revenue', f.expr('l_extendedprice * (1 - l_discount)'))
+    .withColumn('month', f.date_format('l_shipdate', 'yyyy-MM'))
+    .select('c_mktsegment', 'c_custkey', 'o_orderkey', 'l_shipmode', 'month', 'revenue',
+            'l_quantity')
+)
+monthly = sales.groupBy('c_mktsegment', 'month').agg(
+    f.sum('revenue').alias('revenue'), f.countDistinct('c_custkey').alias('buyers'))
+note('monthly', monthly, ['c_mktsegment', 'month'])
+
+# Growth, running totals and ranks.
+by_segment = Window.partitionBy('c_mktsegment').orderBy('month')
+growth = (
+    monthly.withColumn('before', f.lag('revenue').over(by_segment))
+    .withColumn('total', f.sum('revenue').over(by_segment))
+    .withColumn('place', f.rank().over(Window.partitionBy('month').orderBy(f.desc('revenue'))))
+)
+note('growth', growth.where('place = 1').select('month', 'c_mktsegment', 'before', 'total'),
+     ['month'])
+
+# A table for a report: months down, segments across, figures as people read them.
+report = (
+    monthly.groupBy('month').pivot('c_mktsegment').agg(f.first('revenue'))
+    .na.fill(0)
+)
+note('report', report, ['month'])
+shown = monthly.select('month', 'c_mktsegment', f.format_number('revenue', 1).alias('figure'),
+                       f.initcap(f.lower('c_mktsegment')).alias('name'))
+note('shown', shown.where("month = '1995-03'"), ['c_mktsegment'])
+
+# Words of comments.
+words = (
+    orders.where('o_orderkey < 3000')
+    .select('o_orderpriority', f.explode(f.split('o_comment', ' ')).alias('word'))
+    .where(f.length('word') > 7)
+    .groupBy('o_orderpriority', 'word').count()
+)
+frequent = Window.partitionBy('o_orderpriority').orderBy(f.desc('count'), 'word')
+note('words', words.withColumn('n', f.row_number().over(frequent)).where('n <= 3'),
+     ['o_orderpriority', 'n'])
+
+# A model in pandas, by segment.
+def trend(frame):
+    frame = frame.sort_values('month')
+    x, y = range(len(frame)), frame.revenue.astype(float)
+    mean_x, mean_y = sum(x) / len(frame), y.mean()
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y)) / sum(
+        (a - mean_x) ** 2 for a in x)
+    return pd.DataFrame({'segment': [frame.c_mktsegment.iloc[0]], 'slope': [round(slope, 1)]})
+note('trend', monthly.groupBy('c_mktsegment').applyInPandas(trend, 'segment string, slope double'),
+     ['segment'])
+
+# Scores by a function of the analyst's.
+def score(quantity: pd.Series, revenue: pd.Series) -> pd.Series:
+    return (revenue.astype(float) / quantity.astype(float)).round(2)
+score = pandas_udf(score, 'double')
+grade = udf(lambda x: 'none' if x is None else 'high' if x > 1500 else 'low', 'string')
+scored = (
+    sales.where("month = '1995-05'")
+    .groupBy('l_shipmode')
+    .agg(f.sum('l_quantity').alias('q'), f.sum('revenue').alias('r'))
+    .withColumn('score', score('q', 'r'))
+    .withColumn('grade', grade('score'))
+)
+note('scored', scored.select('l_shipmode', 'score', 'grade'), ['l_shipmode'])
+
+# Lists of the analyst's own.
+targets = spark.createDataFrame(
+    [('BUILDING', 5.0e7), ('MACHINERY', 4.0e7), ('HOUSEHOLD', None)], 'segment string, goal double')
+note('targets',
+     targets.join(monthly, targets.segment == monthly.c_mktsegment, 'left')
+     .groupBy('segment', 'goal').agg(f.sum('revenue').alias('revenue'))
+     .withColumn('reached', f.col('revenue') > f.col('goal')), ['segment'])
+
+# What statistics say.
+numbers = sales.select(f.col('revenue').cast('double'), f.col('l_quantity').cast('double'))
+out.append(('quantiles', repr(numbers.approxQuantile('l_quantity', [0.25, 0.5, 0.75], 0.0))))
+out.append(('describe', repr([list(r) for r in numbers.select('l_quantity').summary(
+    'count', 'min', 'max').collect()])))
+out.append(('modes', repr(sorted(list(r) for r in sales.stat.crosstab('l_shipmode', 'month').select(
+    'l_shipmode_month', '1995-01').collect()))))
+
+# To the plotting library.
+frame = monthly.orderBy('c_mktsegment', 'month').toPandas()
+lines = {name: part.revenue.astype(float).round(1).tolist()
+         for name, part in frame.groupby('c_mktsegment')}
+out.append(('lines', repr(lines)))
+screen = io.StringIO()
+with contextlib.redirect_stdout(screen):
+    shown.orderBy('c_mktsegment', 'month').show(5)
+out.append(('screen', screen.getvalue()))
+result = out
+"""
+
+
+def test_an_analysts_program_runs_unchanged(plain: Driver, sealed: Driver) -> None:
+    ours, theirs = sealed.run(PROGRAM), plain.run(PROGRAM)
+    assert [title for title, _ in ours] == [title for title, _ in theirs]
+    for (title, mine), (_, wanted) in zip(ours, theirs, strict=True):
+        assert mine == wanted, title

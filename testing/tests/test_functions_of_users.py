@@ -1,0 +1,171 @@
+"""Functions that users bring, in Python: they run beside the driver and give plaintext Spark's
+answers; none reaches an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed, same_error
+from conftest import CLUSTERED, CONF, with_client_tail
+
+HEAD = """
+import pandas as pd, pyarrow as pa
+from pyspark.sql import functions as f
+from pyspark.sql.functions import pandas_udf, arrow_udf, udf, udtf
+edge = spark.table('edge')
+def rows(df):
+    return sorted(repr(list(row)) for row in df.collect())
+"""
+FUNCTIONS = {
+    "row": (
+        "up = udf(lambda s: s and s.upper(), 'string')\nresult = rows(edge.select('id', up('s')))"
+    ),
+    "row_in_sql": (
+        "spark.udf.register('twice', lambda x: x and 2 * x, 'bigint')\n"
+        "result = rows(spark.sql('SELECT k, twice(sum(n)) FROM edge GROUP BY k'))"
+    ),
+    "row_in_a_filter": (
+        "even = udf(lambda x: x is not None and x % 2 == 0, 'boolean')\n"
+        "result = rows(edge.where('k > 0').where(even('id')).groupBy('k').count())"
+    ),
+    "row_in_a_join": (
+        "last = udf(lambda x: x % 10, 'bigint')\n"
+        "b = spark.createDataFrame([(i, str(i)) for i in range(5)], 'x bigint, t string')\n"
+        "result = rows(edge.join(b, last('id') == b.x).select('id', 't'))"
+    ),
+    "row_arrow": (
+        "up = udf(lambda s: s and s.upper(), 'string', useArrow=True)\n"
+        "result = rows(edge.select('id', up('s')))"
+    ),
+    "pandas": (
+        "def plus(a):\n    return a + 1\n"
+        "plus = pandas_udf(plus, 'long', f.PandasUDFType.SCALAR)\n"
+        "result = rows(edge.where('n > 5').groupBy('k').agg(f.sum('n').alias('t')).select('k', "
+        "plus('t')))"
+    ),
+    "pandas_iterator": (
+        "def each(it: 'Iterator[pd.Series]') -> 'Iterator[pd.Series]':\n"
+        "    for a in it:\n        yield a * 2\n"
+        "each = pandas_udf(each, 'long', f.PandasUDFType.SCALAR_ITER)\n"
+        "result = rows(edge.where('n is not null').select('id', each('n')))"
+    ),
+    "pandas_aggregate": (
+        "def mean(v: pd.Series) -> float:\n    return float(v.mean())\n"
+        "mean = pandas_udf(mean, 'double')\n"
+        "result = rows(edge.where('n is not null').groupBy('k').agg(mean('n')))"
+    ),
+    "pandas_window": (
+        "from pyspark.sql import Window\n"
+        "def top(v: pd.Series) -> int:\n    return int(v.max())\n"
+        "top = pandas_udf(top, 'bigint')\n"
+        "w = Window.partitionBy('k')\n"
+        "result = rows(edge.where('n is not null').select('id', top('n').over(w)))"
+    ),
+    "arrow": (
+        "import pyarrow.compute as pc\n"
+        "def low(a: pa.Array) -> pa.Array:\n    return pc.utf8_lower(a)\n"
+        "low = arrow_udf(low, 'string')\n"
+        "result = rows(edge.select('id', low('s')))"
+    ),
+    "map_in_pandas": (
+        "def part(it):\n    for frame in it:\n        yield frame[frame.id > 30]\n"
+        "result = rows(edge.select('id', 'n').mapInPandas(part, 'id bigint, n double'))"
+    ),
+    "map_in_arrow": "result = rows(edge.select('id').mapInArrow(lambda b: b, 'id bigint'))",
+    "apply_in_pandas": (
+        "def total(d):\n    return pd.DataFrame({'k': [d.k.iloc[0]], 'm': [float(d.n.sum())]})\n"
+        "result = rows(edge.select('k', 'n').where('k is not null').groupBy('k')"
+        ".applyInPandas(total, 'k int, m double'))"
+    ),
+    "apply_in_arrow": (
+        "def size(t):\n    return pa.table({'n': pa.array([t.num_rows], pa.int64())})\n"
+        "result = rows(edge.select('k', 'n').groupBy('k').applyInArrow(size, 'n bigint'))"
+    ),
+    "cogrouped": (
+        "def both(a, b):\n    return pd.DataFrame({'x': [len(a)], 'y': [len(b)]})\n"
+        "a = edge.select('k', 'id').where('k > 0').groupBy('k')\n"
+        "b = edge.select('k', 'n').where('id < 300').groupBy('k')\n"
+        "result = rows(a.cogroup(b).applyInPandas(both, 'x bigint, y bigint'))"
+    ),
+    "table": (
+        "@udtf(returnType='a1 int, b1 int')\n"
+        "class Pairs:\n    def eval(self, x: int):\n        if x:\n            yield x, x + 1\n"
+        "spark.udtf.register('pairs', Pairs)\n"
+        "result = rows(spark.sql('SELECT id, a1, b1 FROM edge, LATERAL pairs(k) WHERE id < 30'))"
+    ),
+    "accumulator": (
+        "seen = spark.sparkContext.accumulator(0)\n"
+        "def note(x):\n    seen.add(1)\n    return x\n"
+        "edge.where('id < 40').select(udf(note, 'bigint')('id')).collect()\n"
+        "result = seen.value"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def sealed(sealed: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(sealed)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_local(name: str, plain: Driver, sealed: Driver) -> None:
+    assert sealed.run(HEAD + FUNCTIONS[name]) == plain.run(HEAD + FUNCTIONS[name])
+
+
+def test_an_error_of_theirs_is_told_as_sparks(plain: Driver, sealed: Driver) -> None:
+    bad = (
+        "def bad(x):\n    raise ValueError('planted')\n"
+        "edge.select(udf(bad, 'string')('id')).collect()"
+    )
+    with pytest.raises(QueryFailed) as theirs:
+        plain.run(HEAD + bad)
+    with pytest.raises(QueryFailed) as ours:
+        sealed.run(HEAD + bad)
+    assert same_error(theirs.value, ours.value) and "ValueError: planted" in ours.value.message
+
+
+def test_switched_off_they_are_refused(sealed: Driver) -> None:
+    code = (
+        "spark.conf.set('spark.coffer.client.tail', 'off')\n"
+        "try:\n    rows(edge.select(udf(lambda s: s, 'string')('s')))\n"
+        "finally:\n    spark.conf.unset('spark.coffer.client.tail')\n"
+    )
+    with pytest.raises(QueryFailed) as refused:
+        sealed.run(HEAD + code)
+    assert refused.value.condition == "COFFER_UNSUPPORTED"
+
+
+@pytest.mark.cluster
+def test_on_a_cluster_they_run_below_the_driver(
+    base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]
+) -> None:
+    """Which process runs the function, and who started it."""
+    code = (
+        "import os\n"
+        "def who(x):\n"
+        "    import os\n"
+        "    return open('/proc/%d/stat' % os.getppid()).read().split()[3]\n"
+        "result = sorted({r[0] for r in edge.select(udf(who, 'string')('id')).collect()})"
+    )
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=base / "users-clustered.log",
+        master=cluster.master,
+        home=owner.home,
+        passphrase_file=owner.passphrase_file,
+        conf={**CONF, **CLUSTERED, "spark.coffer.client.tail": "on"},
+    ) as driver:
+        # Worker, its daemon, the driver's JVM, whose parent is the Python that we talk to.
+        (jvm,) = driver.run(HEAD + code)
+        parents = {
+            entry.name: (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            for entry in Path("/proc").iterdir()
+            if entry.name == jvm
+        }
+        assert parents[jvm] == str(driver.pid)

@@ -1,0 +1,279 @@
+"""Sealed tables where users keep them: each operation on each store, through Spark's own Hadoop
+configuration, by real servers on loopback."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers.hdfs import Hdfs
+from coffer_testing.servers.s3 import S3
+
+# Planted: it is found wherever bytes lie unencrypted.
+SECRET = "quoll-Wq3-violet-8841"
+ROWS = [[i, f"{SECRET}-{i}", i % 3] for i in range(200)]
+VALUES = f"SELECT CAST(id AS INT) AS id, concat('{SECRET}-', id) AS name, CAST(id % 3 AS INT) AS day FROM range(200)"  # noqa: E501
+
+
+class Folder:
+    """The local file system, with what a server has."""
+
+    scheme = "file"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir(parents=True)
+
+    @property
+    def root(self) -> str:
+        return f"file:{self._folder}"
+
+    def start(self) -> Folder:
+        return self
+
+    def stop(self) -> None:
+        pass
+
+    def conf(self) -> dict[str, str]:
+        return {}
+
+
+STORES: dict[str, Callable[[Path], Any]] = {"file": Folder, "s3": S3, "hdfs": Hdfs}
+
+
+class Stored:
+    """A store, an owner, and a session that reaches it."""
+
+    def __init__(self, store: Any, owner: Owner, driver: Driver) -> None:
+        self.store = store
+        self.owner = owner
+        self.driver = driver
+
+    def at(self, name: str) -> str:
+        return f"{self.store.root}/{name}"
+
+    def sql(self, text: str, **conf: str) -> list[list[str]]:
+        """All rows, each value as text."""
+        return self.driver.query(text, conf).rows
+
+    def run(self, code: str, **names: Any) -> Any:
+        return self.driver.run(code, **names)
+
+    def rows(self, path: str) -> list[list[Any]]:
+        code = "result = [list(row) for row in spark.read.format('coffer').load(path).collect()]"
+        return sorted(self.run(code, path=path))
+
+    def files(self, path: str) -> dict[str, bytes]:
+        """What lies below a folder, as the store's own client gives it."""
+        if isinstance(self.store, S3):
+            return self.store.files(path)
+        code = """
+import base64
+hadoop = spark._jvm.org.apache.hadoop
+root = hadoop.fs.Path(path)
+fs = root.getFileSystem(spark._jsc.hadoopConfiguration())
+found, below = {}, fs.listFiles(root, True)
+while below.hasNext():
+    file = below.next()
+    stream = fs.open(file.getPath())
+    bytes = stream.readAllBytes()
+    stream.close()
+    name = file.getPath().toString().split("/" + root.getName() + "/", 1)[1]
+    found[name] = base64.b64encode(bytes).decode()
+result = found
+"""
+        return {name: base64.b64decode(b) for name, b in self.run(code, path=path).items()}
+
+    def make(self, name: str) -> str:
+        path = self.at(name)
+        self.sql(f"CREATE TABLE {name} USING coffer LOCATION '{path}' AS {VALUES}")
+        return path
+
+
+@pytest.fixture(scope="module", params=STORES)
+def s(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp(f"storage-{request.param}")
+    owner = Owner.create(folder / "trusted")
+    store = STORES[request.param](folder / "store").start()
+    try:
+        conf = {
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.coffer.scan.targetBytes": "65536",
+            **store.conf(),
+        }
+        with Driver(
+            {},
+            sealed=True,
+            log=folder / "driver.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            conf=conf,
+        ) as driver:
+            yield Stored(store, owner, driver)
+    finally:
+        store.stop()
+
+
+def test_a_table_is_made_and_read(s: Stored) -> None:
+    path = s.make("made")
+    assert s.rows(path) == ROWS
+    assert s.sql("SELECT name FROM made WHERE id = 7") == [[f"{SECRET}-7"]]
+    assert s.sql("SELECT day, count(*) FROM made GROUP BY day ORDER BY day") == [
+        ["0", "67"],
+        ["1", "67"],
+        ["2", "66"],
+    ]
+    joined = "SELECT count(*) FROM made a JOIN made b ON a.id = b.day"
+    assert s.sql(joined) == [["200"]]
+
+
+def test_nothing_of_it_is_readable_there(s: Stored) -> None:
+    path = s.make("sealed")
+    files = s.files(path)
+    assert "_coffer/manifest-0000000001" in files
+    assert any(name.startswith("part-") for name in files)
+    for name, content in files.items():
+        assert SECRET.encode() not in content, name
+        assert not name.startswith(".tmp-")
+
+
+def test_rows_are_appended_and_overwritten(s: Stored) -> None:
+    path = s.make("written")
+    s.sql("INSERT INTO written VALUES (1000, 'more', 9)")
+    assert s.rows(path) == sorted([*ROWS, [1000, "more", 9]])
+    s.sql("INSERT OVERWRITE written VALUES (1, 'one', 1)")
+    assert s.rows(path) == [[1, "one", 1]]
+    manifests = [name for name in s.files(path) if name.startswith("_coffer/")]
+    assert sorted(manifests) == [f"_coffer/manifest-{n:010}" for n in (1, 2, 3)]
+
+
+def test_save_modes(s: Stored) -> None:
+    path = s.at("saved")
+    save = "spark.sql(sql).write.format('coffer').mode(mode).save(path)"
+    s.run(save, sql=VALUES, mode="errorifexists", path=path)
+    assert s.rows(path) == ROWS
+    with pytest.raises(QueryFailed, match="already exists"):
+        s.run(save, sql=VALUES, mode="errorifexists", path=path)
+    one = "SELECT 1 AS id, 'one' AS name, 1 AS day"
+    s.run(save, sql=one, mode="ignore", path=path)
+    assert s.rows(path) == ROWS
+    s.run(save, sql=one, mode="append", path=path)
+    assert s.rows(path) == sorted([*ROWS, [1, "one", 1]])
+    s.run(save, sql=one, mode="overwrite", path=path)
+    assert s.rows(path) == [[1, "one", 1]]
+
+
+def test_partitions(s: Stored) -> None:
+    path = s.at("parted")
+    s.sql(f"CREATE TABLE parted USING coffer PARTITIONED BY (day) LOCATION '{path}' AS {VALUES}")
+    assert s.rows(path) == ROWS
+    assert s.sql("SELECT count(*) FROM parted WHERE day = 2") == [["66"]]
+    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
+    s.sql("INSERT OVERWRITE parted PARTITION (day) SELECT 5, 'new', 2", **dynamic)
+    assert s.sql("SELECT day, count(*) FROM parted GROUP BY day ORDER BY day") == [
+        ["0", "67"],
+        ["1", "67"],
+        ["2", "1"],
+    ]
+
+
+def test_one_place_has_one_name(s: Stored) -> None:
+    path = s.make("named")
+    others = [f"{path}/", path.replace("/named", "//x/.././named")]
+    for other in others:
+        assert s.rows(other) == ROWS, other
+
+
+def test_a_write_that_fails_leaves_nothing(s: Stored) -> None:
+    path = s.make("failing")
+    before = set(s.files(path))
+    with pytest.raises(QueryFailed):
+        s.sql(
+            "INSERT INTO failing SELECT CAST(assert_true(id < 150) IS NULL AS INT), name, day "
+            "FROM failing"
+        )
+    assert s.rows(path) == ROWS
+    left = {name for name in set(s.files(path)) - before if not name.endswith(".crc")}
+    assert left == set()
+
+
+@pytest.mark.parametrize("s", ["s3"], indirect=True)
+def test_an_altered_file_is_refused(s: Stored) -> None:
+    path = s.make("altered")
+    files = s.files(path)
+    part = next(name for name in files if name.startswith("part-"))
+    good = files[part]
+    for bad in (good[:-1], good[:100] + bytes([good[100] ^ 1]) + good[101:], good[:9], b""):
+        s.store.put(f"{path}/{part}", bad)
+        with pytest.raises(QueryFailed):
+            s.rows(path)
+    # What lies behind the end is never asked for.
+    s.store.put(f"{path}/{part}", good + b"x")
+    assert s.rows(path) == ROWS
+    s.store.delete(f"{path}/{part}")
+    with pytest.raises(QueryFailed, match="missing"):
+        s.rows(path)
+    s.store.put(f"{path}/{part}", good)
+    assert s.rows(path) == ROWS
+
+
+@pytest.mark.parametrize("s", ["s3"], indirect=True)
+def test_an_old_state_is_refused(s: Stored) -> None:
+    path = s.make("old")
+    first = s.files(path)["_coffer/manifest-0000000001"]
+    s.sql("INSERT INTO old VALUES (1000, 'more', 9)")
+    newest = f"{path}/_coffer/manifest-0000000002"
+    second = s.files(path)["_coffer/manifest-0000000002"]
+    s.store.delete(newest)
+    with pytest.raises(QueryFailed, match=r"(?i)version|rollback"):
+        s.rows(path)
+    s.store.put(newest, first)
+    with pytest.raises(QueryFailed):
+        s.rows(path)
+    s.store.put(newest, second)
+    assert len(s.rows(path)) == 201
+
+
+@pytest.mark.parametrize("s", ["s3"], indirect=True)
+def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
+    env = s.store.environment()
+    source = tmp_path / "in.csv"
+    source.write_text("id,name\n" + "".join(f"{i},{SECRET}-{i}\n" for i in range(50)))
+    schema = "id INT, name STRING"
+    url = "s3://tables/typed"
+
+    def coffer(*arguments: str | Path) -> str:
+        return s.owner.coffer(*arguments, env=env).stdout
+
+    coffer("encrypt", "--header", "--schema", schema, source, url)
+    wanted = [[i, f"{SECRET}-{i}"] for i in range(50)]
+    assert s.rows("s3a://tables/typed") == wanted
+    more = tmp_path / "more.csv"
+    more.write_text("id,name\n99,more\n")
+    coffer("encrypt", "--append", "--header", "--schema", schema, more, f"{url}/")
+    assert s.rows("s3a://tables/typed") == [*wanted, [99, "more"]]
+    assert "sound" in coffer("verify", "--deep", url)
+    coffer("decrypt", url, tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().count(SECRET) == 50
+    assert "version  2" in coffer("inspect", url)
+
+    # What Spark wrote, and what a writer that was killed left.
+    path = s.make("checked")
+    assert "sound" in coffer("verify", "--deep", path)
+    left = f"part-{'0' * 32}.parquet"
+    s.store.put(f"{path}/{left}", b"half of a file")
+    assert s.owner.coffer("verify", path, env=env, check=False).returncode != 0
+    coffer("verify", "--clean", path)
+    assert left not in s.files(path)
+    assert s.rows(path) == ROWS
+    assert SECRET not in s.store.log.read_text(errors="replace")
+
+    # A store that the program does not know is said to be that.
+    refused = s.owner.coffer("verify", "hdfs://nowhere/t", env=env, check=False)
+    assert refused.returncode != 0

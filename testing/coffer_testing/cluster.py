@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from coffer_testing import archives
 from coffer_testing.processes import named, running, start
 
 _DEADLINE = 180.0  # seconds for a daemon to say that it is up
@@ -147,6 +148,7 @@ class Cluster:
                 cwd=self.folder,
                 env={
                     **inherited,
+                    **archives.environment(sealed=False),
                     "SPARK_LOCAL_IP": host,
                     "SPARK_NO_DAEMONIZE": "1",
                     "SPARK_DAEMON_MEMORY": "512m",

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-from coffer_testing import processes
+from coffer_testing import archives, processes
 from coffer_testing.answers import Answer, encode
 
 DEADLINE = (
@@ -184,6 +184,7 @@ class _Child:
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 # Spark's own choice may have other packages than this process.
                 "PYSPARK_PYTHON": kind[2],
+                **archives.environment(sealed=kind[0]),
                 **env,
             },
         )
@@ -268,7 +269,7 @@ def main() -> None:
         try:
             reply: dict[str, Any] = {}
             if request["op"] == "start":
-                spark = _start(request)
+                spark = session(request)
             elif request["op"] == "stop":
                 spark = None
                 _stop()
@@ -311,7 +312,8 @@ def _send(answers: IO[str], reply: dict[str, Any]) -> None:
     answers.flush()
 
 
-def _start(request: dict[str, Any]) -> Any:
+def session(request: dict[str, Any]) -> Any:
+    """The Spark session that a driver's request to start asks for."""
     conf = {
         "spark.app.name": "coffer-tests",
         "spark.ui.enabled": "false",
@@ -326,6 +328,8 @@ def _start(request: dict[str, Any]) -> Any:
     if request["sealed"]:
         import coffer
 
+        if said := archives.options(sealed=True):
+            conf.setdefault("spark.executor.defaultJavaOptions", said)
         spark = coffer.session(
             request["home"], request["master"], passphrase_file=request["passphrase_file"], **conf
         )

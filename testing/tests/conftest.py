@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from coffer_testing import data, tpch
+from coffer_testing import archives, data, tpch
 from coffer_testing.answers import Answer
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
@@ -22,9 +22,6 @@ SOURCES = [str(ROOT / "python" / "src"), str(ROOT / "testing")]
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [*SOURCES, *filter(None, [os.environ.get("PYTHONPATH")])]
 )
-
-# Most of the JVMs here end before code compiled at the highest level has paid for itself.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # Files that take minutes each. They come first, so that of two processes none is left alone with
 # one at the end.
@@ -87,11 +84,13 @@ CLUSTERED = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fetches what several processes would fetch at once, before they begin."""
+    """Fetches and makes what several processes would at once, before they begin."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         tpch.data(TPCH_SCALE)
         tpch.query(1)
         hadoop_kms.jars()
+        archives.prepare()
+    archives.install()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -37,9 +37,13 @@ JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type 
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
+.PHONY: build parts programs tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
 
-build: tools engine $(JAR) $(VENV)/.ready
+# Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
+build: tools
+	@$(MAKE) --no-print-directory -j3 parts
+
+parts: engine $(JAR) $(VENV)/.ready
 
 tools:
 	@scripts/check-tools
@@ -53,6 +57,11 @@ engine: | tools
 	@if pkg-config --exists tss2-esys 2>/dev/null; then cargo build --release --locked -p coffer-tpm-quote --manifest-path helpers/Cargo.toml; \
 	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing (TPM evidence only)"; fi
 
+# What users run: the engine workspace's programs. A test among the targets gives its libraries the
+# features that they have in `engine`.
+programs: | tools
+	@cargo build --release --locked --workspace --bins --test unsealed --manifest-path engine/Cargo.toml
+
 $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
@@ -62,7 +71,8 @@ $(VENV)/.ready: testing/requirements.txt | tools
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r testing/requirements.txt
 	@touch $@
 
-demo: build
+demo: tools
+	@$(MAKE) --no-print-directory -j3 programs $(JAR) $(VENV)/.ready
 	@testing/run demo
 
 quick: build

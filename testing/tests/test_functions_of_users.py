@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coffer_testing.cluster import Cluster
-from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed, same_error
-from conftest import CLUSTERED, CONF, with_client_tail
+from conftest import with_client_tail
 
 HEAD = """
 import pandas as pd, pyarrow as pa
@@ -112,6 +110,11 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
     yield from with_client_tail(sealed)
 
 
+@pytest.fixture(scope="module")
+def clustered(clustered: Driver) -> Iterator[Driver]:
+    yield from with_client_tail(clustered)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_local(name: str, plain: Driver, sealed: Driver) -> None:
     assert sealed.run(HEAD + FUNCTIONS[name]) == plain.run(HEAD + FUNCTIONS[name])
@@ -141,9 +144,7 @@ def test_switched_off_they_are_refused(sealed: Driver) -> None:
 
 
 @pytest.mark.cluster
-def test_on_a_cluster_they_run_below_the_driver(
-    base: Path, cluster: Cluster, owner: Owner, sealed_tables: dict[str, Path]
-) -> None:
+def test_on_a_cluster_they_run_below_the_driver(clustered: Driver) -> None:
     """Which process runs the function, and who started it."""
     code = (
         "import os\n"
@@ -152,20 +153,11 @@ def test_on_a_cluster_they_run_below_the_driver(
         "    return open('/proc/%d/stat' % os.getppid()).read().split()[3]\n"
         "result = sorted({r[0] for r in edge.select(udf(who, 'string')('id')).collect()})"
     )
-    with Driver(
-        sealed_tables,
-        sealed=True,
-        log=base / "users-clustered.log",
-        master=cluster.master,
-        home=owner.home,
-        passphrase_file=owner.passphrase_file,
-        conf={**CONF, **CLUSTERED, "spark.coffer.client.tail": "on"},
-    ) as driver:
-        # Worker, its daemon, the driver's JVM, whose parent is the Python that we talk to.
-        (jvm,) = driver.run(HEAD + code)
-        parents = {
-            entry.name: (entry / "stat").read_text().rpartition(")")[2].split()[1]
-            for entry in Path("/proc").iterdir()
-            if entry.name == jvm
-        }
-        assert parents[jvm] == str(driver.pid)
+    # Worker, its daemon, the driver's JVM, whose parent is the Python that we talk to.
+    (jvm,) = clustered.run(HEAD + code)
+    parents = {
+        entry.name: (entry / "stat").read_text().rpartition(")")[2].split()[1]
+        for entry in Path("/proc").iterdir()
+        if entry.name == jvm
+    }
+    assert parents[jvm] == str(clustered.pid)

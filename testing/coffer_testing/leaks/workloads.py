@@ -305,6 +305,63 @@ def failed(session: Session) -> None:
     session.fails(f"SELECT `{LITERAL}-15` FROM secret", "UNRESOLVED_COLUMN", at_driver=True)
 
 
+_FUNCTIONS = """
+import pandas as pd
+from pyspark.sql import functions as F
+from pyspark.sql.functions import pandas_udf, udf
+
+told = udf(lambda value: f"{value} told {literal}-30", "string")
+longer = pandas_udf(lambda values: values + f" {literal}-31", "string")
+first = spark.table("secret").where(f"{column} LIKE '{data}%'")
+first.select(told(column), longer(column), "number").collect()
+first.select(longer(F.max(column))).collect()
+given = spark.createDataFrame([(f"{data}-amber-3", f"{literal}-32")], "k string, x string")
+first.join(given, first[column] == given.k).select("x", told("x")).collect()
+first.groupBy(column).applyInPandas(
+    lambda rows: pd.DataFrame({"n": [len(rows)], "v": [rows[column].iloc[0]]}), "n long, v string"
+).collect()
+seen = []
+for row in first.limit(20).toLocalIterator():
+    seen.append(row[column])
+first.select(column, "wide").toPandas()
+result = len(seen)
+"""
+_RAISES = """
+from pyspark.sql.functions import udf
+
+def complain(value):
+    raise ValueError(f"{literal}-33 {value}")
+
+try:
+    spark.table("secret").where(f"{column} LIKE '{data}%'").select(
+        udf(complain, "string")(column)).collect()
+    result = ""
+except Exception as error:
+    result = str(error)
+"""
+
+
+def tail(session: Session) -> None:
+    """What Coffer runs at the client: functions of Java's alone, users' functions, rows that a user
+    has. In the clear executors run all of it."""
+    for sql in (
+        f"SELECT format_string('%s {LITERAL}-27', {COLUMN}), count(*) FROM secret "
+        f"WHERE {COLUMN} LIKE '{DATA}%' GROUP BY {COLUMN} ORDER BY 1",
+        f"SELECT x, count(*) FROM (SELECT to_csv(named_struct('a', {COLUMN}, 'b', number)) AS x "
+        f"FROM secret WHERE number > 5) WHERE x <> '{LITERAL}-28' GROUP BY x",
+        f"SELECT id, format_string('%d', number) AS t FROM secret WHERE {COLUMN} <> "
+        f"'{LITERAL}-29' ORDER BY t, id LIMIT 50",
+    ):
+        session.ask(sql)
+    names = {"column": COLUMN, "data": DATA, "literal": LITERAL}
+    if not session.run(_FUNCTIONS, **names):
+        raise AssertionError("the functions saw no rows")
+    said = str(session.run(_RAISES, **names))
+    if f"{LITERAL}-33 {DATA}" not in said:
+        raise AssertionError(f"the function should have failed with its own words: {said}")
+    session.failed += 1
+
+
 # Pairs of rows by the thousand million: minutes, if it is let.
 _LONG = (
     f"SELECT count(*), max(concat(a.l_comment, b.l_comment)) FROM lineitem a JOIN lineitem b ON "

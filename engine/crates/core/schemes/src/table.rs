@@ -537,6 +537,11 @@ impl Protection {
         self.row().settings.contains(&setting)
     }
 
+    /// Whether sums over what is stored can be taken unopened.
+    pub fn is_summable(self) -> bool {
+        self.row().numbers.allows.contains(&Capability::Sum)
+    }
+
     /// Whether someone without keys can work on what is stored.
     pub fn is_host_readable(self) -> bool {
         self.row().numbers.opened_by != Opener::Enclaves
@@ -668,6 +673,18 @@ mod tests {
                 "{}",
                 row.name
             );
+        }
+    }
+
+    #[test]
+    fn schemes_open_sums_where_their_rows_say_so() {
+        let key = SchemeKey::generate().unwrap();
+        let spec = ColumnSpec::new(DataType::Int64).with_domain(Domain::new(0, 1 << 40).unwrap());
+        for row in TABLE {
+            let scheme = row.protection.scheme(&key, &spec).unwrap();
+            let of_no_row = scheme.open_sum_state(&crate::AsheSum::default().encode());
+            let is_summable = row.protection.is_summable();
+            assert_eq!(matches!(of_no_row, Ok(None)), is_summable, "{}", row.name);
         }
     }
 

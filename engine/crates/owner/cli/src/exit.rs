@@ -136,7 +136,7 @@ const ROWS: &[Row] = &[
             IO,
         ],
     ),
-    row("keys export", DONE, OF_KEYS),
+    row("keys export", DONE, OF_TABLES),
     row("keys import", DONE, OF_TABLES),
     row(
         "keys recover",

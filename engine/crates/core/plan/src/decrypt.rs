@@ -8,9 +8,7 @@ use arrow::{
     datatypes::SchemaRef,
 };
 use coffer_protocol::plan::decrypt::{Kind, Opened};
-use datafusion_common::{
-    Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
-};
+use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -115,26 +113,12 @@ impl DisplayAs for DecryptExec {
 }
 
 impl ExecutionPlan for DecryptExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::of(
+    operator_basics!(one child, |plan, child| Self::of(
                 child,
-                Arc::clone(&self.columns),
-                Arc::clone(&self.decryptor),
-                Arc::clone(&self.schema),
-            ))),
-            _ => internal_err!("a decryption has one child"),
-        }
-    }
+                Arc::clone(&plan.columns),
+                Arc::clone(&plan.decryptor),
+                Arc::clone(&plan.schema),
+            ), else "a decryption has one child");
 
     fn execute(
         &self,

@@ -7,9 +7,7 @@ use std::{fmt, sync::Arc};
 
 use arrow::{array::UInt32Array, compute::take_record_batch};
 use coffer_protocol::plan::Drawn;
-use datafusion_common::{
-    Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
-};
+use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
@@ -78,21 +76,7 @@ impl DisplayAs for DrawnExec {
 }
 
 impl ExecutionPlan for DrawnExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::of(child, self.draw))),
-            _ => internal_err!("a sample has one child"),
-        }
-    }
+    operator_basics!(one child, |plan, child| Self::of(child, plan.draw), else "a sample has one child");
 
     fn execute(
         &self,

@@ -67,25 +67,11 @@ impl DisplayAs for ExpandExec {
 }
 
 impl ExecutionPlan for ExpandExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::of(
+    operator_basics!(one child, |plan, child| Self::of(
                 child,
-                Arc::clone(&self.projections),
-                Arc::clone(&self.schema),
-            ))),
-            _ => internal_err!("an expand has one child"),
-        }
-    }
+                Arc::clone(&plan.projections),
+                Arc::clone(&plan.schema),
+            ), else "an expand has one child");
 
     fn execute(
         &self,

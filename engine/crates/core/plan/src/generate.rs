@@ -12,9 +12,7 @@ use arrow::{
     datatypes::{DataType, Int64Type, SchemaRef},
 };
 use coffer_protocol::plan::{Expr, Generate, generate::Generator};
-use datafusion_common::{
-    Result, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
-};
+use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -235,21 +233,7 @@ impl DisplayAs for GenerateExec {
 }
 
 impl ExecutionPlan for GenerateExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::of(child, Arc::clone(&self.spec)))),
-            _ => internal_err!("a generate has one child"),
-        }
-    }
+    operator_basics!(one child, |plan, child| Self::of(child, Arc::clone(&plan.spec)), else "a generate has one child");
 
     fn execute(
         &self,

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
@@ -43,21 +43,7 @@ impl DisplayAs for LimitExec {
 }
 
 impl ExecutionPlan for LimitExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child, self.skip, self.fetch))),
-            _ => internal_err!("a limit has one child"),
-        }
-    }
+    operator_basics!(one child, |plan, child| Self::new(child, plan.skip, plan.fetch), else "a limit has one child");
 
     fn execute(
         &self,

@@ -17,6 +17,25 @@ macro_rules! operator_basics {
 
         $crate::operator::operator_basics!(any);
     };
+    // Of one child, in the field `child`: made anew over another by this expression.
+    (one child, |$plan:ident, $child:ident| $made:expr, else $complaint:literal) => {
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            vec![&self.child]
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            mut children: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            let $plan = self;
+            match (children.pop(), children.is_empty()) {
+                (Some($child), true) => Ok(Arc::new($made)),
+                _ => datafusion_common::internal_err!($complaint),
+            }
+        }
+
+        $crate::operator::operator_basics!(any);
+    };
     (any) => {
         fn name(&self) -> &str {
             Self::static_name()

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::LexOrdering;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -59,25 +59,11 @@ impl DisplayAs for TopKExec {
 }
 
 impl ExecutionPlan for TopKExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(
-                self.ordering.clone(),
+    operator_basics!(one child, |plan, child| Self::new(
+                plan.ordering.clone(),
                 child,
-                self.fetch,
-            ))),
-            _ => internal_err!("a sort has one child"),
-        }
-    }
+                plan.fetch,
+            ), else "a sort has one child");
 
     fn execute(
         &self,

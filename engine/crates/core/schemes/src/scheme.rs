@@ -5,7 +5,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use coffer_sealing::{DerivationKey, Secret};
 
-use crate::{Domain, RowPositions, SchemeError};
+use crate::{Domain, RowPositions, SchemeError, SumOpening};
 
 /// A way to store a column so that some work needs no key: which, its row in [`crate::table`] says.
 pub trait Scheme: Send + Sync {
@@ -31,6 +31,12 @@ pub trait Scheme: Send + Sync {
         stored: &dyn Array,
         positions: RowPositions<'_>,
     ) -> Result<ArrayRef, SchemeError>;
+
+    /// Opens a sum over the stored column, as engines encode it; none if it is of no row. A scheme
+    /// whose row allows [`crate::Capability::Sum`] has this of its own.
+    fn open_sum_state(&self, _state: &[u8]) -> Result<Option<SumOpening>, SchemeError> {
+        Err(SchemeError::Internal("a sum of a scheme that has none"))
+    }
 
     /// A fresh key.
     fn generate_key() -> Result<SchemeKey, SchemeError>

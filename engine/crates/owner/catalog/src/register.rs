@@ -17,8 +17,8 @@ use std::{
 };
 
 use coffer_custody::{
-    ConfigDir, KeyContext, Keyring, LinkKey, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey,
-    TableKey, Vault, WrappedKey,
+    ConfigDir, KeyContext, Keyring, PolicyDigest, PolicyHead, PolicyHeads, RegisterKey, Vault,
+    WrappedKey,
 };
 use coffer_format::{Digest, WriteId, hex_bytes};
 use coffer_protocol::storage::Reach;
@@ -30,6 +30,11 @@ use crate::{
     disk::{self, Op, act},
     manifest::table_id,
 };
+
+mod locked;
+mod records;
+
+pub(crate) use locked::Locked;
 
 const MAGIC: &[u8] = b"CFRG";
 /// Written. Format 1 knew no spellings of paths and nothing of publications that failed; it is read
@@ -96,129 +101,6 @@ struct PendingKey {
     wrapped_key: Vec<u8>,
 }
 
-impl TableRecord {
-    /// Of a table whose first version is being written.
-    pub(crate) fn begin(id: TableId, name: String, path: PathBuf, wrapped: WrappedKey) -> Self {
-        Self {
-            id,
-            name,
-            called: Vec::new(),
-            path,
-            spellings: Vec::new(),
-            first: None,
-            dropped: Vec::new(),
-            master: wrapped.master,
-            wrapped_key: wrapped.bytes,
-            committed: None,
-            pending: Some(Version {
-                version: 1,
-                hash: None,
-            }),
-            pending_key: None,
-        }
-    }
-
-    /// The same, also found by these spellings, and with the write that makes its first version.
-    pub(crate) fn known_as(mut self, spellings: Vec<PathBuf>, first: WriteId) -> Self {
-        self.spellings = spellings;
-        self.spellings.sort();
-        self.spellings.dedup();
-        self.spellings.retain(|spelling| *spelling != self.path);
-        self.first = Some(first);
-        self
-    }
-
-    /// All spellings of its path.
-    pub fn spellings(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(&self.path)
-            .chain(&self.spellings)
-            .map(PathBuf::as_path)
-    }
-
-    /// Whether a path, as [`normal`](crate::spelling::normal) gives it, is the table's.
-    pub fn is_at(&self, path: &Path) -> bool {
-        self.spellings().any(|spelling| spelling == path)
-    }
-
-    /// Whether a catalog's name is the table's: that of the register, or the one it was renamed to.
-    /// Catalogs do not tell upper from lower case.
-    pub fn is_called(&self, name: &str) -> bool {
-        let name = name.to_lowercase();
-        let mut own = std::iter::once(&self.name).chain(&self.called);
-        own.any(|own| own.to_lowercase() == name)
-    }
-
-    /// The write that makes its first version.
-    pub(crate) fn first(&self) -> Option<WriteId> {
-        self.first
-    }
-
-    /// Whether a manifest of this version and digest is one of a publication that failed, or that
-    /// is pending.
-    pub(crate) fn is_dropped(&self, version: u64, hash: Digest) -> bool {
-        let is = |known: &Version| known.version == version && known.hash == Some(hash);
-        self.dropped.iter().any(is) || self.pending.as_ref().is_some_and(is)
-    }
-
-    /// What decides which manifests count.
-    pub(crate) fn state(&self) -> (Option<Version>, Option<Version>, &[Version]) {
-        (self.committed, self.pending, &self.dropped)
-    }
-
-    /// A version is being published; `key`: under a key of its own.
-    pub(crate) fn pend(&mut self, version: Version, key: Option<&WrappedKey>) {
-        self.pending = Some(version);
-        self.pending_key = key.map(|key| PendingKey {
-            master: key.master.clone(),
-            wrapped_key: key.bytes.clone(),
-        });
-    }
-
-    /// The pending version came about, with its key.
-    fn commit(&mut self) {
-        self.committed = self.pending.take();
-        if let Some(key) = self.pending_key.take() {
-            self.master = key.master;
-            self.wrapped_key = key.wrapped_key;
-        }
-        self.first = None;
-        let newest = self.committed.map_or(0, |version| version.version);
-        self.dropped.retain(|version| version.version > newest);
-    }
-
-    /// The pending version did not come about, and never will.
-    fn drop_pending(&mut self) {
-        self.pending_key = None;
-        if let Some(pending) = self.pending.take().filter(|pending| pending.hash.is_some()) {
-            self.dropped.push(pending);
-            let over = self.dropped.len().saturating_sub(DROPPED);
-            self.dropped.drain(..over);
-        }
-    }
-
-    /// The wrapped key of a version that is being published under a key of its own.
-    pub(crate) fn pending_wrapped(&self) -> Option<WrappedKey> {
-        self.pending_key.as_ref().map(|key| WrappedKey {
-            master: key.master.clone(),
-            bytes: key.wrapped_key.clone(),
-        })
-    }
-
-    /// The table's key, wrapped.
-    pub fn wrapped(&self) -> WrappedKey {
-        WrappedKey {
-            master: self.master.clone(),
-            bytes: self.wrapped_key.clone(),
-        }
-    }
-
-    /// The table's key. A master outside of the keyring is asked for it.
-    pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<TableKey, Error> {
-        let unwrapped = vault.unwrap(self.id, &self.wrapped());
-        unwrapped.map_err(|error| Error::key_of(format!("`{}`", self.name), error))
-    }
-}
-
 /// What is known of one link: a group of columns, of whatever tables, with comparable ciphertexts.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -235,22 +117,6 @@ pub struct LinkRecord {
     /// What all its columns have in common, by the form they are stored in: else equal values would
     /// have unlike ciphertexts.
     shapes: BTreeMap<String, String>,
-}
-
-impl LinkRecord {
-    /// The link's key, wrapped.
-    pub fn wrapped(&self) -> WrappedKey {
-        WrappedKey {
-            master: self.master.clone(),
-            bytes: self.wrapped_key.clone(),
-        }
-    }
-
-    /// The link's key. A master outside of the keyring is asked for it.
-    pub(crate) fn unwrap_key(&self, vault: &Vault) -> Result<LinkKey, Error> {
-        let unwrapped = vault.unwrap_link(self.id, &self.wrapped());
-        unwrapped.map_err(|error| Error::key_of(format!("the link `{}`", self.name), error))
-    }
 }
 
 /// Where the audit log ends: without it a cut tail would go unseen.
@@ -724,208 +590,5 @@ impl Register {
     }
 }
 
-/// The register while it is locked. Each change is stored at once.
-pub(crate) struct Locked<'a> {
-    register: &'a Register,
-    content: Content,
-    _lock: File,
-}
-
-impl Locked<'_> {
-    pub(crate) fn record(&self, id: TableId) -> Result<&TableRecord, Error> {
-        let key = id.to_string();
-        self.content
-            .tables
-            .get(&key)
-            .ok_or(Error::UnknownTable(key))
-    }
-
-    /// Changes a table's record, and gives it as it is then.
-    pub(crate) fn change(
-        &mut self,
-        id: TableId,
-        change: impl FnOnce(&mut TableRecord),
-    ) -> Result<TableRecord, Error> {
-        let key = id.to_string();
-        let record = self
-            .content
-            .tables
-            .get_mut(&key)
-            .ok_or_else(|| Error::UnknownTable(key.clone()))?;
-        let before = record.clone();
-        change(record);
-        let record = record.clone();
-        match self.store() {
-            Ok(()) => Ok(record),
-            Err(error) => {
-                self.content.tables.insert(key, before);
-                Err(error)
-            }
-        }
-    }
-
-    /// The version that is pending counts from now on. Where it is an error other than
-    /// [`Error::PublicationUnknown`], it does not, and never will: who is told so may write the
-    /// same again.
-    pub(crate) fn commit(&mut self, id: TableId) -> Result<TableRecord, Error> {
-        let pending = self.record(id)?.pending;
-        let Err(error) = self.change(id, TableRecord::commit) else {
-            return self.record(id).cloned();
-        };
-        // The new register may be in place without being durable: then this makes it so.
-        if let Ok(record) = self.change(id, TableRecord::commit) {
-            return Ok(record);
-        }
-        let now = self.register.by_id(id);
-        if let Ok(Some(record)) = &now
-            && record.committed != pending
-        {
-            return Err(error);
-        }
-        let record = self.record(id)?;
-        Err(Error::PublicationUnknown {
-            table: record.name.clone(),
-            version: pending.map_or(0, |version| version.version),
-            source: Box::new(error),
-        })
-    }
-
-    /// A publication failed, of which the stored record may say that it is pending, whatever is
-    /// known of it here.
-    pub(crate) fn drop_version(&mut self, id: TableId, version: Version) -> Result<(), Error> {
-        self.change(id, |record| {
-            record.pending = Some(version);
-            record.drop_pending();
-        })
-        .map(|_| ())
-    }
-
-    /// What is pending is of a publication that failed, or of a process that died: whoever else
-    /// publishes has the lock. It counts for nothing, whatever comes to lie in the folder.
-    pub(crate) fn drop_pending(&mut self, id: TableId) -> Result<(), Error> {
-        if self
-            .record(id)?
-            .pending
-            .is_none_or(|pending| pending.hash.is_none())
-        {
-            return Ok(());
-        }
-        self.change(id, TableRecord::drop_pending).map(|_| ())
-    }
-
-    /// The wrapped keys of all tables and links.
-    pub(crate) fn held_keys(&self) -> Vec<HeldKey> {
-        self.content.held_keys()
-    }
-
-    /// Whether a master of the keyring, or that version of it, wrapped keys of Parquet files for
-    /// other programs.
-    pub(crate) fn is_needed_by_files(&self, master: &str, version: Option<u32>) -> bool {
-        let is = |(name, number): &(String, u32)| {
-            name == master && version.is_none_or(|version| version == *number)
-        };
-        self.content.file_masters.iter().any(is)
-    }
-
-    /// Puts a wrapped key in the place of another, if that is still the one that is there. Stored
-    /// with the next [`Locked::store`].
-    pub(crate) fn swap_key(
-        &mut self,
-        context: &KeyContext,
-        old: &WrappedKey,
-        new: &WrappedKey,
-    ) -> bool {
-        let position = match context {
-            KeyContext::Table(id) => {
-                let record = self.content.tables.get_mut(&id.to_string());
-                record.map(|record| (&mut record.master, &mut record.wrapped_key))
-            }
-            KeyContext::Link(id) => {
-                let record = self.content.links.get_mut(&id.to_string());
-                record.map(|record| (&mut record.master, &mut record.wrapped_key))
-            }
-            // Such keys lie in the files that they open.
-            KeyContext::Parquet(_) => None,
-        };
-        let Some((master, bytes)) =
-            position.filter(|(master, bytes)| **master == old.master && **bytes == old.bytes)
-        else {
-            return false;
-        };
-        master.clone_from(&new.master);
-        bytes.clone_from(&new.bytes);
-        true
-    }
-
-    pub(crate) fn store(&mut self) -> Result<(), Error> {
-        let text = serde_json::to_vec(&self.content)
-            .map_err(|error| Error::RegisterContent(error.to_string()))?;
-        let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&FORMAT.to_le_bytes());
-        bytes.extend_from_slice(&self.register.key.seal(&text)?);
-        disk::replace(&self.register.path, &bytes)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use coffer_custody::Passphrase;
-
-    use super::*;
-    use crate::{NewColumns, TableWrite, Target, open_table};
-    use coffer_format::SparkType;
-
-    #[test]
-    fn a_register_of_before_opens_and_of_later_does_not() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = std::fs::canonicalize(folder.path()).unwrap();
-        let config_dir = ConfigDir::at(root.join("home"));
-        config_dir.create().unwrap();
-        let vault = Vault::from(
-            Keyring::create(
-                &config_dir.keyring(),
-                &Passphrase::new("correct horse").unwrap(),
-            )
-            .unwrap(),
-        );
-        let policy = crate::policy::replace(&config_dir, vault.keyring(), "").unwrap();
-        std::fs::create_dir(root.join("disk")).unwrap();
-        std::os::unix::fs::symlink(root.join("disk"), root.join("data")).unwrap();
-        let new = NewColumns {
-            columns: vec![("a".into(), SparkType::Long, true)],
-            ..NewColumns::default()
-        };
-        let write =
-            TableWrite::create(&config_dir, &vault, &policy, "t", &root.join("disk/t"), new)
-                .unwrap();
-        write.publish(Vec::new()).unwrap();
-        let register = Register::of(&config_dir, vault.keyring());
-        // As format 1 had it: the path that the folder led to, and nothing of the fields of now.
-        let content = register.load().unwrap();
-        let text = serde_json::to_string(&content).unwrap();
-        for field in ["called", "spellings", "first", "dropped"] {
-            assert!(!text.contains(&format!("\"{field}\"")), "{text}");
-        }
-        let write = |format: u16| {
-            let sealed = register.key.seal(text.as_bytes()).unwrap();
-            let bytes = [MAGIC, &format.to_le_bytes(), &sealed].concat();
-            std::fs::write(register.path(), bytes).unwrap();
-        };
-        let open = |path: &str| {
-            open_table(&config_dir, &vault, &policy, &Target::Path(root.join(path)))
-                .map(|table| table.manifest().table)
-        };
-        write(1);
-        let id = open("disk/t").unwrap();
-        // By a link it opened before; now the link must be the owner's word.
-        assert!(
-            matches!(open("data/t"), Err(Error::PathNotRecorded { table, .. }) if table == "t")
-        );
-        register.record_spelling(id, &root.join("data/t")).unwrap();
-        assert_eq!((open("data/t").unwrap(), open("disk/t").unwrap()), (id, id));
-        for format in [0, FORMAT + 1, u16::MAX] {
-            write(format);
-            assert!(matches!(register.tables(), Err(Error::RegisterFormat(got)) if got == format));
-        }
-    }
-}
+mod tests;

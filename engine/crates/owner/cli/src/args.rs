@@ -7,60 +7,9 @@ use crate::{
     local_path::{LocalPath, TablePath},
 };
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  a check failed, or data is not what it should be
-  2  the command was used wrongly
-  3  keyring, passphrase or a key
-  4  the policy forbids it, or is not valid
-  5  reading or writing failed
-  6  there are warnings";
-
-const DOCTOR_EXIT_CODES: &str = "\
-Exit codes:
-  0  nothing was found
-  1  there are findings
-  2  the command was used wrongly
-  4  the policy is not valid
-  5  reading the configuration failed, or nobody answers at the URL";
-
-const CHECK_EXIT_CODES: &str = "\
-Exit codes:
-  0  nothing to warn of
-  1  a sealed table is not what it should be
-  2  the command was used wrongly
-  3  keyring, passphrase or a key
-  4  the policy is not valid, or does not name the table
-  5  reading failed
-  6  there are warnings";
-
-const AUDIT_EXIT_CODES: &str = "\
-Exit codes:
-  0  the log is whole
-  1  it is broken, and at which record
-  2  the command was used wrongly
-  3  keyring, passphrase or register
-  5  reading failed";
-
-const EXPLAIN_EXIT_CODES: &str = "\
-Exit codes:
-  0  the query can run
-  1  it cannot, and why
-  2  the command was used wrongly
-  5  Python or the package coffer is missing";
-
-const ADVISE_EXIT_CODES: &str = "\
-Exit codes:
-  0  every statement can run under both proposals
-  1  one cannot, and why
-  2  the command was used wrongly
-  5  Python or the package coffer is missing";
-
 /// Seals tables, and opens, shows and checks sealed ones, at the client site.
 #[derive(Parser)]
-#[command(name = "coffer", version = coffer_protocol::evidence::VERSION, after_help = EXIT_CODES,
-    max_term_width = 100)]
+#[command(name = "coffer", version = coffer_protocol::evidence::VERSION, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -269,7 +218,6 @@ pub(crate) enum AuditCommand {
     /// Show records, each checked before it is shown; queries are opened
     Show(AuditShow),
     /// Check every record, their chain, and its end against the register
-    #[command(after_help = AUDIT_EXIT_CODES)]
     Verify {
         /// Report as JSON
         #[arg(long)]
@@ -317,7 +265,6 @@ pub(crate) enum PolicyCommand {
 }
 
 #[derive(Args)]
-#[command(after_help = CHECK_EXIT_CODES)]
 pub(crate) struct PolicyCheck {
     /// Names of tables [default: all that the policy names]. With the passphrase, types and numbers
     /// of values are read from the sealed tables
@@ -345,7 +292,6 @@ pub(crate) struct PolicySign {
 }
 
 #[derive(Args)]
-#[command(after_help = ADVISE_EXIT_CODES)]
 pub(crate) struct PolicyAdvise {
     /// SQL statements in a file, with `;` between them, or a folder of .sql files
     pub(crate) queries: LocalPath,
@@ -369,7 +315,6 @@ pub(crate) struct PolicyAdvise {
 }
 
 #[derive(Args)]
-#[command(after_help = DOCTOR_EXIT_CODES)]
 pub(crate) struct Doctor {
     /// A configuration as spark-submit reads it [default: spark-defaults.conf in $SPARK_CONF_DIR,
     /// else in $SPARK_HOME/conf]
@@ -425,7 +370,6 @@ pub(crate) struct Sql {
 }
 
 #[derive(Args)]
-#[command(after_help = EXPLAIN_EXIT_CODES)]
 pub(crate) struct Explain {
     /// The query, over tables by their names in the policy
     #[arg(required_unless_present = "file", conflicts_with = "file")]

@@ -8,22 +8,7 @@ use coffer_custody::{
 };
 use coffer_format::Error as FormatError;
 
-/// The exit codes, as documented in `docs/reference/cli.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// A check failed, or data is not what it should be.
-    Check = 1,
-    /// The command was used wrongly.
-    Usage = 2,
-    /// Keyring, passphrase or a key.
-    Keys = 3,
-    /// The policy forbids it, or is not valid.
-    Policy = 4,
-    /// Reading or writing failed.
-    Io = 5,
-    /// All was done, and there are warnings.
-    Warnings = 6,
-}
+pub(crate) use crate::exit::Exit;
 
 /// A command's end without success.
 #[derive(Debug)]
@@ -69,14 +54,7 @@ impl Failure {
         if let Some(hint) = &self.hint {
             eprintln!("hint: {hint}");
         }
-        ExitCode::from(match self.exit {
-            Exit::Check => 1,
-            Exit::Usage => 2,
-            Exit::Keys => 3,
-            Exit::Policy => 4,
-            Exit::Io => 5,
-            Exit::Warnings => 6,
-        })
+        ExitCode::from(self.exit.code())
     }
 }
 

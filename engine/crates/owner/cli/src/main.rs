@@ -2,7 +2,7 @@
 //! client site.
 //!
 //! Data goes to stdout, words to stderr (`error:`, then `hint:`), and the exit code says what kind
-//! of failure it was ([`failure::Exit`]). The work is done by coffer-catalog and coffer-custody;
+//! of failure it was ([`exit::Exit`]). The work is done by coffer-catalog and coffer-custody;
 //! here are arguments, sources (Parquet, CSV) and output.
 #![warn(missing_docs)]
 #![cfg_attr(
@@ -23,6 +23,7 @@ mod decrypt;
 mod doctor;
 mod encrypt;
 mod exec;
+mod exit;
 mod failure;
 mod init;
 mod inspect;
@@ -41,10 +42,15 @@ mod verify;
 use std::process::ExitCode;
 
 use args::{Cli, Command};
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut command = exit::document(Cli::command());
+    let matches = command.get_matches_mut();
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.format(&mut command).exit(),
+    };
     if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
         eprintln!("warning: {warning}");
     }

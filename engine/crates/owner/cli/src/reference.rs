@@ -5,7 +5,7 @@ use clap::{Command, CommandFactory};
 
 use crate::{
     args::{Cli, Reference},
-    doctor,
+    doctor, exit,
     failure::Failure,
     output, policy,
 };
@@ -37,7 +37,7 @@ pub(crate) fn print(args: &Reference) -> Result<(), Failure> {
 
 fn text() -> String {
     let mut text = HEAD.to_owned();
-    section(&mut text, Cli::command(), "coffer");
+    section(&mut text, exit::document(Cli::command()), "coffer");
     text
 }
 

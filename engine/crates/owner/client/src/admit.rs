@@ -1,12 +1,14 @@
 //! Engines: from a challenge over evidence to released keys.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
 use coffer_audit::EngineUse;
-use coffer_custody::{AttestedEngine, Policy, ReleaseSender, attest, attest_again, attest_host};
+use coffer_custody::{
+    AttestedEngine, Challenges, Policy, ReleaseSender, attest, attest_again, attest_host,
+};
 use coffer_protocol::{
     EnginePublicKey, Evidence,
     wire::{
@@ -22,10 +24,38 @@ use crate::{ClientError, Service, session::Session};
 /// Challenges that wait for their evidence.
 const DRAWN: usize = 4096;
 
+/// Challenges that were handed out and wait for their evidence.
+#[derive(Default)]
+pub(crate) struct Waiting {
+    challenges: Challenges,
+    drawn: Drawn,
+}
+
+impl Waiting {
+    fn draw(&mut self, life: Duration) -> Result<coffer_protocol::Challenge, ClientError> {
+        let challenge = self.challenges.draw()?;
+        self.drawn.note(*challenge.as_bytes(), Instant::now(), life);
+        Ok(challenge)
+    }
+
+    /// The challenge, if it is one of ours and still fresh. It is good for one try.
+    fn take(
+        &mut self,
+        challenge: &[u8],
+        life: Duration,
+    ) -> Result<coffer_protocol::Challenge, ClientError> {
+        let challenge = self.challenges.take(challenge)?;
+        match (self.drawn).take(challenge.as_bytes(), Instant::now(), life) {
+            true => Ok(challenge),
+            false => Err(ClientError::ChallengeExpired),
+        }
+    }
+}
+
 /// When challenges were handed out. How long one may wait for its evidence is the policy's word, at
 /// the client site's clock.
 #[derive(Default)]
-pub(crate) struct Drawn(HashMap<[u8; 32], Instant>);
+struct Drawn(HashMap<[u8; 32], Instant>);
 
 impl Drawn {
     /// Whoever holds an executor may ask for as many as it likes: the oldest go first.
@@ -60,7 +90,7 @@ pub(crate) struct Engine {
     /// When it proved it last.
     since: Instant,
     /// Whose keys it was ever given. A new admission does not take them back.
-    pub(crate) sessions: HashSet<SessionId>,
+    sessions: HashSet<SessionId>,
     /// For the audit log.
     proof: EngineUse,
     /// When its evidence was verified: what it counts leases by.
@@ -75,7 +105,7 @@ impl Engine {
         self.released.get(&session.id) == Some(&session.generation())
     }
 
-    pub(crate) fn forget(&mut self, session: SessionId) {
+    fn forget(&mut self, session: SessionId) {
         self.released.remove(&session);
         self.sessions.remove(&session);
     }
@@ -108,6 +138,59 @@ impl Engine {
     }
 }
 
+/// The engines that were admitted, by id.
+#[derive(Default)]
+pub(crate) struct Engines(BTreeMap<String, Engine>);
+
+impl Engines {
+    /// What each proved.
+    pub(crate) fn proofs(&self) -> Vec<(String, (AttestedEngine, Evidence))> {
+        let engines = self.0.iter();
+        engines
+            .map(|(id, engine)| (id.clone(), engine.proof()))
+            .collect()
+    }
+
+    /// What one proved.
+    pub(crate) fn proof(&self, id: &str) -> Option<(AttestedEngine, Evidence)> {
+        self.0.get(id).map(Engine::proof)
+    }
+
+    /// Those that proved themselves longer ago than that.
+    pub(crate) fn older_than(&self, life: Duration, now: Instant) -> Vec<String> {
+        let old = self.0.iter();
+        let old = old.filter(|(_, engine)| engine.is_older_than(life, now));
+        old.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Takes one out, if it is still the one that is meant: the sessions that it has keys of.
+    pub(crate) fn take_if(
+        &mut self,
+        id: &str,
+        is_it: impl Fn(&Engine) -> bool,
+    ) -> Option<HashSet<SessionId>> {
+        if !self.0.get(id).is_some_and(is_it) {
+            return None;
+        }
+        self.0.remove(id).map(|engine| engine.sessions)
+    }
+
+    /// One that has proved itself, maybe again: what it was given it still has.
+    fn enter(&mut self, id: String, mut engine: Engine) {
+        if let Some(before) = self.0.remove(&id) {
+            engine.sessions = before.sessions;
+        }
+        self.0.insert(id, engine);
+    }
+
+    /// A session that has ended.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        for engine in self.0.values_mut() {
+            engine.forget(session);
+        }
+    }
+}
+
 /// How long a challenge waits for its evidence.
 fn evidence_life(policy: &Policy) -> Duration {
     Duration::from_secs(policy.attestation().max_evidence_age_seconds.into())
@@ -122,19 +205,18 @@ impl Service {
         evidence: &Evidence,
     ) -> bool {
         let (application, hosts) = {
-            let inner = self.inner.lock();
-            (inner.application.clone().unwrap_or_default(), inner.hosts)
+            let application = self.application.lock();
+            (
+                application.name.clone().unwrap_or_default(),
+                application.hosts,
+            )
         };
         hosts || attest_again(policy, attested, &application, evidence, &self.verifiers).is_ok()
     }
 
     pub(crate) fn new_challenge(&self) -> Result<Challenge, ClientError> {
         let life = evidence_life(&*self.policy_now()?);
-        let mut inner = self.inner.lock();
-        let challenge = inner.challenges.draw()?;
-        inner
-            .drawn
-            .note(*challenge.as_bytes(), Instant::now(), life);
+        let challenge = self.challenges.lock().draw(life)?;
         Ok(Challenge {
             challenge: challenge.as_bytes().to_vec().into(),
         })
@@ -155,20 +237,16 @@ impl Service {
             engine_version: wire.engine_version,
         };
         let policy = self.policy_now()?;
-        let mut inner = self.inner.lock();
-        // Taken before anything is checked: a challenge is good for one try.
-        let challenge = inner.challenges.take(&request.challenge)?;
-        if !inner
-            .drawn
-            .take(challenge.as_bytes(), Instant::now(), evidence_life(&policy))
-        {
-            return Err(ClientError::ChallengeExpired);
-        }
+        // Taken before anything is checked.
+        let life = evidence_life(&policy);
+        let challenge = self.challenges.lock().take(&request.challenge, life)?;
         let owner = self.vault.keyring().owner_key();
-        let application = inner.application.clone().ok_or(ClientError::NotGreeted)?;
-        let hosts = inner.hosts;
-        // Queries go on while evidence is verified.
-        drop(inner);
+        // No lock is held from here on: queries go on while evidence is verified.
+        let (application, hosts) = {
+            let application = self.application.lock();
+            let name = application.name.clone();
+            (name.ok_or(ClientError::NotGreeted)?, application.hosts)
+        };
         let public = owner.public();
         let attested = match hosts {
             true => attest_host(&policy, &public, challenge, &application, &evidence)?,
@@ -196,22 +274,19 @@ impl Service {
             measurement: attested.measurement().to_owned(),
             evidence: hex::encode(attested.evidence_hash()),
         };
-        let mut inner = self.inner.lock();
-        let before = inner.engines.remove(&admitted.engine_id);
-        inner.engines.insert(
+        self.live.lock().engines.enter(
             admitted.engine_id.clone(),
             Engine {
                 sender,
                 attested,
                 evidence,
                 since: Instant::now(),
-                sessions: before.map(|engine| engine.sessions).unwrap_or_default(),
+                sessions: HashSet::new(),
                 proof,
                 admitted: Instant::now(),
                 released: HashMap::new(),
             },
         );
-        drop(inner);
         self.entered(&policy, &admitted.engine_id)?;
         Ok(admitted)
     }
@@ -221,8 +296,9 @@ impl Service {
         let mut session = session.lock();
         let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
         let logged = {
-            let inner = self.inner.lock();
-            let engine = inner.engines.get(&request.engine_id).ok_or_else(unknown)?;
+            let live = self.live.lock();
+            let engine = live.engines.0.get(&request.engine_id);
+            let engine = engine.ok_or_else(unknown)?;
             let recorded = engine.has_all(&session) && !session.unrecorded;
             (!recorded).then(|| engine.proof.clone())
         };
@@ -230,11 +306,9 @@ impl Service {
             self.audit_release(&session, vec![engine])?;
             session.unrecorded = false;
         }
-        let mut inner = self.inner.lock();
-        let engine = inner
-            .engines
-            .get_mut(&request.engine_id)
-            .ok_or_else(unknown)?;
+        let mut live = self.live.lock();
+        let engine = live.engines.0.get_mut(&request.engine_id);
+        let engine = engine.ok_or_else(unknown)?;
         Ok(KeysReleased {
             release: Some(engine.release(&session)?),
         })
@@ -248,21 +322,18 @@ impl Service {
         session: &mut Session,
     ) -> Result<Vec<EngineRelease>, ClientError> {
         let (lacking, any): (Vec<EngineUse>, bool) = {
-            let inner = self.inner.lock();
-            let engines = inner
-                .engines
-                .values()
-                .filter(|engine| !engine.has_all(session));
+            let live = self.live.lock();
+            let engines = (live.engines.0.values()).filter(|engine| !engine.has_all(session));
             let lacking = engines.map(|engine| engine.proof.clone()).collect();
-            (lacking, !inner.engines.is_empty())
+            (lacking, !live.engines.0.is_empty())
         };
         if !lacking.is_empty() || (any && session.unrecorded) {
             self.audit_release(session, lacking.clone())?;
             session.unrecorded = false;
         }
-        let mut inner = self.inner.lock();
+        let mut live = self.live.lock();
         let mut releases = Vec::new();
-        for (id, engine) in &mut inner.engines {
+        for (id, engine) in &mut live.engines.0 {
             // One that was admitted meanwhile is not in the record; it asks for its keys.
             if lacking.iter().any(|proof| proof.id == *id) {
                 releases.push(EngineRelease {

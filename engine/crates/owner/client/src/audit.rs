@@ -105,7 +105,7 @@ impl Service {
     pub(crate) fn who(&self) -> Who {
         Who {
             user: self.user.clone().unwrap_or_else(|| Who::OWNER.to_owned()),
-            application: self.inner.lock().application.clone().unwrap_or_default(),
+            application: self.application.lock().name.clone().unwrap_or_default(),
             ..self.account.clone()
         }
     }

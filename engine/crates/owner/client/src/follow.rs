@@ -6,19 +6,14 @@
 //! or opened. What engines have the keys of already comes to its end.
 
 use std::{
-    collections::HashSet,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest, Rights};
 use coffer_protocol::{EvidenceError, wire::ClientMessage};
-use coffer_sealing::SessionId;
 
 use crate::{ClientError, Service, audit::Uses};
-
-/// Ended sessions whose reason is known; of older ones it is only known that they ended.
-const REASONS: usize = 1024;
 
 /// Why a session ended before its query did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -118,8 +113,8 @@ impl Service {
         );
         self.end_old_engines(life, Instant::now());
         let (cluster, hosts) = {
-            let inner = self.inner.lock();
-            (inner.cluster, inner.hosts)
+            let application = self.application.lock();
+            (application.cluster, application.hosts)
         };
         if cluster && !policy.trusts_cluster_deploy_mode() {
             return Err(ClientError::ClusterDeployMode);
@@ -131,13 +126,7 @@ impl Service {
     }
 
     fn end_refused_engines(&self, policy: &Arc<Policy>) {
-        let engines: Vec<_> = {
-            let inner = self.inner.lock();
-            let engines = inner.engines.iter();
-            engines
-                .map(|(id, engine)| (id.clone(), engine.proof()))
-                .collect()
-        };
+        let engines = self.live.lock().engines.proofs();
         for (id, (attested, evidence)) in engines {
             if !self.still_takes(policy, &attested, &evidence) {
                 self.end_engine(&id, Revoked::Engine, |engine| engine.proved(&attested));
@@ -147,12 +136,7 @@ impl Service {
 
     /// Engines that proved themselves longer ago than that.
     pub(crate) fn end_old_engines(&self, life: Duration, now: Instant) {
-        let old: Vec<String> = {
-            let inner = self.inner.lock();
-            let engines = inner.engines.iter();
-            let old = engines.filter(|(_, engine)| engine.is_older_than(life, now));
-            old.map(|(id, _)| id.clone()).collect()
-        };
+        let old = self.live.lock().engines.older_than(life, now);
         for id in old {
             self.end_engine(&id, Revoked::Age, |engine| engine.is_older_than(life, now));
         }
@@ -165,12 +149,7 @@ impl Service {
         if policy.digest() == before.digest() {
             return Ok(());
         }
-        let entered = self
-            .inner
-            .lock()
-            .engines
-            .get(id)
-            .map(crate::admit::Engine::proof);
+        let entered = self.live.lock().engines.proof(id);
         if let Some((attested, evidence)) = entered
             && !self.still_takes(&policy, &attested, &evidence)
         {
@@ -181,18 +160,14 @@ impl Service {
     }
 
     fn end_engine(&self, id: &str, why: Revoked, is_it: impl Fn(&crate::admit::Engine) -> bool) {
-        let mut inner = self.inner.lock();
-        if !inner.engines.get(id).is_some_and(is_it) {
+        let mut live = self.live.lock();
+        let Some(sessions) = live.engines.take_if(id, is_it) else {
             return;
-        }
-        let sessions: HashSet<SessionId> = match inner.engines.remove(id) {
-            Some(engine) => engine.sessions,
-            None => return,
         };
         tracing::warn!(engine = id, sessions = sessions.len(), reason = %why, "an engine is no \
             longer trusted");
         for session in sessions {
-            inner.revoke(session, why);
+            live.revoke(session, why);
         }
     }
 
@@ -202,7 +177,7 @@ impl Service {
         }
         // Who is no user any more has nothing.
         let rights = self.rights().ok();
-        let sessions = self.inner.lock().sessions();
+        let sessions = self.live.lock().sessions.all();
         for (id, session) in sessions {
             let allowed = |uses: &Uses| {
                 rights
@@ -211,7 +186,7 @@ impl Service {
             };
             let refused = !allowed(&session.lock().uses);
             if refused {
-                self.inner.lock().revoke(id, Revoked::User);
+                self.live.lock().revoke(id, Revoked::User);
             }
         }
     }
@@ -227,23 +202,5 @@ impl Uses {
                 .all(|column| rights.reads(&used.name, column));
             reads && (!used.write || rights.writes(&used.name))
         })
-    }
-}
-
-/// Why sessions ended, the newest last.
-#[derive(Default)]
-pub(crate) struct Reasons(std::collections::VecDeque<(SessionId, Revoked)>);
-
-impl Reasons {
-    pub(crate) fn note(&mut self, session: SessionId, why: Revoked) {
-        self.0.push_back((session, why));
-        while self.0.len() > REASONS {
-            self.0.pop_front();
-        }
-    }
-
-    pub(crate) fn of(&self, session: SessionId) -> Option<Revoked> {
-        let found = self.0.iter().rev().find(|(id, _)| *id == session);
-        found.map(|(_, why)| *why)
     }
 }

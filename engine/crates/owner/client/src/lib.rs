@@ -42,11 +42,13 @@ mod result;
 mod serve;
 mod service;
 mod session;
+mod sessions;
 mod settings;
 mod spills;
 mod stage;
 mod storage;
 mod tables;
+mod types;
 mod writes;
 
 pub use coverage::CoverageError;

@@ -21,10 +21,7 @@ use coffer_sealing::sha256;
 use datafusion_common::ScalarValue;
 use prost::Message;
 
-use crate::{
-    ClientError, Service,
-    tables::{Opened, data_type},
-};
+use crate::{ClientError, Service, tables::Opened, types::data_type};
 
 /// After so long a user's literals are counted from the beginning.
 const DAY: Duration = Duration::from_secs(86_400);

@@ -1,14 +1,9 @@
 //! The client engine's state, and which request goes where.
 
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use coffer_audit::{AuditLog, Who};
-use coffer_catalog::{Lease, TableWrite};
-use coffer_custody::{Challenges, ConfigDir, Keyring, Passphrase, Vault, verifiers::Verifiers};
+use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault, verifiers::Verifiers};
 use coffer_protocol::{
     EvidenceError,
     evidence::PROTOCOL,
@@ -24,23 +19,24 @@ use coffer_protocol::{
     },
 };
 use coffer_sealing::{
-    ObjectKind, Partition, SessionId, SessionIssuer, StageId, TableId, identity, open_message,
-    seal_object, sha256,
+    ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object, sha256,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
 
 use crate::{
     ClientError, access,
-    admit::{Drawn, Engine},
-    follow::{Followed, Reasons, Revoked},
+    admit::{Engines, Waiting},
+    follow::{Followed, Revoked},
     literals::Guesses,
     result::ResultRows,
     session::{self, Object, Session, Shared},
+    sessions::Sessions,
     settings::Known,
     spills::Spills,
     storage::{self, Connections},
-    tables::Opened,
+    tables::Tables,
+    writes::Writes,
 };
 
 /// The client engine. One config directory, one application.
@@ -68,73 +64,61 @@ pub struct Service {
     pub(crate) audit: AuditLog,
     /// How long engines keep a session without a word from here.
     lease: Duration,
-    pub(crate) inner: Mutex<Inner>,
+    pub(crate) application: Mutex<Application>,
+    /// Challenges that wait for their evidence.
+    pub(crate) challenges: Mutex<Waiting>,
+    pub(crate) live: Mutex<Live>,
+    pub(crate) tables: Mutex<Tables>,
+    pub(crate) writes: Mutex<Writes>,
 }
 
+/// Engines and the sessions that they have keys of: what ends one ends the other's, at once.
 #[derive(Default)]
-pub(crate) struct Inner {
-    pub(crate) application: Option<String>,
-    /// Engines are host engines: they get session keys, and nothing else.
-    pub(crate) hosts: bool,
-    /// The driver runs where the cluster does.
-    pub(crate) cluster: bool,
-    pub(crate) challenges: Challenges,
-    pub(crate) drawn: Drawn,
-    pub(crate) engines: HashMap<String, Engine>,
-    sessions: HashMap<SessionId, Shared>,
-    /// Who numbers them; drawn with the first.
-    issuer: Option<SessionIssuer>,
-    /// The number of the next one.
-    next_session: u64,
-    /// The numbers of those that live: all others below the next one have ended.
-    live: BTreeSet<u64>,
-    reasons: Reasons,
-    pub(crate) tables: Vec<Arc<Opened>>,
-    /// While this process lives, files of the versions it opened are not cleaned away.
-    pub(crate) leases: HashMap<TableId, Lease>,
-    /// Begun and not over, by number.
-    pub(crate) writes: HashMap<u32, Arc<TableWrite>>,
-    pub(crate) last_write: u32,
+pub(crate) struct Live {
+    pub(crate) engines: Engines,
+    pub(crate) sessions: Sessions,
 }
 
-impl Inner {
-    /// The id of a session that begins now. From here on it lives, for whatever descriptor is
-    /// sealed.
-    fn number_session(&mut self) -> Result<SessionId, ClientError> {
-        let issuer = match self.issuer {
-            Some(issuer) => issuer,
-            None => *self.issuer.insert(SessionIssuer::draw()?),
-        };
-        let number = self.next_session;
-        self.next_session = number.saturating_add(1);
-        self.live.insert(number);
-        Ok(issuer.session(number))
-    }
-
-    pub(crate) fn sessions(&self) -> Vec<(SessionId, Shared)> {
-        let sessions = self.sessions.iter();
-        sessions
-            .map(|(id, session)| (*id, Arc::clone(session)))
-            .collect()
-    }
-
+impl Live {
     /// Ends a session; whether there was one.
     fn end(&mut self, id: SessionId) -> bool {
-        if self.sessions.remove(&id).is_none() {
-            return false;
+        let ended = self.sessions.end(id);
+        if ended {
+            self.engines.forget(id);
         }
-        for engine in self.engines.values_mut() {
-            engine.forget(id);
-        }
-        self.live.remove(&id.number());
-        true
+        ended
     }
 
     /// Ends a session before its query has ended.
     pub(crate) fn revoke(&mut self, id: SessionId, why: Revoked) {
         if self.end(id) {
-            self.reasons.note(id, why);
+            self.sessions.note(id, why);
         }
+    }
+}
+
+/// The application that is served, once it has said which.
+#[derive(Default)]
+pub(crate) struct Application {
+    pub(crate) name: Option<String>,
+    /// Engines are host engines: they get session keys, and nothing else.
+    pub(crate) hosts: bool,
+    /// The driver runs where the cluster does.
+    pub(crate) cluster: bool,
+}
+
+impl Application {
+    /// The first greeting says which it is; later ones are of the same.
+    fn greet(&mut self, hello: &Hello) -> Result<(), ClientError> {
+        if self.name.is_none() {
+            self.name = Some(hello.application.clone());
+            self.hosts = hello.host_engines;
+        }
+        self.cluster |= hello.cluster_deploy_mode;
+        if self.name.as_ref() != Some(&hello.application) || self.hosts != hello.host_engines {
+            return Err(ClientError::OtherApplication);
+        }
+        Ok(())
     }
 }
 
@@ -182,7 +166,11 @@ impl Service {
             audit,
             lease: session::LEASE,
             known: Arc::new(Mutex::new(known)),
-            inner: Mutex::new(Inner::default()),
+            application: Mutex::default(),
+            challenges: Mutex::default(),
+            live: Mutex::default(),
+            tables: Mutex::default(),
+            writes: Mutex::default(),
         };
         service.note_masters(&policy);
         Ok(service)
@@ -215,7 +203,11 @@ impl Service {
             audit: AuditLog::of(&self.config_dir, self.vault.keyring()),
             verifiers: Verifiers::beside_this_program(),
             lease: self.lease,
-            inner: Mutex::new(Inner::default()),
+            application: Mutex::default(),
+            challenges: Mutex::default(),
+            live: Mutex::default(),
+            tables: Mutex::default(),
+            writes: Mutex::default(),
         })
     }
 
@@ -382,17 +374,7 @@ impl Service {
         if hello.host_engines && !policy.accepts_host_results() {
             return Err(ClientError::Evidence(EvidenceError::HostNotAccepted));
         }
-        let mut inner = self.inner.lock();
-        if inner.application.is_none() {
-            inner.application = Some(hello.application.clone());
-            inner.hosts = hello.host_engines;
-        }
-        inner.cluster |= hello.cluster_deploy_mode;
-        if inner.application.as_ref() != Some(&hello.application)
-            || inner.hosts != hello.host_engines
-        {
-            return Err(ClientError::OtherApplication);
-        }
+        self.application.lock().greet(hello)?;
         Ok(Welcome {
             owner_key: self
                 .vault
@@ -412,18 +394,11 @@ impl Service {
     }
 
     fn new_session(&self, query: &str) -> Result<coffer_protocol::wire::Session, ClientError> {
-        let id = self.inner.lock().number_session()?;
+        let id = self.live.lock().sessions.number()?;
         let made = self
             .query(id, query)
             .and_then(|query| Session::draw(id, query, self.lease));
-        let mut inner = self.inner.lock();
-        match made {
-            Ok(session) => inner.sessions.insert(id, Arc::new(Mutex::new(session))),
-            Err(error) => {
-                inner.live.remove(&id.number());
-                return Err(error);
-            }
-        };
+        self.live.lock().sessions.begin(id, made)?;
         Ok(coffer_protocol::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })
@@ -432,26 +407,20 @@ impl Service {
     /// What descriptors say of the sessions of this client engine: the number of the next one, and
     /// which of those before it live.
     pub(crate) fn horizon(&self) -> (u64, Vec<u64>) {
-        let inner = self.inner.lock();
-        (inner.next_session, inner.live.iter().copied().collect())
+        self.live.lock().sessions.horizon()
     }
 
     pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
         let id = SessionId::from_slice(id).map_err(|_| ClientError::SessionUnknown)?;
-        let inner = self.inner.lock();
-        let held = inner.sessions.get(&id).map(Arc::clone);
-        held.ok_or_else(|| match inner.reasons.of(id) {
-            Some(why) => ClientError::Revoked(why),
-            None => ClientError::SessionUnknown,
-        })
+        self.live.lock().sessions.get(id)
     }
 
     fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
         let id =
             SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
-        let mut inner = self.inner.lock();
+        let mut live = self.live.lock();
         // One that was ended from here is ended.
-        if !inner.end(id) && inner.reasons.of(id).is_none() {
+        if !live.end(id) && !live.sessions.was_revoked(id) {
             return Err(ClientError::SessionUnknown);
         }
         Ok(SessionEnded {})
@@ -459,7 +428,7 @@ impl Service {
 
     /// Whether engines are host engines: what goes to them is as good as in clear.
     pub(crate) fn hosts(&self) -> bool {
-        self.inner.lock().hosts
+        self.application.lock().hosts
     }
 
     fn seal_value(&self, request: SealValue) -> Result<ValueSealed, ClientError> {

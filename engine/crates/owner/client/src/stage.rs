@@ -27,7 +27,8 @@ use crate::{
     coverage::{Products, Shape, check_inputs, row_groups},
     repeatable::Repeatable,
     session::{Output, Session, Stage},
-    tables::{Opened, spark_type},
+    tables::Opened,
+    types::spark_type,
     writes,
 };
 

@@ -1,6 +1,7 @@
 //! Tables, as Spark's planner sees them. Every open pins one version under a handle.
 
 use std::{
+    collections::HashMap,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,9 +16,9 @@ use coffer_custody::{
     location::{self, local},
 };
 use coffer_format::Error as FormatError;
-use coffer_format::{AdoptedKey, Column, Digest, FilePin, RowGroupPin, SparkType};
+use coffer_format::{AdoptedKey, Digest, FilePin, RowGroupPin, SparkType};
 use coffer_protocol::{
-    plan::{DataType, Field, Schema, TypeId},
+    plan::{Field, Schema},
     wire::{
         FileSlice, OpenTable, StoredColumn, TableInfo,
         file_slice::{AdoptedFile, ClearColumn, DataKey},
@@ -27,7 +28,10 @@ use coffer_protocol::{
 use coffer_schemes::Protection;
 use coffer_sealing::{KekSet, TableId};
 
-use crate::{ClientError, Service, protections};
+use crate::{
+    ClientError, Service, protections,
+    types::{data_type, field, spark_type},
+};
 
 /// What stands behind a handle.
 pub(crate) enum Opened {
@@ -245,6 +249,34 @@ fn plain_columns(
     columns.iter().map(pinned).collect()
 }
 
+/// What an application has opened.
+#[derive(Default)]
+pub(crate) struct Tables {
+    opened: Vec<Arc<Opened>>,
+    /// While this process lives, files of the versions it opened are not cleaned away.
+    leases: HashMap<TableId, Lease>,
+}
+
+impl Tables {
+    fn get(&self, handle: u32) -> Result<Arc<Opened>, ClientError> {
+        usize::try_from(handle)
+            .ok()
+            .and_then(|handle| handle.checked_sub(1))
+            .and_then(|position| self.opened.get(position).map(Arc::clone))
+            .ok_or(ClientError::HandleUnknown(handle))
+    }
+
+    /// Its handle; of what is there already, the one that it has.
+    fn keep(&mut self, table: Opened) -> u32 {
+        let there = self.opened.iter().position(|opened| opened.is(&table));
+        let position = there.unwrap_or_else(|| {
+            self.opened.push(Arc::new(table));
+            self.opened.len() - 1
+        });
+        u32::try_from(position + 1).unwrap_or(u32::MAX)
+    }
+}
+
 impl Service {
     pub(crate) fn open_table(&self, request: &OpenTable) -> Result<TableInfo, ClientError> {
         // The tables' part of the policy may grow while an application runs.
@@ -346,10 +378,10 @@ impl Service {
     }
 
     fn lease(&self, table: TableId) -> Result<(), ClientError> {
-        if !self.inner.lock().leases.contains_key(&table) {
+        if !self.tables.lock().leases.contains_key(&table) {
             // Waits only for a cleaning that is under way.
             let lease = Lease::shared(&self.config_dir, table, Use::Reading)?;
-            self.inner.lock().leases.insert(table, lease);
+            self.tables.lock().leases.insert(table, lease);
         }
         Ok(())
     }
@@ -389,21 +421,11 @@ impl Service {
     }
 
     pub(crate) fn table(&self, handle: u32) -> Result<Arc<Opened>, ClientError> {
-        usize::try_from(handle)
-            .ok()
-            .and_then(|handle| handle.checked_sub(1))
-            .and_then(|position| self.inner.lock().tables.get(position).map(Arc::clone))
-            .ok_or(ClientError::HandleUnknown(handle))
+        self.tables.lock().get(handle)
     }
 
     fn keep(&self, table: Opened) -> u32 {
-        let mut inner = self.inner.lock();
-        let held = inner.tables.iter().position(|held| held.is(&table));
-        let position = held.unwrap_or_else(|| {
-            inner.tables.push(Arc::new(table));
-            inner.tables.len() - 1
-        });
-        u32::try_from(position + 1).unwrap_or(u32::MAX)
+        self.tables.lock().keep(table)
     }
 }
 
@@ -518,91 +540,4 @@ fn file_info(groups: &[RowGroupPin]) -> FileInfo {
     FileInfo {
         row_groups: groups.iter().map(group).collect(),
     }
-}
-
-pub(crate) fn field(column: &Column) -> Field {
-    Field {
-        name: column.name.clone(),
-        r#type: Some(data_type(&column.kind)),
-        nullable: column.nullable,
-        declared: declared(&column.kind),
-    }
-}
-
-/// CHAR(n) or VARCHAR(n), whose values are strings; else nothing.
-pub(crate) fn declared(kind: &SparkType) -> String {
-    match *kind == kind.of_values() {
-        true => String::new(),
-        false => kind.to_string(),
-    }
-}
-
-/// A column's type as it was declared; none for one that no column has.
-pub(crate) fn declared_type(found: &DataType, declared: &str) -> Option<SparkType> {
-    let values = spark_type(found)?;
-    if declared.is_empty() {
-        return Some(values);
-    }
-    let kind = declared.parse::<SparkType>().ok()?;
-    (kind.is_text() && kind.of_values() == values).then_some(kind)
-}
-
-/// The type of a column's values in the contract's terms.
-pub(crate) fn data_type(kind: &SparkType) -> DataType {
-    let inner = |name: &str, kind: &SparkType| Field {
-        name: name.to_owned(),
-        r#type: Some(data_type(kind)),
-        nullable: true,
-        ..Field::default()
-    };
-    let (id, precision, scale) = match kind {
-        SparkType::Boolean => (TypeId::Boolean, 0, 0),
-        SparkType::Byte => (TypeId::Byte, 0, 0),
-        SparkType::Short => (TypeId::Short, 0, 0),
-        SparkType::Int => (TypeId::Int, 0, 0),
-        SparkType::Long => (TypeId::Long, 0, 0),
-        SparkType::Float => (TypeId::Float, 0, 0),
-        SparkType::Double => (TypeId::Double, 0, 0),
-        SparkType::Decimal { precision, scale } => (TypeId::Decimal, *precision, *scale),
-        SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => {
-            (TypeId::String, 0, 0)
-        }
-        SparkType::Binary => (TypeId::Binary, 0, 0),
-        SparkType::Date => (TypeId::Date, 0, 0),
-        SparkType::Timestamp => (TypeId::Timestamp, 0, 0),
-        SparkType::TimestampNtz => (TypeId::TimestampNtz, 0, 0),
-        SparkType::Array { .. } => (TypeId::Array, 0, 0),
-        SparkType::Struct { .. } => (TypeId::Struct, 0, 0),
-        SparkType::Map { .. } => (TypeId::Map, 0, 0),
-    };
-    let children = match kind {
-        SparkType::Array { element } => vec![inner("element", element)],
-        SparkType::Struct { fields } => {
-            let fields = fields.iter();
-            fields.map(|(name, kind)| inner(name, kind)).collect()
-        }
-        SparkType::Map { key, value } => {
-            let key = Field {
-                nullable: false,
-                ..inner("key", key)
-            };
-            vec![key, inner("value", value)]
-        }
-        _ => vec![],
-    };
-    DataType {
-        id: id.into(),
-        precision: precision.into(),
-        scale: scale.into(),
-        children,
-    }
-}
-
-/// The other way round; none for a type that no column has. What is said of NULL inside of a nested
-/// type plays no role.
-pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
-    // Checks also how deep it is.
-    let arrow = coffer_expr::types::to_arrow(found).ok()?;
-    let kind = SparkType::from_arrow("", &arrow).ok()?;
-    (kind.to_arrow() == arrow && kind.unfit_names().is_none()).then_some(kind)
 }

@@ -6,7 +6,7 @@
 //! task; whatever else lies in the folder counts for nothing.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -37,7 +37,8 @@ use crate::{
     access::signed,
     commits::Commit,
     session::{Output, Session},
-    tables::{Opened, data_type, declared, declared_type, field},
+    tables::Opened,
+    types::{data_type, declared, declared_type, field},
 };
 
 /// Rows of a row group at most.
@@ -54,6 +55,34 @@ const REMOTE: [&str; 20] = [
     "hdfs", "webhdfs", "swebhdfs", "s3", "s3a", "s3n", "abfs", "abfss", "wasb", "wasbs", "adl",
     "gs", "gcs", "oci", "oss", "cos", "cosn", "obs", "o3fs", "ofs",
 ];
+
+/// Writes that were begun and are not over, by number.
+#[derive(Default)]
+pub(crate) struct Writes {
+    begun: HashMap<u32, Arc<TableWrite>>,
+    last: u32,
+}
+
+impl Writes {
+    fn begin(&mut self, write: TableWrite) -> u32 {
+        self.last += 1;
+        self.begun.insert(self.last, Arc::new(write));
+        self.last
+    }
+
+    fn get(&self, number: u32) -> Result<Arc<TableWrite>, ClientError> {
+        let write = self.begun.get(&number).cloned();
+        write.ok_or(ClientError::WriteUnknown(number))
+    }
+
+    fn take(&mut self, number: u32) -> Result<TableWrite, ClientError> {
+        let write = self.begun.remove(&number);
+        // A stage that is being sealed at this moment holds it too; nobody else does.
+        write
+            .and_then(Arc::into_inner)
+            .ok_or(ClientError::WriteUnknown(number))
+    }
+}
 
 impl Service {
     pub(crate) fn begin_write(&self, request: &BeginWrite) -> Result<WriteBegun, ClientError> {
@@ -116,10 +145,7 @@ impl Service {
             }),
             partition_columns: write.partition_columns().iter().filter_map(name).collect(),
         };
-        let mut inner = self.inner.lock();
-        inner.last_write += 1;
-        begun.write = inner.last_write;
-        inner.writes.insert(begun.write, Arc::new(write));
+        begun.write = self.writes.lock().begin(write);
         Ok(begun)
     }
 
@@ -183,20 +209,11 @@ impl Service {
 
     /// What engines must know to write, and the KEKs that they need for it.
     pub(crate) fn write_of(&self, write: u32) -> Result<Arc<TableWrite>, ClientError> {
-        let inner = self.inner.lock();
-        inner
-            .writes
-            .get(&write)
-            .cloned()
-            .ok_or(ClientError::WriteUnknown(write))
+        self.writes.lock().get(write)
     }
 
     fn take_write(&self, number: u32) -> Result<TableWrite, ClientError> {
-        let write = self.inner.lock().writes.remove(&number);
-        // A stage that is being sealed at this moment holds it too; nobody else does.
-        write
-            .and_then(Arc::into_inner)
-            .ok_or(ClientError::WriteUnknown(number))
+        self.writes.lock().take(number)
     }
 
     pub(crate) fn publish_write(

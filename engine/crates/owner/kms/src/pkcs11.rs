@@ -188,6 +188,7 @@ impl Token {
         secret: &Secret<32>,
     ) -> Result<Vec<u8>, Problem> {
         match self.uri.mechanism {
+            // The token does the AEAD inside itself; the master never leaves it for core/sealing.
             WrapMechanism::AesGcm => {
                 let mut nonce = [0; NONCE];
                 fill_random(&mut nonce).map_err(MasterError::from)?;

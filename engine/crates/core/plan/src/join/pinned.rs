@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -50,25 +50,11 @@ impl DisplayAs for PinnedExec {
 }
 
 impl ExecutionPlan for PinnedExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(
+    operator_basics!(one child, |plan, child| Self::new(
                 child,
-                self.partition,
-                Arc::clone(&self.context),
-            ))),
-            _ => internal_err!("a pinned partition is of one plan"),
-        }
-    }
+                plan.partition,
+                Arc::clone(&plan.context),
+            ), else "a pinned partition is of one plan");
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.child

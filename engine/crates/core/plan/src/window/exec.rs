@@ -11,7 +11,7 @@ use arrow::{
     record_batch::RecordBatch,
     row::OwnedRow,
 };
-use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{
     SendableRecordBatchStream, TaskContext,
     memory_pool::{MemoryConsumer, MemoryReservation},
@@ -85,25 +85,11 @@ impl DisplayAs for WindowExec {
 }
 
 impl ExecutionPlan for WindowExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(
+    operator_basics!(one child, |plan, child| Self::new(
                 child,
-                self.keys.clone(),
-                self.calls.clone(),
-            ))),
-            _ => internal_err!("a window has one child"),
-        }
-    }
+                plan.keys.clone(),
+                plan.calls.clone(),
+            ), else "a window has one child");
 
     fn execute(
         &self,

@@ -4,7 +4,7 @@
 use std::{fmt, sync::Arc};
 
 use arrow::{array::BooleanArray, compute::filter_record_batch};
-use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
@@ -57,26 +57,12 @@ impl DisplayAs for GroupLimitExec {
 }
 
 impl ExecutionPlan for GroupLimitExec {
-    operator_basics!(any);
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(
+    operator_basics!(one child, |plan, child| Self::new(
                 child,
-                self.keys.clone(),
-                self.rank,
-                self.limit,
-            ))),
-            _ => internal_err!("a limit of groups has one child"),
-        }
-    }
+                plan.keys.clone(),
+                plan.rank,
+                plan.limit,
+            ), else "a limit of groups has one child");
 
     fn execute(
         &self,

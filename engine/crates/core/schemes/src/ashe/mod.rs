@@ -251,6 +251,10 @@ impl Scheme for Ashe {
         self.ordinals
             .restore(out.into_iter(), array.nulls().cloned())
     }
+
+    fn open_sum_state(&self, state: &[u8]) -> Result<Option<SumOpening>, SchemeError> {
+        self.open_sum(&AsheSum::decode(state)?)
+    }
 }
 
 /// The pads of one file: F(i − 1) is number i of the keystream, in 64-bit words.

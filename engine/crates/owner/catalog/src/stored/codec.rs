@@ -11,9 +11,7 @@ use coffer_format::{
     Column, Error as FormatError, RowEncoder, SparkType, StoredColumn, StoredEncoding,
     stored_column::FILE_ID,
 };
-use coffer_schemes::{
-    Ashe, AsheSum, ColumnSpec, Domain, FileIds, Protection, RowPositions, Scheme, SchemeKey,
-};
+use coffer_schemes::{ColumnSpec, Domain, FileIds, Protection, RowPositions, Scheme, SchemeKey};
 use coffer_sealing::LinkId;
 
 use crate::Error;
@@ -28,8 +26,6 @@ pub struct Codec {
     stored: Arc<[StoredColumn]>,
     /// One for each stored column that is a column's.
     schemes: Arc<[Option<Arc<dyn Scheme>>]>,
-    /// Those among them whose sums open.
-    sums: Arc<[Option<Arc<Ashe>>]>,
     schema: SchemaRef,
     logical_schema: SchemaRef,
 }
@@ -41,29 +37,18 @@ impl Codec {
         columns: &[Column],
         stored: &[StoredColumn],
     ) -> Result<Self, Error> {
-        let mut schemes = Vec::with_capacity(stored.len());
-        let mut sums = Vec::with_capacity(stored.len());
-        for stored in stored {
+        let scheme_of = |stored: &StoredColumn| {
             let column = columns.iter().find(|column| column.id == stored.column);
-            let (scheme, sum) = match column {
-                None => (None, None),
-                Some(column) if stored.encoding == StoredEncoding::Of(Protection::Ashe) => {
-                    let (key, spec) = parts(key, links, column, stored, Protection::Ashe)?;
-                    let sum = Arc::new(Ashe::new(&key, &spec).map_err(of_column(column))?);
-                    let scheme: Arc<dyn Scheme> = Arc::<Ashe>::clone(&sum);
-                    (Some(scheme), Some(sum))
-                }
-                Some(column) => (Some(scheme(key, links, column, stored)?), None),
-            };
-            schemes.push(scheme);
-            sums.push(sum);
-        }
+            column
+                .map(|column| scheme(key, links, column, stored))
+                .transpose()
+        };
+        let schemes: Vec<_> = stored.iter().map(scheme_of).collect::<Result<_, _>>()?;
         let fields: Vec<_> = stored.iter().map(StoredColumn::field).collect();
         Ok(Self {
             columns: columns.into(),
             stored: stored.into(),
             schemes: schemes.into(),
-            sums: sums.into(),
             schema: Arc::new(Schema::new(fields)),
             logical_schema: Arc::new(Schema::new(
                 columns.iter().map(Column::field).collect::<Vec<_>>(),
@@ -156,13 +141,14 @@ impl Codec {
     /// Sums over a stored column, opened, in the type that Spark gives to a sum of the column:
     /// BIGINT, or a decimal of ten digits more. A sum of no row is NULL, as is a NULL state.
     pub fn open_sums(&self, at: usize, states: &BinaryArray) -> Result<ArrayRef, Error> {
-        let (stored, _, column) = self.parts(at)?;
-        let ashe = self.sums.get(at).and_then(Option::as_ref);
-        let ashe = ashe.ok_or_else(|| FormatError::NoSuchColumn(stored.name()))?;
+        let (stored, scheme, column) = self.parts(at)?;
+        if !(stored.encoding.protection()).is_some_and(Protection::is_summable) {
+            return Err(FormatError::NoSuchColumn(stored.name()).into());
+        }
         let sum = |state: Option<&[u8]>| match state {
             None => Ok(None),
             Some(state) => {
-                let opened = AsheSum::decode(state).and_then(|state| ashe.open_sum(&state));
+                let opened = scheme.open_sum_state(state);
                 Ok(opened.map_err(of_column(column))?.map(|opened| opened.sum))
             }
         };

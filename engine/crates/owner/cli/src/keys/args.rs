@@ -5,51 +5,7 @@ use coffer_custody::recovery::Scheme;
 
 use crate::local_path::LocalPath;
 
-const CODES: &str = "\
-Exit codes:
-  0  done
-  2  the command was used wrongly
-  3  keyring, passphrase or a key
-  4  the policy forbids it, or is not valid
-  5  reading or writing failed";
-
-const DESTROY_CODES: &str = "\
-Exit codes:
-  0  done
-  1  tables or links need it; they are named, and nothing was done
-  2  the command was used wrongly, or was not confirmed
-  3  keyring, passphrase or a key
-  4  the policy is not valid
-  5  reading or writing failed";
-
-const REWRAP_CODES: &str = "\
-Exit codes:
-  0  all keys are under the newest version
-  1  --data: the table is not what it should be, or another writer changed it meanwhile
-  2  the command was used wrongly
-  3  keyring, passphrase or a key; keys that could not be rewrapped are named, the others are done
-  4  the policy or a zone forbids it, or the policy is not valid
-  5  reading or writing failed";
-
-const RECOVER_CODES: &str = "\
-Exit codes:
-  0  done
-  1  shares are too few, of two sets, altered, or not shares
-  2  the command was used wrongly
-  3  there is a keyring already, or no passphrase
-  5  reading or writing failed";
-
-const VERIFY_CODES: &str = "\
-Exit codes:
-  0  every key can be had
-  1  some cannot; they are named
-  2  the command was used wrongly
-  3  keyring or passphrase
-  4  the policy is not valid
-  5  reading or writing failed";
-
 #[derive(Args)]
-#[command(after_help = CODES)]
 pub(crate) struct Keys {
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
@@ -58,7 +14,6 @@ pub(crate) struct Keys {
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
     /// Show the masters of keyring and policy, and the tables and links of the register
-    #[command(after_help = CODES)]
     List {
         /// Report as JSON
         #[arg(long)]
@@ -69,42 +24,32 @@ pub(crate) enum KeysCommand {
         rustdoc::broken_intra_doc_links,
         reason = "the help text names a table of TOML"
     )]
-    #[command(after_help = CODES)]
     Create(Named),
     /// Give a master a new version, which wraps from now on; `rewrap` then moves the keys that it
     /// wrapped before
-    #[command(after_help = CODES)]
     Rotate(Named),
     /// Move wrapped keys to the newest version of their master, or to another master; no data file
     /// is touched
-    #[command(after_help = REWRAP_CODES)]
     Rewrap(Rewrap),
     /// Let a master of the keyring neither wrap nor unwrap. Running programs notice at their next
     /// use of it
-    #[command(after_help = CODES)]
     Disable(Named),
     /// Let a disabled master be used again
-    #[command(after_help = CODES)]
     Enable(Named),
     /// Remove a master's keys from the keyring, for ever
-    #[command(after_help = DESTROY_CODES)]
     Destroy(Destroy),
     /// Write masters, or the whole keyring, to a file under a passphrase of its own; or split the
     /// keyring into shares
-    #[command(after_help = CODES)]
     Export(Export),
     /// Take exported masters in; where there is no keyring, make the one that was exported whole
-    #[command(after_help = CODES)]
     Import(Import),
     /// Make a keyring from shares of one
-    #[command(after_help = RECOVER_CODES)]
     Recover {
         /// Files of shares, as many as are needed or more
         #[arg(required = true, value_name = "FILE")]
         shares: Vec<LocalPath>,
     },
     /// Show the policy's zones, and the tables in each. Needs the passphrase for the tables only
-    #[command(after_help = CODES)]
     Zones {
         /// Ask for the passphrase if none is given
         #[arg(long)]
@@ -114,11 +59,9 @@ pub(crate) enum KeysCommand {
         json: bool,
     },
     /// Prove for each table that every key it needs can be had today
-    #[command(after_help = VERIFY_CODES)]
     Verify(VerifyKeys),
     /// Write column KEKs as JSON, for PyArrow and parquet-java. Whoever has them reads these
     /// columns, for ever
-    #[command(after_help = CODES)]
     ExportKeks {
         /// The table's name or folder
         #[arg(long, value_name = "NAME")]
@@ -131,7 +74,6 @@ pub(crate) enum KeysCommand {
         output: Option<LocalPath>,
     },
     /// Put the keyring under another passphrase
-    #[command(after_help = CODES)]
     Passwd {
         /// File that holds the new passphrase [default: $COFFER_NEW_PASSPHRASE, else a prompt]
         #[arg(long, value_name = "FILE")]
@@ -145,7 +87,6 @@ pub(crate) enum KeysCommand {
         socket: LocalPath,
     },
     /// Forget a table, and with it the key that opens its files
-    #[command(after_help = CODES)]
     Forget {
         /// The table's name
         table: String,

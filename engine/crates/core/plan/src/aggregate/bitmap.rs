@@ -126,7 +126,9 @@ impl GroupState for Bitmaps {
         let states = emit.take_needed(&mut self.states);
         self.held -= states.iter().flatten().count();
         let nothing = [self.of.start(); BYTES];
-        let bytes = states.iter().map(|state| state.as_deref().unwrap_or(&nothing));
+        let bytes = states
+            .iter()
+            .map(|state| state.as_deref().unwrap_or(&nothing));
         Ok(Arc::new(BinaryArray::from_iter_values(bytes)))
     }
 

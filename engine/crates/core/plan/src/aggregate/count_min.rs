@@ -242,7 +242,9 @@ mod tests {
             let mut state = Sketches::new(of, DataType::Utf8);
             state.resize(1);
             let values: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
-            state.update(&[values], &vec![0; texts.len()], None).unwrap();
+            state
+                .update(&[values], &vec![0; texts.len()], None)
+                .unwrap();
             state.evaluate(EmitTo::All).unwrap()
         };
         let mut merged = Sketches::new(of, DataType::Utf8);
@@ -250,6 +252,9 @@ mod tests {
         for half in texts.chunks(20) {
             merged.merge(&[one(half)], &[0], None).unwrap();
         }
-        assert_eq!(hex(&merged.evaluate(EmitTo::All).unwrap()), hex(&one(&texts)));
+        assert_eq!(
+            hex(&merged.evaluate(EmitTo::All).unwrap()),
+            hex(&one(&texts))
+        );
     }
 }

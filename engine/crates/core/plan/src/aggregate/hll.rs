@@ -197,7 +197,10 @@ impl GroupState for Distinct {
             None => 0,
         };
         Ok(Arc::new(
-            states.iter().map(|words| Some(of(words))).collect::<Int64Array>(),
+            states
+                .iter()
+                .map(|words| Some(of(words)))
+                .collect::<Int64Array>(),
         ))
     }
 

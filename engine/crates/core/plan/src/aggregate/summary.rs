@@ -73,17 +73,27 @@ impl Approximate {
         if !self.array {
             return Ok(found);
         }
-        let lengths = valid.iter().map(|valid| if *valid { self.shares.len() } else { 0 });
+        let lengths = valid
+            .iter()
+            .map(|valid| if *valid { self.shares.len() } else { 0 });
         let offsets = OffsetBuffer::from_lengths(lengths);
         let field = element_field(values.data_type().clone());
         let nulls = NullBuffer::from(valid);
-        Ok(Arc::new(ListArray::try_new(field, offsets, found, Some(nulls))?))
+        Ok(Arc::new(ListArray::try_new(
+            field,
+            offsets,
+            found,
+            Some(nulls),
+        )?))
     }
 
     /// Back from doubles, as Java casts them.
     fn typed(&self, found: Float64Array, to: &DataType) -> Result<ArrayRef> {
         use arrow::datatypes::{Float32Type, Int8Type, Int16Type, Int32Type, Int64Type};
-        #[expect(clippy::cast_possible_truncation, reason = "the values were of that type")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "the values were of that type"
+        )]
         let typed: ArrayRef = match to {
             DataType::Int8 => Arc::new(found.unary::<_, Int8Type>(|v| v as i8)),
             DataType::Int16 => Arc::new(found.unary::<_, Int16Type>(|v| v as i16)),
@@ -123,7 +133,11 @@ impl Approximate {
         if !compressed {
             summary.compress();
         }
-        let shares: Vec<f64> = self.shares.iter().map(|bits| f64::from_bits(*bits)).collect();
+        let shares: Vec<f64> = self
+            .shares
+            .iter()
+            .map(|bits| f64::from_bits(*bits))
+            .collect();
         summary.query(&shares)
     }
 }
@@ -183,7 +197,11 @@ impl Summary {
         let (Some(first), Some(last)) = (self.samples.first(), self.samples.last()) else {
             return vec![];
         };
-        let widest = self.samples.iter().map(|sample| sample.delta + sample.gap).max();
+        let widest = self
+            .samples
+            .iter()
+            .map(|sample| sample.delta + sample.gap)
+            .max();
         let target = (widest.unwrap_or_default() / 2) as f64;
         let mut order: Vec<usize> = (0..shares.len()).collect();
         order.sort_by(|a, b| shares[*a].total_cmp(&shares[*b]));

@@ -25,8 +25,7 @@ SQL = {
     "filter": "SELECT id FROM edge WHERE format_string('%s', s) LIKE '%a%' AND k > 1",
     "filter_that_protects": "SELECT id FROM edge "
     "WHERE k <> 0 AND format_string('%s', s) <> '' AND 1 / k > 0",
-    "aggregate": "SELECT k, hll_sketch_estimate(hll_sketch_agg(n)), count(*) FROM edge "
-    "GROUP BY k",
+    "aggregate": "SELECT k, hll_sketch_estimate(hll_sketch_agg(n)), count(*) FROM edge GROUP BY k",
     "over_an_aggregate": "SELECT k, format_string('%s', sum(n)) AS x FROM edge GROUP BY k "
     "HAVING sum(n) > 5 ORDER BY x LIMIT 3",
     "group": "SELECT left(format_string('%s', s), 1) AS x, count(*), sum(n) FROM edge GROUP BY x",

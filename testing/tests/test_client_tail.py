@@ -25,7 +25,7 @@ SQL = {
     "filter": "SELECT id FROM edge WHERE format_string('%s', s) LIKE '%a%' AND k > 1",
     "filter_that_protects": "SELECT id FROM edge "
     "WHERE k <> 0 AND format_string('%s', s) <> '' AND 1 / k > 0",
-    "aggregate": "SELECT k, percentile_approx(n, 0.5), count(*) FROM edge GROUP BY k",
+    "aggregate": "SELECT k, hll_sketch_estimate(hll_sketch_agg(n)), count(*) FROM edge GROUP BY k",
     "over_an_aggregate": "SELECT k, format_string('%s', sum(n)) AS x FROM edge GROUP BY k "
     "HAVING sum(n) > 5 ORDER BY x LIMIT 3",
     "group": "SELECT left(format_string('%s', s), 1) AS x, count(*), sum(n) FROM edge GROUP BY x",
@@ -67,14 +67,14 @@ SQL = {
     "anti_join": "SELECT id FROM edge WHERE format_string('%s', s) NOT IN "
     "(SELECT format_string('%s', s) FROM edge WHERE k = 1 AND s IS NOT NULL)",
     "subqueries": "SELECT id, (SELECT max(format_string('%s', n)) FROM edge) AS m FROM edge "
-    "WHERE n > (SELECT percentile_approx(n, 0.5) FROM edge)",
+    "WHERE n > (SELECT hll_sketch_estimate(hll_sketch_agg(k)) FROM edge)",
     "window": "SELECT id, histogram_numeric(n, 5) OVER (PARTITION BY k) FROM edge WHERE id < 50",
     "window_over_it": "SELECT id, row_number() OVER (PARTITION BY x ORDER BY id) FROM "
     "(SELECT id, left(format_string('%s', s), 1) AS x FROM edge)",
     "generator": "SELECT json_tuple(s, 'a'), id FROM edge",
     "union": "SELECT id, to_csv(named_struct('a', id, 'b', s)) FROM edge UNION ALL "
     "SELECT n, g FROM events WHERE n < 10",
-    "sketch": "SELECT count_min_sketch(k, 0.5d, 0.5d, 1) FROM edge",
+    "sketch": "SELECT theta_sketch_estimate(theta_sketch_agg(k)) FROM edge",
     "xml": "SELECT id, xpath_string(concat('<a>', k, '</a>'), 'a') FROM edge",
     "collation": "SELECT count(*) FROM edge WHERE s COLLATE UTF8_LCASE = 'ABC'",
     "variant": "SELECT id, CAST(parse_json(CAST(k AS STRING)) AS INT) FROM edge",

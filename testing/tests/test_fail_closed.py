@@ -99,7 +99,7 @@ def test_what_runs_at_the_client_is_refused_where_it_is_off(sealed: Driver) -> N
     for sql, word in (
         ("SELECT id, format_string('%d', k) FROM edge", "format_string"),
         ("SELECT json_tuple(s, 'a'), id FROM edge", "Generate"),
-        ("SELECT k, percentile_approx(n, 0.5) FROM edge GROUP BY k", "percentile_approx"),
+        ("SELECT k, histogram_numeric(n, 5) FROM edge GROUP BY k", "histogram_numeric"),
     ):
         refused(lambda sql=sql: sealed.query(sql, off), "COFFER_UNSUPPORTED", REWRITE, word)
     assert sealed.run(JOBS) == before

@@ -52,6 +52,20 @@ def test_family(family: str, expected: Expected, sealed: Driver) -> None:
     assert difference(want, got, ordered=False) is None
 
 
+def test_aggregates(expected: Expected, sealed: Driver) -> None:
+    sql = (
+        "SELECT k, approx_count_distinct(n), approx_count_distinct(s, 0.02), "
+        "percentile_approx(n, array(0.1, 0.5)), percentile_approx(q, 0.9, 100), "
+        "string_agg(s, ', ') WITHIN GROUP (ORDER BY n DESC, id), listagg(DISTINCT s) "
+        "WITHIN GROUP (ORDER BY s), hex(count_min_sketch(s, 0.5d, 0.5d, 1)), "
+        "bitmap_count(bitmap_construct_agg(bitmap_bit_position(id))), "
+        "hex(substring(bitmap_or_agg(encode(s, 'UTF-8')), 1, 9)), "
+        "hex(substring(bitmap_and_agg(encode(s, 'UTF-8')), 1, 9)) FROM edge GROUP BY k"
+    )
+    got = sealed.query(sql, ansi_conf("off"))
+    assert difference(expected.answer(sql, "off"), got, ordered=False) is None
+
+
 def test_grouped_and_filtered(expected: Expected, sealed: Driver) -> None:
     sql = (
         "SELECT date_format(ts, 'yyyy-MM') month, count(*), min(md5(s)) FROM edge "

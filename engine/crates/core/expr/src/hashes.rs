@@ -351,6 +351,24 @@ fn hashed(of: &DataType) -> bool {
     }
 }
 
+/// Spark's 64-bit hash of a row's value, which must not be NULL.
+#[must_use]
+pub fn xx_hash64(values: &ArrayRef, row: usize, seed: i64) -> i64 {
+    value::<XxHash64>(values, row, seed)
+}
+
+/// Spark's 32-bit hash of bytes.
+#[must_use]
+pub fn murmur3(bytes: &[u8], seed: i32) -> i32 {
+    Murmur3::bytes(bytes, seed.into()) as i32
+}
+
+/// Whether [`xx_hash64`] has a hash of a type's values.
+#[must_use]
+pub fn is_hashed(of: &DataType) -> bool {
+    hashed(of)
+}
+
 /// One NaN, and no negative zero.
 fn normal<T: PartialOrd + Default>(value: T, nan: T) -> T {
     if value.partial_cmp(&value).is_none() {

@@ -1,4 +1,4 @@
-//! Functions of all values of a group: COLLECT_LIST, COLLECT_SET, MODE and exact percentiles.
+//! Functions of all values of a group: COLLECT_LIST, COLLECT_SET, MODE, LISTAGG and percentiles.
 //! Buffer: `[values]`, an array without NULLs.
 
 use std::{cmp::Reverse, collections::HashSet, sync::Arc};
@@ -17,7 +17,11 @@ use coffer_expr::types::element_field;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_expr::EmitTo;
 
-use super::state::{GroupState, column, each, live};
+use super::{
+    joined::Joined,
+    state::{GroupState, column, each, live},
+    summary::Approximate,
+};
 
 /// What becomes of a group's values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -30,6 +34,8 @@ pub(super) enum Of {
         largest: bool,
     },
     Percentiles(Percentiles),
+    Approximate(Approximate),
+    Joined(Joined),
 }
 
 /// The values below which these shares of all values lie.
@@ -243,6 +249,8 @@ impl GroupState for Collected {
             Of::List | Of::Set => self.list(values, lengths),
             Of::Mode { largest } => modes(&values, &lengths, *largest),
             Of::Percentiles(percentiles) => percentiles.of(&values, &lengths),
+            Of::Approximate(percentiles) => percentiles.of(&values, &lengths),
+            Of::Joined(joined) => joined.of(&values, &lengths),
         }
     }
 

@@ -102,7 +102,7 @@ impl OverFrames {
             Kind::SumLong => sums(one()?, frames, self.function.eval == EvalMode::Ansi),
             // The tree does not put a frame together in the order of its rows.
             Kind::Collect {
-                of: Of::List | Of::Set,
+                of: Of::List | Of::Set | Of::Joined(_),
                 ..
             } => self.listed(&values, frames),
             _ => self.merged(&values, batch.num_rows(), frames),

@@ -17,18 +17,23 @@ use datafusion_expr::{
 use super::{
     ashe::Sums,
     average::{AverageDecimal, AverageDouble},
+    bitmap::{Bitmap, Bitmaps},
     bits::{BitState, Bits},
     by::By,
     collect::{Collected, Of, Percentiles},
     count::Count,
+    count_min::{Sketch, Sketches},
     extreme,
     first_last::FirstLast,
+    hll::{Distinct, Precision},
+    joined::Joined,
     moments::{Moments, Spread},
     pair::{PairState, Pairs},
     pivot::PivotFirst,
     shape::{Shape, Shapes},
     state::GroupState,
     sum::{SumDouble, SumLong, SumTracked, Tracked},
+    summary::Approximate,
     sums::Statistic,
 };
 
@@ -79,6 +84,15 @@ pub(super) enum Kind {
     Shape(Shape),
     Pairs(Pairs),
     Bits(Bits),
+    Bitmap(Bitmap),
+    Distinct {
+        precision: Precision,
+        of: DataType,
+    },
+    Sketch {
+        sketch: Sketch,
+        of: DataType,
+    },
     By {
         largest: bool,
         order: DataType,
@@ -215,7 +229,56 @@ impl Function {
                 ),
                 _ => Err(format!("not of {inputs:?}")),
             },
-            "collect_list" | "collect_set" | "mode" | "percentile" | "percentile_disc" => {
+            "approx_count_distinct" => {
+                let of_type = one()?.clone();
+                let parameters = parameters(call)?;
+                let precision = match parameters.as_slice() {
+                    [ScalarValue::Int32(Some(bits))] => Precision::new((*bits).into()),
+                    _ => None,
+                };
+                let precision = precision.filter(|_| coffer_expr::is_hashed(&of_type));
+                let precision = precision.ok_or_else(|| format!("no registers of {of_type}"))?;
+                of(
+                    Kind::Distinct {
+                        precision,
+                        of: of_type,
+                    },
+                    vec![Int64; precision.words()],
+                    Int64,
+                )
+            }
+            "count_min_sketch" => {
+                let of_type = one()?.clone();
+                let known = integral(&of_type) || matches!(of_type, Utf8 | Binary);
+                let parameters = parameters(call)?;
+                let sketch = match parameters.as_slice() {
+                    [
+                        ScalarValue::Int32(Some(depth)),
+                        ScalarValue::Int32(Some(width)),
+                        ScalarValue::Int32(Some(seed)),
+                    ] if known => Sketch::new((*depth).into(), (*width).into(), (*seed).into()),
+                    _ => None,
+                };
+                let sketch = sketch.ok_or_else(|| format!("no such sketch of {of_type}"))?;
+                of(
+                    Kind::Sketch {
+                        sketch,
+                        of: of_type,
+                    },
+                    vec![Binary],
+                    Binary,
+                )
+            }
+            "bitmap_construct_agg" | "bitmap_or_agg" | "bitmap_and_agg" => {
+                match (Bitmap::named(name), one()?) {
+                    (Some((bitmap, takes)), input) if takes == *input => {
+                        of(Kind::Bitmap(bitmap), vec![Binary], Binary)
+                    }
+                    (_, other) => Err(format!("no bitmap of {other}")),
+                }
+            }
+            "collect_list" | "collect_set" | "mode" | "percentile" | "percentile_disc"
+            | "percentile_approx" | "listagg" => {
                 let element = one()?.clone();
                 let (of_all, result) = collected(call, &element)?;
                 of(
@@ -286,9 +349,12 @@ impl Function {
             // A sum modulo 2^64, and a set of rows.
             Kind::AsheSum => DependsOn::Rows,
             Kind::Pairs(_) | Kind::Bits(_) => DependsOn::Rows,
+            // Maxima, unions and counts.
+            Kind::Distinct { .. } | Kind::Bitmap(_) | Kind::Sketch { .. } => DependsOn::Rows,
             Kind::Collect { of, .. } => match of {
-                Of::List | Of::Set => DependsOn::Order,
-                Of::Mode { .. } | Of::Percentiles(_) => DependsOn::Rows,
+                // Those with equal keys stay as they came.
+                Of::List | Of::Set | Of::Joined(_) => DependsOn::Order,
+                Of::Mode { .. } | Of::Percentiles(_) | Of::Approximate(_) => DependsOn::Rows,
             },
             // Of rows with the same to go by it is the last.
             Kind::FirstLast { .. } | Kind::By { .. } | Kind::Pivot { .. } => DependsOn::Order,
@@ -327,6 +393,9 @@ impl Function {
             Kind::Shape(shape) => Box::new(Shapes::new(*shape)),
             Kind::Pairs(pairs) => Box::new(PairState::new(*pairs, self.eval)),
             Kind::Bits(bits) => Box::new(BitState::new(*bits, self.result.clone())),
+            Kind::Bitmap(bitmap) => Box::new(Bitmaps::new(*bitmap)),
+            Kind::Distinct { precision, of } => Box::new(Distinct::new(*precision, of.clone())),
+            Kind::Sketch { sketch, of } => Box::new(Sketches::new(*sketch, of.clone())),
             Kind::By { largest, order } => {
                 Box::new(By::new(*largest, self.result.clone(), order.clone())?)
             }
@@ -352,10 +421,96 @@ fn pivot(call: &AggCall, key: &DataType) -> Result<Vec<ScalarValue>, String> {
     }
 }
 
+/// What else the fragment says of a call.
+fn parameters(call: &AggCall) -> Result<Vec<ScalarValue>, String> {
+    let parameters = call.parameters.iter().map(coffer_expr::scalar);
+    let parameters = parameters.collect::<Result<_, _>>();
+    parameters.map_err(|_| "a parameter is none of its type".to_owned())
+}
+
+/// The delimiter, and for each order of the values whether it descends and NULLs come first. The
+/// values are structs of a text and its keys, or texts that are ordered by themselves.
+fn joined(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> {
+    let refused = || format!("no such list of {element}");
+    let parameters = parameters(call)?;
+    let (delimiter, flags) = parameters.split_first().ok_or_else(refused)?;
+    let delimiter = match delimiter {
+        ScalarValue::Utf8(Some(text)) => text.as_bytes().to_vec(),
+        ScalarValue::Binary(Some(bytes)) => bytes.clone(),
+        _ => return Err(refused()),
+    };
+    let (pairs, rest) = flags.as_chunks::<2>();
+    let orders = pairs
+        .iter()
+        .map(|pair| match pair {
+            [
+                ScalarValue::Boolean(Some(descends)),
+                ScalarValue::Boolean(Some(first)),
+            ] => Ok((*descends, *first)),
+            _ => Err(refused()),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let (result, fits) = match element {
+        DataType::Struct(parts) => {
+            let mut types = parts.iter().map(|part| part.data_type());
+            let text = types.next().ok_or_else(refused)?;
+            let ordered = types.all(|key| {
+                // Zeros of two signs are equal, which their bits are not.
+                !key.is_floating() && !key.is_nested() && extreme::state(key, true).is_some()
+            });
+            let keys = parts.len() - 1;
+            (text.clone(), ordered && keys > 0 && orders.len() == keys)
+        }
+        text => (text.clone(), orders.len() <= 1),
+    };
+    let texts = matches!(result, DataType::Utf8 | DataType::Binary);
+    if !texts || !fits || !rest.is_empty() {
+        return Err(refused());
+    }
+    let joined = Joined {
+        delimiter,
+        result: result.clone(),
+        orders,
+    };
+    Ok((Of::Joined(joined), result))
+}
+
+/// The shares and the accuracy.
+fn approximate(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> {
+    use DataType::{Date32, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
+    let refused = || format!("no such percentile of {element}");
+    let numbers = matches!(
+        element,
+        Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Timestamp(..)
+    );
+    let parameters = parameters(call)?;
+    let accuracy = match parameters.as_slice() {
+        [ScalarValue::Int32(Some(accuracy))] if *accuracy > 0 && numbers => *accuracy,
+        _ => return Err(refused()),
+    };
+    let asked = call.percentiles.as_ref().ok_or_else(refused)?;
+    let known = asked.shares.iter().all(|share| (0.0..=1.0).contains(share));
+    if !known || asked.reverse || !(asked.array || asked.shares.len() == 1) {
+        return Err(refused());
+    }
+    let result = match asked.array {
+        true => list_of(element.clone()),
+        false => element.clone(),
+    };
+    let of = Approximate {
+        shares: asked.shares.iter().map(|share| share.to_bits()).collect(),
+        accuracy,
+        array: asked.array,
+    };
+    Ok((Of::Approximate(of), result))
+}
+
 /// What becomes of all values of a group, and its type.
 fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> {
     use DataType::{Decimal128, Float32, Float64, Int8, Int16, Int32, Int64};
     Ok(match call.name.as_str() {
+        "listagg" => joined(call, element)?,
+        "percentile_approx" => approximate(call, element)?,
         "collect_list" => (Of::List, list_of(element.clone())),
         "collect_set" => (Of::Set, list_of(element.clone())),
         "mode" => (

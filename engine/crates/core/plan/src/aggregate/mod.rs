@@ -11,21 +11,27 @@
 
 mod ashe;
 mod average;
+mod bitmap;
 mod bits;
 mod by;
 mod collect;
 mod count;
+mod count_min;
 mod exact;
 mod extreme;
 mod first_last;
 mod frames;
 mod function;
+mod hll;
+mod hll_tables;
+mod joined;
 mod moments;
 mod pair;
 mod pivot;
 mod shape;
 mod state;
 mod sum;
+mod summary;
 mod sums;
 mod unpack;
 mod whole;

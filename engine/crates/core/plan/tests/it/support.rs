@@ -142,6 +142,7 @@ pub(crate) struct Function {
     pub(crate) result: DataType,
     pub(crate) eval: EvalMode,
     pub(crate) ignore_nulls: bool,
+    pub(crate) parameters: Vec<Literal>,
 }
 
 pub(crate) fn function(
@@ -157,10 +158,19 @@ pub(crate) fn function(
         result,
         eval: EvalMode::Legacy,
         ignore_nulls: false,
+        parameters: vec![],
     }
 }
 
 impl Function {
+    pub(crate) fn parameter(mut self, id: TypeId, value: Value) -> Self {
+        self.parameters.push(Literal {
+            r#type: Some(data_type(id)),
+            value: Some(value),
+        });
+        self
+    }
+
     pub(crate) fn eval(mut self, eval: EvalMode) -> Self {
         self.eval = eval;
         self
@@ -188,6 +198,7 @@ impl Function {
             buffer: Some(schema(&buffer)),
             eval: self.eval.into(),
             ignore_nulls: self.ignore_nulls,
+            parameters: self.parameters.clone(),
             ..AggCall::default()
         }
     }

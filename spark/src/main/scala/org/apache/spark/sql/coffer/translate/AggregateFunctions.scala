@@ -1,6 +1,18 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Divide, Expression, Literal}
+import org.apache.spark.sql.catalyst.expressions.{
+  BitmapAndAgg,
+  BitmapConstructAgg,
+  BitmapOrAgg,
+  CreateNamedStruct,
+  Descending,
+  Divide,
+  Expression,
+  If,
+  IsNull,
+  Literal,
+  NullsFirst
+}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.ArrayData
 import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode, Literal => PlanLiteral}
@@ -9,7 +21,8 @@ import org.apache.spark.sql.execution.aggregate.{
   ScalaUDAF,
   TypedAggregateExpression
 }
-import org.apache.spark.sql.types.NumericType
+import org.apache.spark.sql.types.{AnsiIntervalType, BinaryType, DecimalType, NumericType}
+import org.apache.spark.util.sketch.CountMinSketch
 
 /** An aggregate function that only engines have, by the name that they know it by. */
 trait EngineAggregate {
@@ -27,6 +40,8 @@ private[translate] object AggregateFunctions {
       over: Option[Seq[Expression]] = None,
       percentiles: Option[AggCall.Percentiles] = None,
       largest: Boolean = false,
+      /** What else is said of the call, as constants. */
+      parameters: Seq[Literal] = Nil,
       pivot: Seq[PlanLiteral] = Nil)
 
   def of(function: AggregateFunction): Result[Known] = function match {
@@ -65,6 +80,25 @@ private[translate] object AggregateFunctions {
     case _: Percentile => refuse("percentile with a frequency is not supported")
     case p: PercentileDisc if !p.legacyCalculation => percentiles("percentile_disc", p, p.reverse)
     case _: PercentileDisc => refuse("spark.sql.legacy.percentileDiscCalculation is not supported")
+    case h: HyperLogLogPlusPlus =>
+      (4 to 18).find(bits => (1 << bits) / 10 + 1 == h.aggBufferAttributes.length) match {
+        case Some(bits) => Right(Known("approx_count_distinct", parameters = Seq(Literal(bits))))
+        case None => refuse("so small a deviation is not supported")
+      }
+    case s: CountMinSketchAgg => sketch(s)
+    case _: BitmapConstructAgg => Right(Known("bitmap_construct_agg"))
+    case _: BitmapOrAgg => Right(Known("bitmap_or_agg"))
+    case _: BitmapAndAgg => Right(Known("bitmap_and_agg"))
+    case p: ApproximatePercentile => approximate(p)
+    case l: ListAgg =>
+      val delimiter = l.delimiter.eval() match {
+        case null if l.dataType == BinaryType => Literal(Array.emptyByteArray)
+        case null => Literal("")
+        case value => Literal(value, l.dataType)
+      }
+      val orders = l.orderExpressions.flatMap(o =>
+        Seq(Literal(o.direction == Descending), Literal(o.nullOrdering == NullsFirst)))
+      Right(Known("listagg", over = Some(Seq(listed(l))), parameters = delimiter +: orders))
     case p: PivotFirst =>
       traverse(p.pivotColumnValues)(Literals.of(_, p.pivotColumn.dataType)).map(named =>
         Known("pivot_first", pivot = named))
@@ -73,6 +107,55 @@ private[translate] object AggregateFunctions {
       refuse("user-defined aggregates would see opened data outside the enclave")
     case other => refuse(s"the aggregate function ${other.prettyName} is not supported")
   }
+
+  /** What is kept of a row: the value, with its keys where those are others. */
+  private[translate] def listed(l: ListAgg): Expression =
+    if (!l.needSaveOrderValue) l.child
+    else {
+      val keys = l.orderExpressions.map(_.child)
+      val parts = (l.child +: keys).zipWithIndex.flatMap { case (e, i) => Seq(Literal(s"_$i"), e) }
+      val made = CreateNamedStruct(parts)
+      If(IsNull(l.child), Literal(null, made.dataType), made)
+    }
+
+  private def sketch(s: CountMinSketchAgg): Result[Known] = {
+    (s.epsExpression.eval(), s.confidenceExpression.eval(), s.seedExpression.eval()) match {
+      case (eps: Double, confidence: Double, number: Number) =>
+        val seed = number.intValue
+        val like = CountMinSketch.create(eps, confidence, seed)
+        if (like.depth.toLong * like.width > MOST_COUNTERS) refuse("a sketch of more counters")
+        else {
+          val parameters = Seq(like.depth, like.width, seed).map(Literal(_))
+          Right(Known("count_min_sketch", over = Some(Seq(s.child)), parameters = parameters))
+        }
+      case _ => refuse("a sketch of no known size")
+    }
+  }
+
+  private val MOST_COUNTERS = 1 << 20
+
+  private def approximate(p: ApproximatePercentile): Result[Known] =
+    (p.child.dataType, p.accuracyExpression.eval(), p.percentageExpression.eval()) match {
+      case (_: DecimalType | _: AnsiIntervalType, _, _) =>
+        refuse(s"approximate percentiles of ${p.child.dataType.sql} are not supported")
+      case (_, accuracy: Number, share: Double) =>
+        Right(approximate(p, accuracy, AggCall.Percentiles.newBuilder.addShares(share)))
+      case (_, accuracy: Number, shares: ArrayData) =>
+        val asked = AggCall.Percentiles.newBuilder.setArray(true)
+        shares.toDoubleArray().foreach(asked.addShares(_))
+        Right(approximate(p, accuracy, asked))
+      case _ => refuse("percentiles of no known shares")
+    }
+
+  private def approximate(
+      p: ApproximatePercentile,
+      accuracy: Number,
+      asked: AggCall.Percentiles.Builder): Known =
+    Known(
+      "percentile_approx",
+      over = Some(Seq(p.child)),
+      percentiles = Some(asked.build()),
+      parameters = Seq(Literal(accuracy.intValue)))
 
   /** Of values that do not differ there is nothing to divide by: NULL or an error. */
   private def division(of: Corr): EvalMode =

@@ -94,6 +94,7 @@ private[translate] object AggregateOperators extends OperatorFamily {
       resultType <- Types.of(function.dataType)
       arguments = known.over.getOrElse(function.children)
       inputTypes <- traverse(arguments)(c => Types.of(c.dataType))
+      parameters <- traverse(known.parameters)(p => Literals.of(p.value, p.dataType))
       buffer <- Types.schema(Buffers.of(function))
       args <-
         if (merges(call)) {
@@ -114,6 +115,7 @@ private[translate] object AggregateOperators extends OperatorFamily {
         .setIgnoreNulls(known.ignoreNulls)
         .setLargest(known.largest)
       known.pivot.foreach(builder.addPivot)
+      parameters.foreach(builder.addParameters)
       known.percentiles.foreach(builder.setPercentiles)
       args.foreach(builder.addArgs)
       inputTypes.foreach(builder.addInputTypes)

@@ -33,6 +33,11 @@ private[translate] object Buffers {
       // Spark's own is its rows' bytes.
       case f @ (_: CollectList | _: CollectSet | _: Mode | _: Percentile | _: PercentileDisc) =>
         Seq(own.head.withDataType(ArrayType(f.children.head.dataType, containsNull = false)))
+      case p: ApproximatePercentile =>
+        Seq(own.head.withDataType(ArrayType(p.child.dataType, containsNull = false)))
+      case l: ListAgg =>
+        val element = AggregateFunctions.listed(l).dataType
+        Seq(own.head.withDataType(ArrayType(element, containsNull = false)))
       case _ => own
     }
   }

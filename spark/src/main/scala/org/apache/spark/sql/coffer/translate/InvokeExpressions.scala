@@ -2,7 +2,12 @@ package org.apache.spark.sql.coffer.translate
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
+import org.apache.spark.sql.catalyst.expressions.{
+  Expression,
+  Literal => CatalystLiteral,
+  TryEval,
+  Unhex
+}
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.coffer.proto.plan.Expr
 import org.apache.spark.sql.types.StringType
@@ -19,12 +24,38 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
           case _ => refuse(Refusals.reason(e, None))
         }
     },
+    entry[TryEval]("its child, where nothing but a bad value can fail, which is NULL then") {
+      (e, scope) =>
+        e.child match {
+          case u: Unhex => whole(u.child, scope)(Calls.ofConverted("unhex", u, _))
+          case s: StaticInvoke if utf8(s) =>
+            whole(s.arguments.head, scope)(a => Right(a.head))
+              .flatMap(_ => scope.convert(s))
+          case child => scope.convert(child).flatMap { converted =>
+              if (Fallibility.infallible(converted)) Right(converted)
+              else refuse("what may fail of a try is not supported")
+            }
+        }
+    },
     entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here") { (e, scope) =>
       (e.functionName, e.targetObject.dataType) match {
         case ("isValid", _: StringType) => Calls.of("is_valid_utf8", e, Seq(e.targetObject), scope)
         case ("makeValid", _: StringType) => scope.convert(e.targetObject)
         case _ => refuse(Refusals.reason(e, None))
       }
+    })
+
+  private def whole(arg: Expression, scope: Scope)(call: Seq[Expr] => Result[Expr]) =
+    scope.convert(arg).flatMap { converted =>
+      if (Fallibility.infallible(converted)) call(Seq(converted))
+      else refuse("what may fail of a try is not supported")
+    }
+
+  /** Strings are UTF-8 here: the encoding cannot fail. */
+  private def utf8(e: StaticInvoke): Boolean =
+    ofSpark(e.staticObject) && e.functionName == "encode" && (e.arguments.lift(1) match {
+      case Some(CatalystLiteral(set, _)) if set != null => set.toString.equalsIgnoreCase("UTF-8")
+      case _ => false
     })
 
   /** Of users, a class may have any name. */

@@ -80,7 +80,9 @@ private[translate] object FunctionCases {
       f("try_url_decode(a)", "STRING" -> Seq("'%'", "'%41'", "NULL")),
       f("is_valid_utf8(a)", "STRING" -> texts), f("make_valid_utf8(a)", "STRING" -> texts),
       f("validate_utf8(a)", "STRING" -> texts), f("try_validate_utf8(a)", "STRING" -> texts),
-      f("to_binary(a, 'utf-8')", "STRING" -> texts))
+      f("to_binary(a, 'utf-8')", "STRING" -> texts),
+      f("try_to_binary(a, 'utf-8')", "STRING" -> texts),
+      f("try_to_binary(a, 'hex')", "STRING" -> (texts ++ Seq("'F'", "'0fF'", "'616G'"))))
 
   private val arrays = Seq("array()", "array(1)", "array(1, NULL, -7)", "NULL")
 

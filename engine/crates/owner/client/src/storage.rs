@@ -220,9 +220,18 @@ mod tests {
 
     /// Answers one question for a size.
     async fn answer(driver: &mut (ReadHalf, WriteHalf), bytes: u64) {
-        let asked = read_message_up_to(&mut driver.0, MAX_ANSWER).await;
-        let asked: StorageRequest = asked.unwrap().unwrap().decode("STORAGE").unwrap();
+        asked(driver).await;
+        reply(driver, bytes).await;
+    }
+
+    async fn asked(driver: &mut (ReadHalf, WriteHalf)) {
+        let asked = timeout(MINUTE, read_message_up_to(&mut driver.0, MAX_ANSWER)).await;
+        let asked = asked.expect("a question comes").unwrap().unwrap();
+        let asked: StorageRequest = asked.decode("STORAGE").unwrap();
         assert!(matches!(asked.of, Some(storage_request::Of::Size(_))));
+    }
+
+    async fn reply(driver: &mut (ReadHalf, WriteHalf), bytes: u64) {
         let size = storage_answer::Size { bytes: Some(bytes) };
         let answer = StorageAnswer {
             of: Some(storage_answer::Of::Size(size)),
@@ -288,21 +297,17 @@ mod tests {
         let storage = storage(MINUTE);
         let (_one, mut first) = attach(&storage).await;
         let (_two, mut second) = attach(&storage).await;
-        let asked: Vec<_> = (0..6).map(|_| ask(&storage)).collect();
-        tokio::join!(
-            async {
-                for _ in 0..3 {
-                    answer(&mut first, 3).await;
-                }
-            },
-            async {
-                for _ in 0..3 {
-                    answer(&mut second, 3).await;
-                }
-            }
-        );
-        for asked in asked {
-            assert_eq!(joined(asked).await.unwrap(), Some(3));
+        let slow = ask(&storage);
+        let (busy, free) = tokio::select! {
+            () = asked(&mut first) => (&mut first, &mut second),
+            () = asked(&mut second) => (&mut second, &mut first),
+        };
+        for _ in 0..5 {
+            let quick = ask(&storage);
+            answer(free, 3).await;
+            assert_eq!(joined(quick).await.unwrap(), Some(3));
         }
+        reply(busy, 4).await;
+        assert_eq!(joined(slow).await.unwrap(), Some(4));
     }
 }

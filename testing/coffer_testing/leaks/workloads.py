@@ -317,7 +317,7 @@ first.select(told(column), longer(column), "number").collect()
 first.select(longer(F.max(column))).collect()
 given = spark.createDataFrame([(f"{data}-amber-3", f"{literal}-32")], "k string, x string")
 first.join(given, first[column] == given.k).select("x", told("x")).collect()
-first.groupBy(column).applyInPandas(
+first.select(column, "number").groupBy(column).applyInPandas(
     lambda rows: pd.DataFrame({"n": [len(rows)], "v": [rows[column].iloc[0]]}), "n long, v string"
 ).collect()
 seen = []

@@ -86,10 +86,15 @@ SMALL = (
             ("literals", workloads.literals),
             ("writes", workloads.writes),
             ("failed", workloads.failed),
-            ("tail", workloads.tail),
             ("spilling", workloads.spilling),
             ("protections", protected.protections),
         ),
+        look_after_each=False,
+    ),
+    # Where nothing makes the driver spill, which is refused.
+    Application(
+        {"spark.coffer.engine.memory": "256MiB"},
+        (("tail", workloads.tail),),
         look_after_each=False,
     ),
 )

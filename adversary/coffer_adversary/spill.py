@@ -31,6 +31,17 @@ if TYPE_CHECKING:
 # end.
 _MEMORY = "8MiB"
 _SETTLES = 5.0  # seconds that a refused query's tasks may take to end
+_STOPS = 1.0  # seconds that the threads of an engine may take to stand still
+
+
+def _stands(process: int) -> bool:
+    """Whether each thread is stopped (proc(5): state T), or the process is gone."""
+    try:
+        threads = list(Path(f"/proc/{process}/task").iterdir())
+        states = [(thread / "stat").read_text().rpartition(") ")[2][:1] for thread in threads]
+    except (FileNotFoundError, ProcessLookupError):
+        return not Path(f"/proc/{process}").exists()
+    return all(state in "TtZX" for state in states)
 
 
 class Cramped:
@@ -102,6 +113,9 @@ class Cramped:
         engines = self.engines()
         for engine in engines:
             os.kill(engine, signal.SIGSTOP)
+        deadline = time.monotonic() + _STOPS
+        while not all(map(_stands, engines)) and time.monotonic() < deadline:
+            time.sleep(0.0002)
         try:
             yield
         finally:
@@ -141,7 +155,7 @@ class Spilled:
                     spared -= 1
                     over.wait(0.003)
                     continue
-                # A file may go before the signal has stopped every thread.
+                # A file may go before the engine stands still.
                 with cramped.stopped(), suppress(FileNotFoundError):
                     files = cramped.files()
                     did = self.change(cramped, files, rng) if files else None
@@ -175,6 +189,14 @@ class Spilled:
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 
 
+def _rewrite(file: Path, content: bytes) -> None:
+    """Writes over a file that is there. One that the engine has just let go of is not made anew: it
+    would lie there for ever, and be what every later mutation finds first."""
+    with file.open("r+b") as there:
+        there.write(content)
+        there.truncate()
+
+
 def _flip(_: Cramped, files: list[Path], rng: random.Random) -> str:
     file = rng.choice(files)
     at = rng.randrange(file.stat().st_size)
@@ -196,7 +218,8 @@ def _emptied(_: Cramped, files: list[Path], rng: random.Random) -> str:
 
 
 def _extended(_: Cramped, files: list[Path], rng: random.Random) -> str:
-    with rng.choice(files).open("ab") as file:
+    with rng.choice(files).open("r+b") as file:
+        file.seek(0, os.SEEK_END)
         file.write(rng.randbytes(100))
     return "bytes behind a spill file"
 
@@ -215,8 +238,8 @@ def _swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | None:
     a, b = one.read_bytes(), other.read_bytes()
     if a == b:
         return None
-    one.write_bytes(b)
-    other.write_bytes(a)
+    _rewrite(one, b)
+    _rewrite(other, a)
     return "two spill files swapped"
 
 
@@ -226,7 +249,7 @@ def _twice(_: Cramped, files: list[Path], rng: random.Random) -> str | None:
     one, other = rng.sample(files, 2)
     if one.read_bytes() == other.read_bytes():
         return None
-    one.write_bytes(other.read_bytes())
+    _rewrite(one, other.read_bytes())
     return "a spill file in another one's place"
 
 
@@ -237,7 +260,7 @@ def _blocks_swapped(_: Cramped, files: list[Path], rng: random.Random) -> str | 
     half = len(content) // 2
     if content[:half] == content[half : 2 * half]:
         return None
-    file.write_bytes(content[half : 2 * half] + content[:half] + content[2 * half :])
+    _rewrite(file, content[half : 2 * half] + content[:half] + content[2 * half :])
     return "the halves of a spill file swapped"
 
 
@@ -248,7 +271,7 @@ def _of_an_earlier_query(cramped: Cramped, files: list[Path], rng: random.Random
     if old is None:
         return None
     for file in files:
-        file.write_bytes(old)
+        _rewrite(file, old)
     return f"a spill file of an earlier query, {len(old)} bytes, in the place of {len(files)}"
 
 
@@ -259,7 +282,7 @@ def _aged(cramped: Cramped, files: list[Path], _: random.Random) -> str | None:
     for file in files:
         before, now = cramped.seen.get(file, b""), file.read_bytes()
         if before and len(before) < len(now):
-            file.write_bytes(before)
+            _rewrite(file, before)
             aged.append(f"{len(now)} bytes as it was with {len(before)}")
         cramped.seen[file] = now
     return f"spill files of {', '.join(aged)}" if aged else None

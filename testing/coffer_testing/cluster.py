@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from coffer_testing import archives
 from coffer_testing.processes import named, running, start
@@ -28,11 +29,26 @@ class ClusterFailed(RuntimeError):
     """A daemon did not come up; the message says where its log is."""
 
 
+def _copied(spark: Path, target: Path) -> Path:
+    """A Spark that another account can read, of links where the file system allows it."""
+
+    def put(source: str, at: str) -> None:
+        try:
+            os.link(source, at)
+        except OSError:
+            shutil.copy2(source, at)
+
+    for part in ("bin", "jars"):
+        shutil.copytree(spark / part, target / part, copy_function=put)
+    return target
+
+
 class Cluster:
     """`workers` workers with one core each. `folder` takes logs, work folders and the executors'
     local disks, unless those are to be under `local`. `environment` goes to the workers, and so to
     their executors. `hosts`: the master's address and each worker's, where they should differ; all
-    of loopback."""
+    of loopback. `user`: the id of another account that all of it runs under, with a Spark of its
+    own in `folder` and nothing of Coffer; only root can have that."""
 
     def __init__(
         self,
@@ -43,17 +59,22 @@ class Cluster:
         local: Path | None = None,
         environment: dict[str, str] | None = None,
         hosts: Sequence[str] | None = None,
+        user: int | None = None,
     ) -> None:
         import pyspark
 
         self.folder = folder
+        self._user = user
         self.uis: list[str] = []  # addresses of the web UIs: the master's, then the workers'
         self._local = local or folder
         self._environment = environment or {}
         self._hosts = hosts or ["127.0.0.1"] * (workers + 1)
-        self._class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+        self._spark = Path(pyspark.__file__).parent
         self._daemons: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
+        if user is not None:
+            self._spark = _copied(self._spark, folder / "spark")
+            self._give(folder)
         try:
             log = self._start("Master", ["--port", "0"], "master", {})
             self.master = self._said(log, r"Starting Spark master at (spark://\S+)")
@@ -69,6 +90,8 @@ class Cluster:
         work, local = self.work_folder(number), self.local_folder(number)
         work.mkdir(parents=True)
         local.mkdir(parents=True)
+        for made in (work.parent, work, local.parent, local):
+            self._give(made)
         arguments = ["--cores", "1", "--memory", memory, "--work-dir", str(work), self.master]
         log = self._start(
             "Worker", arguments, name, {**self._environment, "SPARK_LOCAL_DIRS": str(local)}
@@ -127,6 +150,16 @@ class Cluster:
     ) -> None:
         self.stop()
 
+    def _give(self, folder: Path) -> None:
+        if self._user is not None:
+            os.chown(folder, self._user, self._user)
+
+    def _account(self) -> dict[str, Any]:
+        """What starts a daemon under the other account, if there is one."""
+        if self._user is None:
+            return {}
+        return {"user": self._user, "group": self._user, "extra_groups": []}
+
     def _start(self, role: str, arguments: list[str], name: str, env: dict[str, str]) -> Path:
         log = self.folder / f"{name}.log"
         host = self._hosts[len(self._daemons)]
@@ -137,7 +170,7 @@ class Cluster:
         with log.open("wb") as sink:
             daemon = start(
                 [
-                    str(self._class),
+                    str(self._spark / "bin" / "spark-class"),
                     f"org.apache.spark.deploy.{role.lower()}.{role}",
                     *("--host", host, "--webui-port", "0"),
                     *arguments,
@@ -146,9 +179,11 @@ class Cluster:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 cwd=self.folder,
+                **self._account(),
                 env={
                     **inherited,
                     **archives.environment(sealed=False),
+                    **({} if self._user is None else self._own()),
                     "SPARK_LOCAL_IP": host,
                     "SPARK_NO_DAEMONIZE": "1",
                     "SPARK_DAEMON_MEMORY": "512m",
@@ -158,6 +193,15 @@ class Cluster:
             )
         self._daemons.append(daemon)
         return log
+
+    def _own(self) -> dict[str, str]:
+        """Environment of the other account."""
+        return {
+            "HOME": str(self.folder),
+            "SPARK_HOME": str(self._spark),
+            "TMPDIR": str(self.folder),
+            "PYTHONPATH": "",
+        }
 
     def _said(self, log: Path, pattern: str) -> str:
         """The first group of `pattern` once the newest daemon has logged it."""

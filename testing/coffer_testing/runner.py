@@ -328,7 +328,8 @@ def session(request: dict[str, Any]) -> Any:
     if request["sealed"]:
         import coffer
 
-        if said := archives.options(sealed=True):
+        # Executors fetch Coffer's jar: it is not on the class path that they start with.
+        if said := archives.options(sealed=False):
             conf.setdefault("spark.executor.defaultJavaOptions", said)
         spark = coffer.session(
             request["home"], request["master"], passphrase_file=request["passphrase_file"], **conf

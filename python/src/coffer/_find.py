@@ -7,8 +7,13 @@ environment names must exist: a wrong setting is an error, not a reason to look 
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import shutil
+import tempfile
+import time
+import zipfile
 from pathlib import Path
 
 JAR = "coffer-spark.jar"
@@ -21,6 +26,8 @@ PROGRAMS = (
     "coffer-store",
     "coffer-tpm-quote",
 )
+
+_JAR_KEPT = 7 * 86400.0  # seconds
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -55,6 +62,57 @@ def find_binary(name: str) -> Path:
     if on_path:
         candidates.append(Path(on_path))
     return _first(candidates, name, "COFFER_BIN")
+
+
+def engine_jar() -> Path:
+    """A jar with the engine alone, for executors on machines where nothing of Coffer is installed:
+    they unpack it. Packed once for each engine, into the user's cache."""
+    engine = find_binary("coffer-engine")
+    stat = engine.stat()
+    kind = f"{platform.system().lower()}-{platform.machine()}"
+    stamp = repr((str(engine.resolve()), stat.st_size, stat.st_mtime_ns, kind))
+    name = f"coffer-engine-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.jar"
+    folder = cache_dir() / "jars"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        jar = folder / name
+        if not jar.exists():
+            _pack(engine, f"coffer/bin/{kind}/coffer-engine", jar)
+        os.utime(jar)
+    except OSError:
+        # A home that cannot be written.
+        jar = Path(tempfile.mkdtemp(prefix="coffer-jars-")) / name
+        _pack(engine, f"coffer/bin/{kind}/coffer-engine", jar)
+        return jar
+    for old in folder.glob("coffer-engine-*"):
+        # Another session may still send the one of yesterday's build.
+        if old != jar and time.time() - old.stat().st_mtime > _JAR_KEPT:
+            old.unlink(missing_ok=True)
+    return jar
+
+
+def _pack(engine: Path, entry: str, jar: Path) -> None:
+    handle, making = tempfile.mkstemp(prefix="coffer-engine-", dir=jar.parent)
+    try:
+        with (
+            os.fdopen(handle, "wb") as file,
+            zipfile.ZipFile(file, "w", compresslevel=1) as packed,
+            packed.open(_deflated(entry), "w") as target,
+            engine.open("rb") as source,
+        ):
+            shutil.copyfileobj(source, target, 1 << 20)
+        # The driver's file server reads it, whoever that is.
+        Path(making).chmod(0o644)
+        Path(making).rename(jar)
+    except BaseException:
+        Path(making).unlink(missing_ok=True)
+        raise
+
+
+def _deflated(entry: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(entry)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    return info
 
 
 def target_dir() -> Path:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coffer import pickles, results
-from coffer._find import find_binary, find_jar
+from coffer._find import engine_jar, find_binary, find_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,22 +33,29 @@ PASSPHRASE = "COFFER_PASSPHRASE"
 def configuration(
     home: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
+    master: str | None = None,
 ) -> dict[str, str]:
     """The Spark settings that switch Coffer on. Paths only: no secret may be in Spark's
-    configuration, since all of it travels to executors."""
+    configuration, since all of it travels to executors.
+
+    `master`: the one that they are for. With a local one the engine is started where it lies. Else
+    executors, which may have nothing of Coffer, fetch the plugin's jar and one with the engine from
+    the driver, as they do any of an application's jars.
+    """
     jar = str(find_jar())
     conf = {
         "spark.plugins": PLUGIN,
         "spark.sql.extensions": EXTENSIONS,
-        # Driver and executors need the jar before a context or a task starts; executors that do not
-        # have it at this path fetch it from the driver.
-        "spark.jars": jar,
+        # The driver needs the jar before a context starts.
         "spark.driver.extraClassPath": jar,
-        "spark.executor.extraClassPath": jar,
-        "spark.coffer.engine.path": str(find_binary("coffer-engine")),
         "spark.coffer.client.path": str(find_binary("coffer-client")),
         _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
     }
+    if master is not None and pickles.is_local(master):
+        conf["spark.jars"] = jar
+        conf["spark.coffer.engine.path"] = str(find_binary("coffer-engine"))
+    else:
+        conf["spark.jars"] = f"{jar},{engine_jar()}"
     if home is not None:
         conf["spark.coffer.configDir"] = str(Path(home).expanduser().resolve())
     if passphrase_file is not None:
@@ -88,7 +95,10 @@ def session(
             "a Spark session without Coffer is running in this process\n"
             "hint: stop it first, or start Spark with the settings of coffer.configuration()"
         )
-    settings = {**configuration(home, passphrase_file), **conf}
+    ours = configuration(home, passphrase_file, master)
+    settings = {**ours, **conf}
+    # An application's own jars come beside Coffer's.
+    settings["spark.jars"] = _together(ours["spark.jars"], conf.get("spark.jars", ""))
     settings[_JAVA_OPTIONS] = _java_options(settings[_JAVA_OPTIONS])
     pickles.additions(settings.get(pickles.ALLOW, ""))
     _check_jvm(master)
@@ -104,6 +114,12 @@ def session(
     results.install()
     pickles.install(spark)
     return spark
+
+
+def _together(*lists: str) -> str:
+    """Comma-separated lists as one, each name once."""
+    names = [name.strip() for names in lists for name in names.split(",")]
+    return ",".join(dict.fromkeys(name for name in names if name))
 
 
 def _java_options(others: str | None) -> str:

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
         # anyway.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.enabled": "false",
-        **configuration(home, arguments.passphrase_file),
+        **configuration(home, arguments.passphrase_file, arguments.master),
     }
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-sql"),

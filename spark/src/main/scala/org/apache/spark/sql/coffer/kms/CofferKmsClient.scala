@@ -7,7 +7,7 @@ import org.apache.parquet.crypto.KeyAccessDeniedException
 import org.apache.parquet.crypto.keytools.KmsClient
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, RenamedKey}
-import org.apache.spark.sql.coffer.transport.EngineProcess
+import org.apache.spark.sql.coffer.transport.Programs
 
 /**
  * Coffer's masters for parquet-java's own encryption (`PropertiesDrivenCryptoFactory`), in Spark
@@ -41,7 +41,7 @@ class CofferKmsClient extends KmsClient {
     }
     val setting = (name: String) => Option(conf.get(name)).filter(_.nonEmpty)
     val binary =
-      try EngineProcess.locate("coffer", setting(CofferKmsClient.PROGRAM), CofferKmsClient.PROGRAM)
+      try Programs.locate("coffer", setting(CofferKmsClient.PROGRAM), CofferKmsClient.PROGRAM)
       catch { case e: CofferException => throw new KeyAccessDeniedException(e.getMessage, e) }
     val command = Seq(binary.toString, "kms") ++
       CofferKmsClient.CONFIG_DIR.get(setting).toSeq.flatMap(Seq("--home", _)) ++

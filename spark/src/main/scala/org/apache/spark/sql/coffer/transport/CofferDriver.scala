@@ -156,7 +156,7 @@ object CofferDriver extends Logging {
 
   private def startClient(conf: SparkConf): EngineProcess = {
     val binary =
-      EngineProcess.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
+      Programs.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
         CofferConf.CLIENT_PATH)
     val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(
       Seq("--home", _)) ++

@@ -136,11 +136,23 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
   }
 
+  // Plugins are made with the application's jars in sight; whose thread asks for an engine later is
+  // not said.
+  private val jars = Utils.getContextOrSparkClassLoader
+
+  private var found: Option[Path] = None
+
+  /** The engine's program, unpacked once while it is not removed. Called by `engine` alone. */
+  private def program: Path = found.filter(Files.isExecutable(_)).getOrElse {
+    def folders = Seq(Utils.getLocalDir(conf), sys.props("user.dir"), sys.props("java.io.tmpdir"))
+    val at = Programs.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
+      CofferConf.ENGINE_PATH, Programs.unpack(_, jars, folders))
+    found = Some(at)
+    at
+  }
+
   private def startProcess(): EngineProcess = {
-    val binary =
-      EngineProcess.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
-        CofferConf.ENGINE_PATH)
-    EngineProcess.start("engine", binary, passphrase = false) { (_: Path) =>
+    EngineProcess.start("engine", program, passphrase = false) { (_: Path) =>
       val spill = Files.createTempDirectory(Paths.get(Utils.getLocalDir(conf)), "coffer-spill-")
       Seq(
         "--memory", conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY),

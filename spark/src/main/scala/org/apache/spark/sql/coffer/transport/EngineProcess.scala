@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.transport
 
-import java.io.{BufferedReader, File, IOException, InputStreamReader}
+import java.io.{BufferedReader, IOException, InputStreamReader}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 import java.util.concurrent.{CountDownLatch, TimeUnit}
@@ -199,30 +199,4 @@ object EngineProcess extends Logging {
     def await(): Unit = thread.join(TimeUnit.SECONDS.toMillis(GRACE_SECONDS))
     def lines: Seq[String] = kept.synchronized(kept.asScala.toVector)
   }
-
-  /**
-   * Finds a binary: the configured path, the folder in COFFER_BIN, the folder of our jar, then
-   * PATH.
-   */
-  def locate(binary: String, configured: Option[String], setting: String): Path = {
-    val candidates = configured match {
-      case Some(path) => Seq(Paths.get(path))
-      case None =>
-        (sys.env.get("COFFER_BIN").toSeq ++ sys.props.get("coffer.bin") ++ jarFolder ++
-          sys.env.getOrElse("PATH", "").split(File.pathSeparator).filter(_.nonEmpty))
-          .map(Paths.get(_, binary))
-    }
-    candidates.find(p => Files.isRegularFile(p) && Files.isExecutable(p)).getOrElse {
-      throw new CofferException(
-        "COFFER_ENGINE_MISSING",
-        configured.fold(s"$binary is neither in COFFER_BIN, nor beside the jar, nor on PATH")(p =>
-          s"$setting is $p, which is no executable file"),
-        s"build it with `make`, then set COFFER_BIN to its folder or $setting to its path")
-    }
-  }
-
-  private def jarFolder: Option[String] =
-    try Option(getClass.getProtectionDomain.getCodeSource)
-        .map(s => Paths.get(s.getLocation.toURI).getParent.toString)
-    catch { case NonFatal(_) => None }
 }

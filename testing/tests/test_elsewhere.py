@@ -1,0 +1,103 @@
+"""Executors on machines of their own: another account, no folder shared with the driver but the
+store, and nothing of Coffer there before."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from coffer_testing.cluster import Cluster
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver
+from coffer_testing.servers.s3 import S3
+
+NOBODY = 65534
+
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can start workers under another account"
+)
+
+
+@dataclass
+class Elsewhere:
+    cluster: Cluster
+    driver: Driver
+    store: S3
+    trusted: Path
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
+    # pytest's folders, as the owner's, are closed to all other accounts.
+    trusted = tmp_path_factory.mktemp("trusted")
+    trusted.chmod(0o700)
+    owner = Owner.create(trusted / "owner")
+    with tempfile.TemporaryDirectory(prefix="coffer-elsewhere-") as theirs:
+        Path(theirs).chmod(0o755)
+        store = S3(trusted / "store").start()
+        try:
+            with (
+                Cluster(Path(theirs) / "site", user=NOBODY) as cluster,
+                Driver(
+                    {},
+                    sealed=True,
+                    log=trusted / "driver.log",
+                    master=cluster.master,
+                    home=owner.home,
+                    passphrase_file=owner.passphrase_file,
+                    conf={
+                        "spark.executor.memory": "512m",
+                        "spark.sql.warehouse.dir": str(trusted / "warehouse"),
+                        "spark.coffer.engine.memory": "256MiB",
+                        **store.conf(),
+                    },
+                ) as driver,
+            ):
+                yield Elsewhere(cluster, driver, store, trusted)
+        finally:
+            store.stop()
+
+
+def test_tables_are_made_joined_and_changed(elsewhere: Elsewhere) -> None:
+    def sql(text: str) -> list[list[str]]:
+        return elsewhere.driver.query(text).rows
+
+    root = elsewhere.store.root
+    sql(
+        f"CREATE TABLE visits USING coffer LOCATION '{root}/visits' AS "
+        "SELECT CAST(id AS INT) AS id, CAST(id % 7 AS INT) AS ward, CAST(id % 50 AS DECIMAL(8, 2)) "
+        "AS cost FROM range(5000)"
+    )
+    sql(f"CREATE TABLE wards (ward INT, name STRING) USING coffer LOCATION '{root}/wards'")
+    sql("INSERT INTO wards SELECT CAST(id AS INT), concat('ward ', id) FROM range(7)")
+    found = sql(
+        "SELECT name, count(*), sum(cost) FROM visits JOIN wards USING (ward) "
+        "GROUP BY name ORDER BY name LIMIT 2"
+    )
+    costs = [sum(i % 50 for i in range(5000) if i % 7 == ward) for ward in (0, 1)]
+    counts = [sum(1 for i in range(5000) if i % 7 == ward) for ward in (0, 1)]
+    assert found == [[f"ward {ward}", str(counts[ward]), f"{costs[ward]}.00"] for ward in (0, 1)]
+    sql("INSERT OVERWRITE wards VALUES (1, 'one')")
+    assert sql("SELECT * FROM wards") == [["1", "one"]]
+
+
+def test_nothing_of_the_drivers_is_there(elsewhere: Elsewhere) -> None:
+    elsewhere.driver.query("SELECT count(*) FROM wards")
+    executors, engines = elsewhere.cluster.executors(), elsewhere.cluster.engines()
+    assert len(executors) == len(engines) == 2
+    site = str(elsewhere.cluster.folder)
+    for process in [*executors, *engines]:
+        status = Path(f"/proc/{process}/status").read_text()
+        assert f"Uid:\t{NOBODY}\t{NOBODY}" in status
+    for engine in engines:
+        # It came in the application's jar.
+        assert str(Path(f"/proc/{engine}/exe").readlink()).startswith(site)
+    for executor in executors:
+        said = Path(f"/proc/{executor}/cmdline").read_bytes().decode().split("\0")
+        assert not [word for word in said if "coffer-spark.jar" in word]
+        assert not [word for word in said if str(elsewhere.trusted) in word]

@@ -37,8 +37,9 @@ object Programs extends Logging {
       throw new CofferException(
         "COFFER_ENGINE_MISSING",
         configured.fold(
-          s"$program is neither in COFFER_BIN, nor in a jar, nor beside Coffer's jar, nor on PATH")(p =>
-          s"$setting is $p, which is no executable file"),
+          s"$program is neither in COFFER_BIN, nor in a jar, nor beside Coffer's jar, nor on PATH")(
+          p =>
+            s"$setting is $p, which is no executable file"),
         s"build it with `make`, then set COFFER_BIN to its folder or $setting to its path")
     }
   }
@@ -72,10 +73,10 @@ object Programs extends Logging {
         }
       }
       unpacked.nextOption().getOrElse(throw new CofferException(
-        "COFFER_ENGINE_MISSING",
-        s"$program, which the application's jar carries, can run in none of " +
-          folders.mkString(", "),
-        "give executors a local folder with space that is not mounted noexec"))
+          "COFFER_ENGINE_MISSING",
+          s"$program, which the application's jar carries, can run in none of " +
+            folders.mkString(", "),
+          "give executors a local folder with space that is not mounted noexec"))
     }
 
   /** Where a jar has a program for this machine's system and processor. */

@@ -1,11 +1,14 @@
-//! `coffer-store`: answers questions for files of object stores, one after the other, from standard
+//! `coffer-store`: answers questions for files of object stores and of HDFS, one after the other, from standard
 //! input to standard output. A message is `length: u32 LE ‖ protobuf`, StorageRequest and
 //! StorageAnswer of `storage.proto`.
 //!
 //! It has the network and the environment's credentials, and no key of Coffer's: what passes
 //! through it is ciphertext, and whoever asks believes none of its answers.
 
-mod store;
+mod answers;
+mod hdfs;
+mod object;
+mod stores;
 
 use std::io;
 
@@ -24,7 +27,7 @@ const LONGEST: u32 = 64 << 20;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let (mut read, mut write) = (tokio::io::stdin(), tokio::io::stdout());
-    let mut stores = store::Stores::default();
+    let mut stores = stores::Stores::default();
     loop {
         let length = match read.read_u32_le().await {
             Ok(length) if length <= LONGEST => usize::try_from(length).map_err(io::Error::other)?,

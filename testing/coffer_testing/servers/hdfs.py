@@ -75,6 +75,10 @@ class Hdfs:
         """Spark's settings to reach it."""
         return {"spark.hadoop.dfs.replication": "1"}
 
+    def environment(self) -> dict[str, str]:
+        """What the command line needs to reach it."""
+        return {"HADOOP_USER_NAME": USER}
+
     def _answers(self) -> None:
         if "Started MiniDFSCluster" not in self.process.log.read_text(errors="replace"):
             raise OSError("it is starting")

@@ -1,4 +1,4 @@
-//! Object stores, through `coffer-store`: a program without keys that has the network, and of the
+//! Object stores and HDFS, through `coffer-store`: a program without keys that has the network, and of the
 //! environment the credentials and the proxies. It is started with the first question, and ends
 //! with this process.
 
@@ -19,6 +19,17 @@ use parking_lot::Mutex;
 use prost::Message;
 
 const PROGRAM: &str = "coffer-store";
+/// Where Hadoop's configuration is, who asks, and by which tickets.
+const HADOOP: [&str; 8] = [
+    "HADOOP_CONF_DIR",
+    "HADOOP_HOME",
+    "HADOOP_PROXY_USER",
+    "HADOOP_TOKEN_FILE_LOCATION",
+    "HADOOP_USER_NAME",
+    "KRB5CCNAME",
+    "KRB5_CLIENT_KTNAME",
+    "KRB5_CONFIG",
+];
 
 /// The program beside this one. Questions wait for each other.
 struct Helper(Mutex<Option<Talk>>);
@@ -53,9 +64,10 @@ impl Port for Helper {
 impl Talk {
     fn start() -> io::Result<Self> {
         let program = helper::beside(PROGRAM);
+        let known = [PROXIES.as_slice(), &HADOOP].concat();
         let started = Command::new(&program)
             .env_clear()
-            .envs(helper::aws_environment(env::vars_os(), &PROXIES))
+            .envs(helper::aws_environment(env::vars_os(), &known))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();

@@ -1,4 +1,4 @@
-//! Files of object stores, by their URLs.
+//! Files of object stores: S3, and what speaks its protocol.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
@@ -9,22 +9,20 @@ use object_store::{
     path::Path,
 };
 
-use crate::port::{
-    StorageAnswer, StorageRequest,
-    storage_answer::{Done, Entry, Failure, Kind, List, Of, PutIfAbsent, Ranges, Size},
-    storage_request::{self, Of as Asked},
+use crate::{
+    answers::{Answer, failure, other, page, unserved, within},
+    port::{
+        storage_answer::{Done, Entry, Failure, Kind, Of, PutIfAbsent, Ranges, Size},
+        storage_request::{self, Of as Asked},
+    },
 };
 
 /// A part of an upload; S3 wants 5 MiB at least.
 const PART: usize = 8 << 20;
-/// Entries of one answer.
-const PAGE: usize = 10_000;
-/// Bytes that one question may be answered with.
-const MOST_READ: u64 = 64 << 20;
 
-/// The stores that were asked for, and the files that are being put.
+/// The buckets that were asked for, and the files that are being put.
 #[derive(Default)]
-pub(crate) struct Stores {
+pub(crate) struct Objects {
     buckets: HashMap<String, Arc<dyn ObjectStore>>,
     uploads: HashMap<String, Upload>,
 }
@@ -36,32 +34,21 @@ struct Upload {
     offset: u64,
 }
 
-type Answer = Result<Of, Failure>;
-
-impl Stores {
-    /// One question's answer.
-    pub(crate) async fn answer(&mut self, request: StorageRequest) -> StorageAnswer {
-        let answer = match request.of {
-            Some(Asked::Size(asked)) => self.size(&asked.path).await,
-            Some(Asked::Ranges(asked)) => self.ranges(asked).await,
-            Some(Asked::Put(asked)) => self.put(asked).await,
-            Some(Asked::PutIfAbsent(asked)) => self.put_if_absent(asked).await,
-            Some(Asked::List(asked)) => self.list(asked).await,
-            Some(Asked::Delete(asked)) => self.delete(asked).await,
-            None => Err(other("a question of unknown kind")),
-        };
-        StorageAnswer {
-            of: Some(answer.unwrap_or_else(Of::Failure)),
+impl Objects {
+    pub(crate) async fn answer(&mut self, asked: Asked) -> Answer {
+        match asked {
+            Asked::Size(asked) => self.size(&asked.path).await,
+            Asked::Ranges(asked) => self.ranges(asked).await,
+            Asked::Put(asked) => self.put(asked).await,
+            Asked::PutIfAbsent(asked) => self.put_if_absent(asked).await,
+            Asked::List(asked) => self.list(asked).await,
+            Asked::Delete(asked) => self.delete(asked).await,
         }
     }
 
     /// The store of a URL, and the path there.
     fn at(&mut self, url: &str) -> Result<(Arc<dyn ObjectStore>, Path), Failure> {
-        let unserved = || Failure {
-            kind: Kind::Unserved.into(),
-            message: format!("no store is known for {url}"),
-        };
-        let rest = url.strip_prefix("s3a://").ok_or_else(unserved)?;
+        let rest = url.strip_prefix("s3a://").ok_or_else(|| unserved(url))?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let store = match self.buckets.get(bucket) {
             Some(store) => Arc::clone(store),
@@ -93,18 +80,7 @@ impl Stores {
 
     async fn ranges(&mut self, asked: storage_request::Ranges) -> Answer {
         let (store, path) = self.at(&asked.path)?;
-        let ranges: Vec<_> = asked
-            .ranges
-            .iter()
-            .map(|range| range.start..range.end)
-            .collect();
-        let mut sizes = ranges
-            .iter()
-            .map(|range| range.end.checked_sub(range.start));
-        let sum = sizes.try_fold(0_u64, |sum, size| sum.checked_add(size?));
-        if sum.is_none_or(|sum| sum > MOST_READ) {
-            return Err(other("ranges out of bounds"));
-        }
+        let ranges = within(&asked.ranges)?;
         let read = store.get_ranges(&path, &ranges).await.map_err(failed)?;
         Ok(Of::Ranges(Ranges { ranges: read }))
     }
@@ -174,15 +150,7 @@ impl Stores {
             .common_prefixes
             .iter()
             .filter_map(|at| entry(at, true));
-        let mut entries: Vec<_> = files
-            .chain(folders)
-            .filter(|entry| entry.name > asked.after)
-            .collect();
-        entries.sort_by(|a, b| a.name.cmp(&b.name).then(b.folder.cmp(&a.folder)));
-        entries.dedup_by(|a, b| a.name == b.name);
-        let more = entries.len() > PAGE;
-        entries.truncate(PAGE);
-        Ok(Of::List(List { entries, more }))
+        Ok(page(files.chain(folders).collect(), &asked.after))
     }
 
     async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
@@ -251,13 +219,6 @@ fn is_loopback(url: &str) -> bool {
     !authority.contains('@') && (is_address || host == "localhost")
 }
 
-fn other(message: &str) -> Failure {
-    Failure {
-        kind: Kind::Other.into(),
-        message: message.to_owned(),
-    }
-}
-
 fn failed(error: Error) -> Failure {
     let kind = match &error {
         Error::NotFound { .. } => Kind::NotFound,
@@ -265,10 +226,7 @@ fn failed(error: Error) -> Failure {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => Kind::Denied,
         _ => Kind::Other,
     };
-    Failure {
-        kind: kind.into(),
-        message: error.to_string(),
-    }
+    failure(kind, &error.to_string())
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@ import org.apache.spark.sql.catalyst.expressions.{
   Unhex
 }
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
+import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
 import org.apache.spark.sql.coffer.proto.plan.Expr
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.types.{ObjectType, StringType}
 
 /** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
 private[translate] object InvokeExpressions extends ExpressionFamily {
@@ -37,13 +38,28 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
             }
         }
     },
-    entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here") { (e, scope) =>
+    entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here; `parse_url`") { (e, scope) =>
       (e.functionName, e.targetObject.dataType) match {
         case ("isValid", _: StringType) => Calls.of("is_valid_utf8", e, Seq(e.targetObject), scope)
         case ("makeValid", _: StringType) => scope.convert(e.targetObject)
+        case ("evaluate", _: ObjectType) => evaluated(e, scope)
         case _ => refuse(Refusals.reason(e, None))
       }
     })
+
+  /** What Spark prepares while it plans, as an object that evaluates each row. */
+  private def evaluated(e: Invoke, scope: Scope): Result[Expr] = e.targetObject match {
+    case CatalystLiteral(url: ParseUrlEvaluator, _) =>
+      val mode = Modes.failing(url.failOnError)
+      e.arguments.drop(2) match {
+        case Nil => Calls.of("parse_url", e, e.arguments, scope, mode)
+        case Seq(CatalystLiteral(key, _))
+            if key == null || !key.toString.exists("\\.[]{}()*+?^$|".contains(_)) =>
+          Calls.of("parse_url", e, e.arguments, scope, mode)
+        case _ => refuse("a key that is no literal, or a regular expression")
+      }
+    case _ => refuse(Refusals.reason(e, None))
+  }
 
   private def whole(arg: Expression, scope: Scope)(call: Seq[Expr] => Result[Expr]) =
     scope.convert(arg).flatMap { converted =>
@@ -107,6 +123,8 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
     "ExpressionImplUtils.quote" -> call("quote"),
     "ExpressionImplUtils.validateUTF8String" -> itself,
     "ExpressionImplUtils.tryValidateUTF8String" -> itself,
+    "JsonExpressionUtils.lengthOfJsonArray" -> call("json_array_length"),
+    "JsonExpressionUtils.jsonObjectKeys" -> call("json_object_keys"),
     "BitmapExpressionUtils.bitmapBucketNumber" -> call("bitmap_bucket_number"),
     "BitmapExpressionUtils.bitmapBitPosition" -> call("bitmap_bit_position"),
     "BitmapExpressionUtils.bitmapCount" -> call("bitmap_count"))

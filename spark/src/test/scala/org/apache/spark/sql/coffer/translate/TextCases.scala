@@ -1,0 +1,153 @@
+package org.apache.spark.sql.coffer.translate
+
+/** Calls of functions over texts that have a form: JSON, URLs, masks, pictures of numbers. */
+private[translate] object TextCases {
+  private def f(sql: String, columns: (String, Seq[String])*): FunctionCase =
+    FunctionCase(sql, columns)
+
+  private def quoted(texts: Seq[String]): Seq[String] =
+    texts.map(t => "'" + t.replace("\\", "\\\\").replace("'", "\\'") + "'")
+
+  private val documents = quoted(Seq(
+    "", " ", "null", "true", "tru", "truex", "true]", "1", "1 x", "1x", "-0", "-", "+1", "01", "1.", ".5",
+    "1.50", "1e3", "-1.5E-7", "1e999", "-0.0", "12345678901234567890123", "1E", "NaN", "Infinity",
+    "\"text\"", "'text'", "\"open", "[]", "{}", "[", "{", "]", "[1,2,3]", "[1,2,3", "[1,,2]", "[1,]",
+    "[,1]", "[1 2]", "[1}", "[[1,2],[3,[4]],5]", "[{\"a\":1},{\"a\":2},{\"b\":3}]",
+    "[{\"a\":[1,2]},{\"a\":[3]}]", "[{\"a\":\"x\"},{\"a\":null}]", "{\"a\":\"b\"}", "{'a':'it\"s'}",
+    "{\"a\":1,\"b\":[1,2,{\"c\":\"d\"}],\"e\":{\"f\":null}}", "{\"a\":1,\"a\":2}",
+    "{\"a\":null,\"a\":2}", "{\"a\":1,}", "{\"a\" 1}", "{a:1}", "{\"a\":1}garbage", "{\"a\":1} {\"a\":2}",
+    "{\"a\":tru}", "{\"a\":1,\"b\":tru}", "{\"a\":{\"b\":{\"c\":[1.10,\"x\",true,null]}}}",
+    "{\"a\":\"\\u0041\\n\\t\\/\\\"\\\\\\b\\f\\r\"}", "{\"a\":[\"\\u0041\\n\\t\\/\\\"\\\\\\u0001\"]}",
+    "{\"a\":\"\\x\"}", "{\"a\":\"\\'\"}", "{\"a\":\"\\u00\"}", "{\"a\":\"\\ud83d\\ude00\"}",
+    "{\"a\":[\"\\ud83d\\ude00 😀 é\"]}", "{\"a\":\"\\ud83d\"}", "{\"a\":[\"\\ud83d\",\"\\ude00\"]}",
+    "{\"a\":\"\\ud83dx\"}", "{\"\\ud83d\":1}", "{\"a\":\"😀日本\"}", "{\"日本\":[\"😀\"]}",
+    "{\"a\":\"line\nbreak\ttab\"}", "{\"a\":[\"line\nbreak\u0001\"]}", "/* c */ {\"a\":1}",
+    "{\"a\":[1.0,100,1e2,1.0E10,0.001,0.0001,123456789.125,2e-3,2.0E23,-0,0]}",
+    "\ufeff{\"a\":1}", "{\"a b\":1,\" c\":2,\"x.y\":3}", "[1,[2,[3,[4]]]]", "[[[1,2],[3]],[[4]]]",
+    "{\"a\":[[1,2],[3]]}", "{\"a\":[{\"b\":[1,2]},{\"b\":[3]},{\"c\":4}]}", "{\"a\":[]}",
+    "{\"a\":[[]],\"a\":[[1]]}", "{\"a\":{}}", "{\"k1\":1,\"k2\":{\"k3\":2},\"k4\":[{\"k5\":1}],\"k1\":3}",
+    "\u00a0{\"a\":1}", "{\"a\":\u000b1}", "{\"a\":1.5e400}", "{\"a\":[1.5e400,-1e400]}", "{\"a\":true}",
+    "{\"a\":false,\"b\":\"x\"}", "{\"b\":\"only b\"}")) ++ Seq(
+    "concat(repeat('[', 1000), repeat(']', 1000))", "concat(repeat('[', 1001), repeat(']', 1001))",
+    "concat('{\"a\":', repeat('9', 1000), '}')", "concat('{\"a\":', repeat('9', 1001), '}')",
+    "concat('{\"a\":-', repeat('9', 1000), '}')", "concat('{\"a\":0.', repeat('9', 999), '}')",
+    "concat('{\"a\":0.', repeat('9', 1000), '}')", "concat('[1e', repeat('0', 998), '2]')", "NULL")
+
+  private val paths = Seq("$", "$.a", "$.b", "$.a.b.c", "$.*", "$.a.*", "$[*]", "$[0]", "$[1]", "$[2].b",
+    "$[*].a", "$[0].a", "$.a[*]", "$.a[*].b", "$.a[*].b[*]", "$.a[0][1]", "$[*][*]", "$[*][*][*]",
+    "$[0][*]", "$[1][*]", "$.b[2].c", "$['a']", "$['a b']", "$['x.y']", "$[ 0]", "$[0 ]", "$ .a", "$. a",
+    "$.a ", "$.日本", "$.日本[0]", "$.a[10]", "a", "", "$.", "$..a", "$[a]", "$['*']", "$['a'", "$.a[*]x",
+    "$.a[0]", "$.a[1]", "$.a.b", "$.e", "$.e.f", "$.k2.k3", "$.k4[0].k5")
+
+  private val json = paths.map(p =>
+    f(s"get_json_object(a, '${p.replace("'", "\\'")}')", "STRING" -> documents)) ++ Seq(
+    f("get_json_object(a, b)", "STRING" -> documents.take(60), "STRING" -> (quoted(paths) :+ "NULL")),
+    f("get_json_object(a, '$[99999999999999999999]')", "STRING" -> Seq("'[1]'", "NULL")),
+    f("json_array_length(a)", "STRING" -> documents),
+    f("json_object_keys(a)", "STRING" -> documents))
+
+  private val addresses = quoted(Seq(
+    "http://spark.apache.org/path?query=1", "http://user:pass@host.com:8080/p/a/t/h?x=1&y=2&x=3#frag",
+    "https://example.com", "https://example.com?", "https://example.com?a=&b", "http://1.2.3.4/x",
+    "http://1.2.3.400/x", "http://1.2.3/x", "http://[::1]:80/x", "http://[1:2:3:4:5:6:7:8]/",
+    "http://[1:2:3:4:5:6:7]/", "http://[fe80::1%eth0]/", "http://[fe80::1%]/", "http://[::1.2.3.4]/",
+    "http://[1::2::3]/", "http://[]/", "http://[::1/", "mailto:a@b.com", "mailto:", "urn:isbn:1#x",
+    "file:///etc/passwd", "file:/etc/passwd", "//host/path", "/only/path?q=1", "relative?x=y", "", "#f",
+    "?q", "http://", "http:///path", "http:", ":x", "1http://x", "ht+t.p-1://x", "http://a b/", "http://a/b c",
+    "http://a/b%20c", "http://a/b%2", "http://a/%zz", "http://a%zz/", "http://a%20b/", "http://ho_st/x",
+    "http://-host/", "http://host-/", "http://a..b/", "http://a.b./", "http://a.1/", "http://host:/x",
+    "http://host:80a/", "http://host:99999999999/", "http://host:-1/", "http://@host/", "http://u@/",
+    "http://a@b@c/", "http://日本.jp/路?ク=値#片", "http://host/\u00a0", "http://host/\u2003", "http://host/\u0085",
+    "http://host/😀?😀=1", "http://host/|", "http://host/{a}", "http://host/a[1]?b[]=2", "http://host/<>",
+    "http://host/a\"b", "http://host/^`", "http://host/a\\b", "http://host;a=b/", "http://host/;p?a=1;b=2",
+    "http://h/p?&key=1", "http://h/p?akey=1&key=2&key=3", "http://h/p?key", "http://h/p?key=a=b",
+    "http://h?x#y#z", "http://h/p?k%65y=1", "HTTP://HOST/P", "http://256.1.1.1/", "http://1.2.3.4.5/",
+    "http://1.2.3.4:80/", "http://1.2.3.4x/", "http://a,b/", "jdbc:mysql://h/db", "http://h/p/../q/./r",
+    "http://[::ffff:1.2.3.4]:8/", "http://[12345::]/", "http://[a:b]/", "http://]x/", "http://x]/",
+    "http://[::1]x/", "a:b:c", "a/b:c", "%41:b", "http://u%40v@h/")) :+ "NULL"
+
+  private val parts =
+    Seq("HOST", "PATH", "QUERY", "REF", "PROTOCOL", "FILE", "AUTHORITY", "USERINFO", "host", "")
+
+  private val urls = Seq("parse_url", "try_parse_url").flatMap { n =>
+    parts.map(p => f(s"$n(a, '$p')", "STRING" -> addresses)) ++ Seq(
+      f(s"$n(a, b)", "STRING" -> addresses, "STRING" -> (quoted(parts) :+ "NULL")),
+      f(s"$n(a, 'QUERY', 'key')", "STRING" -> addresses),
+      f(s"$n(a, 'QUERY', 'x')", "STRING" -> addresses),
+      f(s"$n(a, 'QUERY', 'ク')", "STRING" -> addresses),
+      f(s"$n(a, 'QUERY', '')", "STRING" -> addresses),
+      f(s"$n(a, b, 'x')", "STRING" -> addresses, "STRING" -> Seq("'QUERY'", "'HOST'", "NULL")))
+  }
+
+  private val masked = quoted(Seq("", "abcd-EFGH-8765-4321", "AbCD123-@$#", "éÉß ǅ Ⅷ ⅷ ª ʰ", "日本 ١٢ ４２",
+    "😀 𝐀 𝟘", "Ａａ", "ЖжΩω", "\u0000\n")) :+ "NULL"
+
+  private val masks = Seq("mask(a)", "mask(a, 'Q')", "mask(a, 'Q', 'q')", "mask(a, 'Q', 'q', 'd')",
+    "mask(a, 'Q', 'q', 'd', 'o')", "mask(a, NULL, 'q', 'd', 'o')", "mask(a, NULL, NULL, NULL, 'é')",
+    "mask(a, NULL, NULL, NULL, NULL)").map(f(_, "STRING" -> masked))
+
+  private val pictures = Seq("999", "000", "9990", "0999", "99.9", "00.0", "99.99", "9,999", "0,000",
+    "9,999.99", "99G999D99", "$999", "$99.9", "S999", "999S", "MI999", "999MI", "999PR", "S$9,999.99",
+    "$99.9MI", "9.9PR", ".99", "D99", "999.", "0", "9", "s999.9", "99999999999999999999",
+    "99999999999999999999999999999999999.999", "$.9")
+  private val numbers = quoted(Seq("", " ", "0", "1", "12", "123", "1234", "12345", "012", "1.5", "12.3",
+    "12.34", ".5", "5.", ".", "-1", "+1", "1-", "1+", "<1>", "<1", "1>", "<12.5>", "1,234", "12,34", "1,234.56",
+    "$12", "$1.5", "-$12.5", "$-12.5", "1 2", " 12 ", "1,2,3", ",123", "123,", "abc", "12a", "-", "$", "<>",
+    "99999999999999999999", "-99999999999999999999", "１２", "é", "12😀", "1\t2", "- 1", "--1", "12.3-",
+    "<<1>>", "$$1")) :+ "NULL"
+
+  private val toNumbers = pictures.flatMap(p =>
+    Seq("to_number", "try_to_number").map(n => f(s"$n(a, '$p')", "STRING" -> numbers))) :+
+    f("to_number(a, CAST(NULL AS STRING))", "STRING" -> numbers.take(3))
+
+  private val doubles = Seq("0", "'-0.0'", "1", "-1", "0.5", "1.5", "2.5", "-2.5", "0.1", "0.005", "0.015",
+    "0.045", "1e-10", "4.9e-324", "100.125", "1e16", "-1e300", "1.7976931348623157e308", "'NaN'",
+    "'Infinity'", "'-Infinity'", "12332.123456", "1234567.891", "9.995", "99.9999999", "999999.5",
+    "2.0E-3", "8.41E21", "2.0E23", "0.3", "1.0E23", "NULL")
+  private val longs = Seq("0", "1", "-1", "999", "1000", "-1234567", "9223372036854775807",
+    "-9223372036854775808", "NULL")
+  private val ints = Seq("0", "1", "-1", "100", "-100", "127", "-128", "NULL")
+  private val words = Seq("''", "'a'", "'Hello'", "'日本語'", "'😀x'", "NULL")
+
+  private val printed = Seq("%f", "%.0f", "%.1f", "%.2f", "%.3f", "%10.2f", "%-10.2f|", "%010.2f",
+    "%+.2f", "% .2f", "%,.2f", "%(.2f", "%(,012.1f", "%.20f", "%s", "%12s", "%.3s", "%b").flatMap(p =>
+    Seq(f(s"format_string('<$p>', a)", "DOUBLE" -> doubles),
+      f(s"format_string('<$p>', a)", "FLOAT" -> doubles.filterNot(_.contains("308"))))) ++
+    Seq("%d", "%5d", "%-5d|", "%05d", "%+d", "% d", "%,d", "%(d", "%(,08d", "%,020d", "%x", "%X", "%o",
+      "%#x", "%#o", "%08x", "%#08X", "%-8x|", "%s", "%8s", "%-8s|", "%.2s", "%b").flatMap(p =>
+      Seq("BIGINT" -> longs, "INT" -> ints, "SMALLINT" -> ints, "TINYINT" -> ints).map { case (t, v) =>
+        f(s"format_string('$p', a)", t -> v)
+      }) ++
+    Seq("%s", "%5s", "%-5s|", "%.1s", "%5.2s", "%b", "%1$s %1$s", "%%%s%n").map(p =>
+      f(s"format_string('$p', a)", "STRING" -> words)) ++ Seq(
+      f("format_string('%s %d %s', a, b, c)", "STRING" -> words, "INT" -> ints,
+        "BOOLEAN" -> Seq("true", "false", "NULL")),
+      f("printf('%2$s-%1$s %s', a, b)", "STRING" -> words, "INT" -> ints),
+      f("format_string('%b', a)", "BOOLEAN" -> Seq("true", "false", "NULL")),
+      f("format_string('%d', a)", "DATE" -> Seq("'2020-01-01'", "NULL")),
+      f("format_string('plain', a)", "INT" -> ints.take(2)),
+      f("format_string(CAST(NULL AS STRING), a)", "INT" -> ints.take(2)))
+
+  val families: Seq[(String, Seq[FunctionCase])] = Seq(
+    "json" -> json,
+    "urls" -> urls,
+    "formats" -> (masks ++ toNumbers ++ printed))
+
+  val refused: Seq[FunctionCase] = {
+    val (text, int) = ("STRING" -> Seq("'a'"), "INT" -> Seq("1"))
+    Seq(
+      f("format_string(a, b)", text, int),
+      f("format_string('%c', a)", int),
+      f("format_string('%d', a)", text),
+      f("format_string('%s %s', a)", text),
+      f("format_string('%s', a)", "DECIMAL(10,2)" -> Seq("1.5")),
+      f("format_string('%-d', a)", int),
+      f("format_string('%<s', a)", text),
+      f("format_string('%S', a)", text),
+      f("format_string('%', a)", text),
+      f("format_string('%99999d', a)", int),
+      f("parse_url(a, 'QUERY', b)", text, text),
+      f("parse_url(a, 'QUERY', 'a.b')", text),
+      f("mask(a, '😀')", text))
+  }
+}

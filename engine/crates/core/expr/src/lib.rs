@@ -47,6 +47,7 @@ mod zone;
 pub use average::average;
 pub use compile::{CompileContext, compile, exact_key, is_fallible, normalize_key, order_key};
 pub use error::{SparkError, Unsupported};
+pub use fdlibm::log as natural_log;
 pub use hashes::{is_hashed, murmur3, xx_hash64};
 pub use literal::{scalar, typed_null};
 pub use repeatable::is_repeatable;

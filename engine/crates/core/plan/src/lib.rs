@@ -35,6 +35,8 @@ mod metrics;
 mod numbers;
 mod operator;
 mod order;
+mod placed;
+mod random;
 pub mod partitioner;
 mod readable;
 pub mod sample;

@@ -8,8 +8,10 @@ import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
 import org.apache.spark.sql.catalyst.expressions.{
   AttributeReference,
   ExpressionInfo,
+  ExpressionWithRandomSeed,
   Literal,
-  NamedExpression
+  NamedExpression,
+  Shuffle
 }
 import org.apache.spark.sql.catalyst.plans.logical.{
   LocalRelation,
@@ -100,7 +102,14 @@ private[translate] object FunctionCalls {
   /** The ways in which literals become columns, the one with the most columns first. */
   private def variants(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
     case Project(list, _: OneRowRelation) =>
-      val literals = list.flatMap(_.collect { case l: Literal if l.value != null => l })
+      // What says how to draw must be constant.
+      val fixed = list.flatMap(_.collect {
+        case _: Shuffle => Nil
+        case drawn: ExpressionWithRandomSeed => drawn.collect { case l: Literal => l }
+      }).flatten
+      val literals = list.flatMap(_.collect {
+        case l: Literal if l.value != null && !fixed.exists(_ eq l) => l
+      })
       val chosen = Seq(literals) ++ literals.indices.map(literals.patch(_, Nil, 1)) ++
         literals.indices.map(literals.take(_)).reverse ++ literals.map(Seq(_))
       if (literals.isEmpty) Seq(plan)

@@ -24,7 +24,11 @@ class FunctionsSuite extends AnyFunSuite with PlanFixture {
 
   /** Of these a result is one of several that Spark may give. */
   private val chosen: Map[String, String] =
-    Seq("approx_percentile", "percentile_approx").map(_ -> ("an aggregate; of more values than " +
+    Seq("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle").map(_ ->
+      "Spark's generator, by seed, partition and place; where each row draws").toMap ++
+    Seq("monotonically_increasing_id", "spark_partition_id").map(_ ->
+      "by the engine's partitions; where each row has one").toMap ++
+      Seq("approx_percentile", "percentile_approx").map(_ -> ("an aggregate; of more values than " +
         "half the accuracy Spark's answer over one partition in order")).toMap
 
   private def row(name: String): Row = {
@@ -121,10 +125,6 @@ private object FunctionsSuite {
     ".*csv.*".r -> "Java's reader of CSV",
     ".*json.*".r -> "Spark's reader of JSON",
     ".*(avro|protobuf).*".r -> "a package beside Spark has it",
-    "(rand|randn|random|randstr|uniform|uuid|shuffle)".r ->
-      "it draws by chance; a repeated task in the engine would draw anew",
-    "(spark_partition_id|monotonically_increasing_id)".r ->
-      "it says where a row is; at the client there is one place",
     "(aes_.*|try_aes_.*)".r -> "keys in queries stay at the client",
     "(format_string|printf|sentences|to_char|to_varchar|to_number|try_to_number|mask)".r ->
       "Java's formats and characters",

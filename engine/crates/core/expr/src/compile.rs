@@ -11,7 +11,7 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal, elementary,
+    Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal, elementary,
     encodings, formats,
     function::{CallInfo, Entry, Fallible, SparkFunction},
     hashes, instants, java_time, json, literal, math, nested, nested_key, predicate, regexps, repeatable,
@@ -349,7 +349,8 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 20] = [
+const FAMILIES: [&[Entry]; 21] = [
+    aes::FUNCTIONS,
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
     decimal::FUNCTIONS,

@@ -8,6 +8,7 @@
 //! Not here: aggregates and operators (`coffer-plan`), and Catalyst's type coercion: types arrive
 //! resolved, and an expression whose argument types Catalyst would not have produced is refused.
 
+mod aes;
 mod arithmetic;
 mod average;
 mod calendar;

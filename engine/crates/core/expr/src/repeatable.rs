@@ -18,6 +18,8 @@ const REPEATABLE: &[&str] = &[
     "acosh",
     "add",
     "add_months",
+    "aes_decrypt",
+    "aes_encrypt",
     "and",
     "array_aggregate",
     "array_contains",

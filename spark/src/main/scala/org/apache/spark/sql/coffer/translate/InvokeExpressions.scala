@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
-import org.apache.spark.sql.coffer.proto.plan.Expr
+import org.apache.spark.sql.coffer.proto.plan.{EvalMode, Expr, TypeId}
 import org.apache.spark.sql.types.{ObjectType, StringType}
 
 /** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
@@ -29,6 +29,12 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       (e, scope) =>
         e.child match {
           case u: Unhex => whole(u.child, scope)(Calls.ofConverted("unhex", u, _))
+          case s: StaticInvoke if ofSpark(s.staticObject) && s.functionName == "aesDecrypt" =>
+            traverse(s.arguments)(scope.convert).flatMap { args =>
+              if (args.forall(ofBytes))
+                Calls.ofConverted("aes_decrypt", s, args, EvalMode.TRY)
+              else refuse("what may fail of a try is not supported")
+            }
           case s: StaticInvoke if utf8(s) =>
             whole(s.arguments.head, scope)(a => Right(a.head))
               .flatMap(_ => scope.convert(s))
@@ -60,6 +66,11 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       }
     case _ => refuse(Refusals.reason(e, None))
   }
+
+  /** A string's bytes are there in each mode. */
+  private def ofBytes(arg: Expr): Boolean =
+    if (arg.hasCast && arg.getCast.getTo.getId == TypeId.BINARY) ofBytes(arg.getCast.getChild)
+    else Fallibility.infallible(arg)
 
   private def whole(arg: Expression, scope: Scope)(call: Seq[Expr] => Result[Expr]) =
     scope.convert(arg).flatMap { converted =>
@@ -94,6 +105,16 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       case _ => refuse("whether it fails is not a literal")
     }
 
+  /** Where no initialization vector is given, Spark draws one: another for each attempt. */
+  private val encrypting: How = (e, scope) =>
+    (e.arguments(2), e.arguments(4)) match {
+      case (CatalystLiteral(mode, _), _) if mode != null && mode.toString.equalsIgnoreCase("ECB") =>
+        Calls.of("aes_encrypt", e, e.arguments, scope)
+      case (_, CatalystLiteral(iv: Array[Byte], _)) if iv.nonEmpty =>
+        Calls.of("aes_encrypt", e, e.arguments, scope)
+      case _ => refuse("an initialization vector that Spark draws, or that is no literal")
+    }
+
   private val charsets =
     Set("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16", "UTF-32")
 
@@ -123,6 +144,8 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
     "ExpressionImplUtils.quote" -> call("quote"),
     "ExpressionImplUtils.validateUTF8String" -> itself,
     "ExpressionImplUtils.tryValidateUTF8String" -> itself,
+    "ExpressionImplUtils.aesEncrypt" -> encrypting,
+    "ExpressionImplUtils.aesDecrypt" -> call("aes_decrypt"),
     "JsonExpressionUtils.lengthOfJsonArray" -> call("json_array_length"),
     "JsonExpressionUtils.jsonObjectKeys" -> call("json_object_keys"),
     "BitmapExpressionUtils.bitmapBucketNumber" -> call("bitmap_bucket_number"),

@@ -128,7 +128,46 @@ private[translate] object TextCases {
       f("format_string('plain', a)", "INT" -> ints.take(2)),
       f("format_string(CAST(NULL AS STRING), a)", "INT" -> ints.take(2)))
 
+  private val plains = Seq("X''", "X'00'", "CAST('Spark' AS BINARY)", "CAST('0123456789abcdef' AS BINARY)",
+    "CAST(repeat('Spark SQL ', 9) AS BINARY)", "NULL")
+  private val keys = Seq("'0000111122223333'", "'000011112222333344445555'",
+    "'abcdefghijklmnop12345678ABCDEFGH'", "'short'", "''", "NULL")
+  private val modes = Seq("'GCM'", "'cbc'", "'ECB'", "'CFB'", "NULL")
+  private val paddings = Seq("'DEFAULT'", "'pkcs'", "'None'", "'x'", "NULL")
+  private val ciphertexts = plains ++ Seq(
+    "aes_encrypt('Spark', '0000111122223333', 'ECB')", "aes_encrypt('', '0000111122223333', 'ECB')",
+    "aes_encrypt('Spark', '0000111122223333', 'CBC', 'DEFAULT', '0123456789abcdef')",
+    "aes_encrypt('0123456789abcdef', '000011112222333344445555', 'CBC', 'PKCS', '0123456789abcdef')",
+    "aes_encrypt('Spark SQL', '0000111122223333', 'GCM', 'DEFAULT', '0123456789ab')",
+    "aes_encrypt('', '0000111122223333', 'GCM', 'DEFAULT', '0123456789ab')",
+    "aes_encrypt('Spark', 'abcdefghijklmnop12345678ABCDEFGH', 'GCM', 'DEFAULT', '0123456789ab', 'AAD')",
+    "X'4141414141414141414141414141414141414141414141414141414141414141'")
+
+  private val aes = Seq("''", "'0123456789ab'", "'0123456789abcdef'", "'012'").flatMap { iv =>
+    val modesOfIv = if (iv == "''") Seq("'ECB'") else modes.filter(_ != "NULL")
+    modesOfIv.flatMap(m =>
+      paddings.map(p =>
+        f(s"aes_encrypt(a, b, $m, $p, $iv)", "BINARY" -> plains, "STRING" -> keys)))
+  } ++ Seq(
+    f("aes_encrypt(a, b, 'GCM', 'DEFAULT', '0123456789ab', c)", "BINARY" -> plains, "STRING" -> keys,
+      "STRING" -> Seq("''", "'AAD'", "NULL")),
+    f("aes_encrypt(a, b, 'CBC', 'DEFAULT', '0123456789abcdef', 'AAD')", "BINARY" -> plains,
+      "STRING" -> keys),
+    f("aes_encrypt(a, b, 'ECB', 'DEFAULT', '', 'AAD')", "BINARY" -> plains, "STRING" -> keys)) ++
+    Seq("aes_decrypt", "try_aes_decrypt").flatMap { n =>
+      Seq(
+        f(s"$n(a, b)", "BINARY" -> ciphertexts, "STRING" -> keys),
+        f(s"$n(a, b, 'CBC')", "BINARY" -> ciphertexts, "STRING" -> keys),
+        f(s"$n(a, b, 'ECB')", "BINARY" -> ciphertexts, "STRING" -> keys),
+        f(s"$n(a, b, c)", "BINARY" -> ciphertexts, "STRING" -> keys, "STRING" -> modes),
+        f(s"$n(a, b, c, d)", "BINARY" -> ciphertexts, "STRING" -> keys, "STRING" -> modes,
+          "STRING" -> paddings),
+        f(s"$n(a, b, c, 'DEFAULT', d)", "BINARY" -> ciphertexts, "STRING" -> keys,
+          "STRING" -> modes, "STRING" -> Seq("''", "'AAD'", "NULL")))
+    }
+
   val families: Seq[(String, Seq[FunctionCase])] = Seq(
+    "ciphers" -> aes,
     "json" -> json,
     "urls" -> urls,
     "formats" -> (masks ++ toNumbers ++ printed))
@@ -148,6 +187,8 @@ private[translate] object TextCases {
       f("format_string('%99999d', a)", int),
       f("parse_url(a, 'QUERY', b)", text, text),
       f("parse_url(a, 'QUERY', 'a.b')", text),
-      f("mask(a, '😀')", text))
+      f("mask(a, '😀')", text),
+      f("aes_encrypt(a, '0000111122223333')", text),
+      f("aes_encrypt(a, '0000111122223333', 'CBC', 'DEFAULT', b)", text, text))
   }
 }

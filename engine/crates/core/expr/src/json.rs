@@ -1,5 +1,6 @@
 //! JSON texts, read as Jackson reads them for Spark.
 
+mod generate;
 mod path;
 mod reader;
 mod writer;
@@ -23,6 +24,7 @@ use crate::{
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     rows::{self, Given, Nulls},
     types::{element_field, list_of},
+    zone::Zone,
 };
 
 pub(crate) const FUNCTIONS: &[Entry] = &[
@@ -30,6 +32,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("json_array_length", Fallible::Always, json_array_length),
     entry("json_object_keys", Fallible::Always, json_object_keys),
     entry("json_tuple", Fallible::Always, json_tuple),
+    entry("to_json", Fallible::Never, to_json),
 ];
 
 type Built = Result<Kernel, Unsupported>;
@@ -141,6 +144,32 @@ fn marked(text: &[u8]) -> String {
         rest = rest.get(used..).unwrap_or_default();
     }
     String::from_utf8(bytes).unwrap_or_default()
+}
+
+/// The second argument says whether a struct's NULL fields are left out.
+fn to_json(call: &CallInfo<'_>) -> Built {
+    let leaves_out = match (call.types, call.literal(1)?) {
+        ([of, DataType::Boolean], ScalarValue::Boolean(Some(leaves_out)))
+            if generate::is_written(of) && call.ret == &UTF8 =>
+        {
+            *leaves_out
+        }
+        _ => return Err(call.bad_types()),
+    };
+    let style = generate::Style {
+        zone: Zone::of(call.zone)?,
+        floats: call.float_text,
+        leaves_out,
+    };
+    Ok(rows::text(Nulls::GiveNull, move |row, out| {
+        let Some((values, at)) = row.at(0) else {
+            return Ok(None);
+        };
+        given(generate::written(values, at, &style).map(|text| {
+            out.push_str(&text);
+            Some(())
+        }))
+    }))
 }
 
 /// A struct of the fields that a list of names asks for; of what is no object, of NULLs.

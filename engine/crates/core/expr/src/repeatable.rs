@@ -248,6 +248,7 @@ const REPEATABLE: &[&str] = &[
     "timestamp_add_interval",
     "timestamp_diff",
     "to_degrees",
+    "to_json",
     "to_number",
     "to_pretty_string",
     "to_radians",

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   TryEval,
   Unhex
 }
+import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
 import org.apache.spark.sql.coffer.proto.plan.{EvalMode, Expr, TypeId}
@@ -64,6 +65,8 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
           Calls.of("parse_url", e, e.arguments, scope, mode)
         case _ => refuse("a key that is no literal, or a regular expression")
       }
+    case CatalystLiteral(json: StructsToJsonEvaluator, _) =>
+      JsonExpressions.generated(e, json, e.arguments.head, scope)
     case _ => refuse(Refusals.reason(e, None))
   }
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
   AttributeReference,
   ExpressionInfo,
   ExpressionWithRandomSeed,
@@ -126,6 +127,16 @@ private[translate] object FunctionCalls {
       }
     case other => Seq(other)
   }
+
+  /** Whether nothing but literals is left of a projection when it is planned. */
+  def folds(spark: SparkSession, sql: String): Boolean =
+    spark.sql(sql).queryExecution.optimizedPlan match {
+      case Project(list, _) => list.forall {
+          case Alias(_: Literal, _) => true
+          case _ => false
+        }
+      case _ => false
+    }
 
   /** What the translator says of a query: the plan that it takes, or why it takes none. */
   def check(spark: SparkSession, sql: String): Either[String, QueryExecution] = {

@@ -166,7 +166,43 @@ private[translate] object TextCases {
           "STRING" -> modes, "STRING" -> Seq("''", "'AAD'", "NULL")))
     }
 
+  private def z(sql: String, columns: (String, Seq[String])*): FunctionCase =
+    FunctionCase(sql, columns, zoned = true)
+
+  private val stamps = Seq("'1970-01-01 00:00:00'", "'1969-12-31 23:59:59.999999'",
+    "'2020-03-08 03:00:00'", "'2024-08-15 12:34:56.789'", "'0001-01-01 00:00:00'",
+    "'9999-12-31 23:59:59.999999'", "'1883-11-18 12:00:00'", "'1800-01-01 00:00:00'",
+    "'2020-10-25 02:30:00'", "'+12020-01-01 00:00:00.000001'", "NULL")
+  private val said = Seq("''", "'plain'", "'it\\'s \"quoted\" \\\\'", "'tab\\t nl\\n \\u0001 \\u007f /'",
+    "'日本 é 😀'", "NULL")
+
+  private val generated = Seq(
+    z("to_json(named_struct('t', a, 'n', CAST(a AS TIMESTAMP_NTZ), 'd', CAST(a AS DATE)))",
+      "TIMESTAMP" -> stamps),
+    f("to_json(named_struct('a', a, 'b', b))", "STRING" -> said, "BIGINT" -> longs),
+    f("to_json(named_struct('a', a, 'b', b), map('ignoreNullFields', 'false'))", "STRING" -> said,
+      "BIGINT" -> longs),
+    f("to_json(named_struct('a', a, 'é \"x\"', array(a, NULL)))", "STRING" -> said),
+    f("to_json(array(a, a))", "DOUBLE" -> doubles), f("to_json(array(a, a))", "FLOAT" -> doubles),
+    f("to_json(array(a))", "BOOLEAN" -> Seq("true", "false", "NULL")),
+    f("to_json(array(a))", "BINARY" -> plains),
+    f("to_json(array(a))", "TINYINT" -> ints), f("to_json(array(a))", "SMALLINT" -> ints),
+    f("to_json(array(a))", "DECIMAL(20,4)" -> Seq("0", "1.5", "-0.0005", "1234567.8855", "NULL")),
+    f("to_json(array(a))", "DECIMAL(38,18)" -> Seq("0", "1e-18", "-1.5e-7", "1e-6", "NULL")),
+    f("to_json(map(a, b))", "STRING" -> said.init, "INT" -> ints),
+    f("to_json(map(a, b))", "BIGINT" -> longs.init, "STRING" -> said),
+    f("to_json(map(a, array(named_struct('x', b))))", "BOOLEAN" -> Seq("true", "false"),
+      "STRING" -> said),
+    f("to_json(a)", "ARRAY<INT>" -> Seq("array()", "array(1, NULL, -7)", "NULL")),
+    f("to_json(a)", "MAP<STRING, MAP<STRING, INT>>" -> Seq("map()", "map('a', map('b', 1))", "NULL")),
+    f("to_json(a)",
+      "STRUCT<x: STRUCT<y: INT, z: ARRAY<STRING>>, w: DOUBLE>" -> Seq("NULL",
+        "named_struct('x', named_struct('y', 1, 'z', array('q', NULL)), 'w', 0.5)",
+        "named_struct('x', NULL, 'w', NULL)",
+        "named_struct('x', named_struct('y', NULL, 'z', NULL), 'w', NULL)")))
+
   val families: Seq[(String, Seq[FunctionCase])] = Seq(
+    "json_made" -> generated,
     "ciphers" -> aes,
     "json" -> json,
     "urls" -> urls,
@@ -189,6 +225,10 @@ private[translate] object TextCases {
       f("parse_url(a, 'QUERY', 'a.b')", text),
       f("mask(a, '😀')", text),
       f("aes_encrypt(a, '0000111122223333')", text),
+      f("to_json(named_struct('a', a), map('pretty', 'true'))", text),
+      f("to_json(map(named_struct('a', a), 1))", text),
+      f("to_json(map(a, 1))", "DOUBLE" -> Seq("1")),
+      f("to_json(named_struct('a', a, 'a', a))", text),
       f("aes_encrypt(a, '0000111122223333', 'CBC', 'DEFAULT', b)", text, text))
   }
 }

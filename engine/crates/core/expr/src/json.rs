@@ -3,6 +3,7 @@
 mod generate;
 mod path;
 mod reader;
+mod records;
 mod writer;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("json_object_keys", Fallible::Always, json_object_keys),
     entry("json_tuple", Fallible::Always, json_tuple),
     entry("to_json", Fallible::Never, to_json),
+    entry("from_json", Fallible::Always, records::from_json),
 ];
 
 type Built = Result<Kernel, Unsupported>;

@@ -109,6 +109,7 @@ const REPEATABLE: &[&str] = &[
     "floor",
     "format_number",
     "format_string",
+    "from_json",
     "from_unix_time",
     "from_utc_timestamp",
     "ge",

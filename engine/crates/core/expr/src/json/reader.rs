@@ -69,6 +69,28 @@ struct Piece {
     escaped: bool,
 }
 
+/// What of JSON's grammar is taken more or less strictly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// Control characters in strings. For functions that look into a text.
+    OfFunctions,
+    /// `NaN`, `Infinity` and their kin as numbers. For `from_json`.
+    OfRecords,
+}
+
+/// Where a reader stood when it failed: what Jackson's reader gives when it is asked again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Behind a name, at no string: nothing more.
+    Named,
+    /// In a string's middle, which Jackson finds only when the string is asked for: whatever stands
+    /// there.
+    InString,
+    /// At a sign that has no place there: whatever stands behind it.
+    AtSign,
+    Elsewhere,
+}
+
 /// A reader, token by token. Texts are UTF-8 in which surrogates that are no pair stand in three
 /// bytes each (WTF-8), as Java's strings may hold those.
 pub(crate) struct Reader<'a> {
@@ -80,11 +102,19 @@ pub(crate) struct Reader<'a> {
     value: Option<Token>,
     name: Piece,
     piece: Piece,
+    dialect: Dialect,
+    failure: Failure,
 }
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(source: &'a str) -> Self {
+        Self::of(source, Dialect::OfFunctions)
+    }
+
+    pub(crate) fn of(source: &'a str, dialect: Dialect) -> Self {
         Self {
+            dialect,
+            failure: Failure::Elsewhere,
             source: source.as_bytes(),
             at: 0,
             scopes: Vec::new(),
@@ -93,6 +123,15 @@ impl<'a> Reader<'a> {
             name: Piece::default(),
             piece: Piece::default(),
         }
+    }
+
+    /// Of a reader that failed: where. It may go on from there, as Jackson's does.
+    pub(crate) fn failure(&mut self) -> Failure {
+        std::mem::replace(&mut self.failure, Failure::Elsewhere)
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at >= self.source.len()
     }
 
     pub(crate) fn token(&self) -> Option<Token> {
@@ -116,19 +155,21 @@ impl<'a> Reader<'a> {
             };
         };
         if matches!(byte, b']' | b'}') {
-            let scope = self.scopes.pop().ok_or(Stop::Bad)?;
-            return match (byte, scope.object) {
-                (b']', false) => Ok(Some(Token::EndArray)),
-                (b'}', true) => Ok(Some(Token::EndObject)),
-                _ => Err(Stop::Bad),
+            let ended = match (byte, self.scopes.last().map(|scope| scope.object)) {
+                (b']', Some(false)) => Token::EndArray,
+                (b'}', Some(true)) => Token::EndObject,
+                _ => return Err(self.bad_sign()),
             };
+            self.scopes.pop();
+            return Ok(Some(ended));
         }
         let mut inside = None;
         if let Some(scope) = self.scopes.last_mut() {
             inside = Some(scope.object);
-            if std::mem::replace(&mut scope.begun, true) {
+            let begun = std::mem::replace(&mut scope.begun, true);
+            if begun {
                 if byte != b',' {
-                    return Err(Stop::Bad);
+                    return Err(self.bad_sign());
                 }
                 byte = self.past_space()?.ok_or(Stop::Bad)?;
             }
@@ -138,15 +179,22 @@ impl<'a> Reader<'a> {
             return self.entered(value).map(Some);
         }
         if !matches!(byte, b'"' | b'\'') {
-            return Err(Stop::Bad);
+            return Err(self.bad_sign());
         }
         self.name = self.string(byte, LONGEST_NAME)?;
+        self.failure = Failure::Named;
         if self.past_space()? != Some(b':') {
             return Err(Stop::Bad);
         }
         let byte = self.past_space()?.ok_or(Stop::Bad)?;
         self.value = Some(self.scalar(byte)?);
+        self.failure = Failure::Elsewhere;
         Ok(Some(Token::Name))
+    }
+
+    fn bad_sign(&mut self) -> Stop {
+        self.failure = Failure::AtSign;
+        Stop::Bad
     }
 
     fn entered(&mut self, token: Token) -> Read<Token> {
@@ -183,7 +231,12 @@ impl<'a> Reader<'a> {
     fn scalar(&mut self, byte: u8) -> Read<Token> {
         match byte {
             b'"' | b'\'' => {
+                // Jackson reads strings in single quotes at once, others when they are asked for.
+                if byte == b'"' {
+                    self.failure = Failure::InString;
+                }
                 self.piece = self.string(byte, LONGEST_STRING)?;
+                self.failure = Failure::Elsewhere;
                 Ok(Token::String)
             }
             b'[' => Ok(Token::StartArray),
@@ -191,6 +244,7 @@ impl<'a> Reader<'a> {
             b't' => self.word("rue", Token::True),
             b'f' => self.word("alse", Token::False),
             b'n' => self.word("ull", Token::Null),
+            b'-' | b'+' | b'N' | b'I' if self.unnumbered(byte) => Ok(Token::Float),
             b'-' | b'0'..=b'9' => self.number(byte),
             _ => Err(Stop::Bad),
         }
@@ -205,6 +259,35 @@ impl<'a> Reader<'a> {
             true => Err(Stop::Bad),
             false => Ok(token),
         }
+    }
+
+    /// Takes `NaN`, `Infinity`, `-INF` and so on, where those are numbers.
+    fn unnumbered(&mut self, first: u8) -> bool {
+        let start = self.at - 1;
+        let words: &[&str] = match first {
+            b'N' => &["NaN"],
+            b'I' => &["Infinity"],
+            b'-' => &["-INF", "-Infinity"],
+            _ => &["+INF", "+Infinity"],
+        };
+        let rest = self.source.get(start..).unwrap_or_default();
+        let found = words.iter().find(|word| rest.starts_with(word.as_bytes()));
+        let Some(word) = found.filter(|_| self.dialect == Dialect::OfRecords) else {
+            return false;
+        };
+        let end = start + word.len();
+        let behind = self.source.get(end..).unwrap_or_default();
+        let behind = std::str::from_utf8(behind).unwrap_or_default().chars().next();
+        if behind.is_some_and(identifies) {
+            return false;
+        }
+        self.at = end;
+        self.piece = Piece {
+            start,
+            end,
+            escaped: false,
+        };
+        true
     }
 
     fn digits(&mut self) -> usize {
@@ -275,7 +358,18 @@ impl<'a> Reader<'a> {
         let mut escaped = false;
         loop {
             let rest = self.source.get(self.at..).unwrap_or_default();
-            let found = memchr::memchr2(quote, b'\\', rest).ok_or(Stop::Bad)?;
+            let found = memchr::memchr2(quote, b'\\', rest);
+            if self.dialect == Dialect::OfRecords {
+                let plain = rest.get(..found.unwrap_or(rest.len())).unwrap_or_default();
+                if let Some(control) = plain.iter().position(|byte| *byte < b' ') {
+                    self.at += control + 1;
+                    return Err(Stop::Bad);
+                }
+            }
+            let Some(found) = found else {
+                self.at = self.source.len();
+                return Err(Stop::Bad);
+            };
             self.at += found + 1;
             if rest.get(found) == Some(&quote) {
                 break;
@@ -287,7 +381,10 @@ impl<'a> Reader<'a> {
                 b'b' | b't' | b'n' | b'f' | b'r' | b'"' | b'/' | b'\\' | b'\'' => {}
                 b'u' => {
                     let rest = self.source.get(self.at..).unwrap_or_default();
-                    let (_, used) = unit(rest).ok_or(Stop::Bad)?;
+                    let Some((_, used)) = unit(rest) else {
+                        self.at += wrong_digit(rest);
+                        return Err(Stop::Bad);
+                    };
                     self.at += used;
                 }
                 _ => return Err(Stop::Bad),
@@ -377,6 +474,19 @@ fn unit(text: &[u8]) -> Option<(u16, usize)> {
         }
     }
     None
+}
+
+/// Up to and with the first of four characters that is no hexadecimal digit to Jackson.
+fn wrong_digit(text: &[u8]) -> usize {
+    let valid = std::str::from_utf8(text).unwrap_or_default();
+    let digit = |c: char| {
+        let low = |unit: &u16| u8::try_from(*unit & 0xff).map(char::from);
+        let mut units = [0; 2];
+        let mut units = c.encode_utf16(&mut units).iter();
+        units.all(|unit| low(unit).is_ok_and(|c| c.is_ascii_hexdigit()))
+    };
+    let wrong = valid.char_indices().find(|(_, c)| !digit(*c));
+    wrong.map_or(text.len(), |(at, c)| at + c.len_utf8())
 }
 
 /// Escapes undone; they have been checked.

@@ -151,9 +151,7 @@ impl Writer {
                     "-0" => self.raw_value(b"0"),
                     digits => self.raw_value(digits.as_bytes()),
                 },
-                Token::Float => {
-                    self.double(reader.number_text().parse().map_err(|_| Stop::Bad)?);
-                }
+                Token::Float => self.double(float(reader.number_text()).ok_or(Stop::Bad)?),
                 Token::True => self.raw_value(b"true"),
                 Token::False => self.raw_value(b"false"),
                 _ => self.raw_value(b"null"),
@@ -163,6 +161,16 @@ impl Writer {
             }
             reader.next()?;
         }
+    }
+}
+
+/// The value of a number's text.
+pub(crate) fn float(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" | "+INF" | "+Infinity" => Some(f64::INFINITY),
+        "-INF" | "-Infinity" => Some(f64::NEG_INFINITY),
+        digits => digits.parse().ok(),
     }
 }
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   FormatString,
   GetJsonObject,
+  JsonToStructs,
   JsonTuple,
   RoundBase,
   ToPrettyString
@@ -24,7 +25,7 @@ private[translate] object FloatTexts {
     case _: Cast | _: ToPrettyString | _: RoundBase if e.children.exists(floating) => ofThisJvm
     case _: FormatString if e.children.exists(floating) => ofThisJvm
     // Jackson reads numbers with a point as doubles, and writes those.
-    case _: GetJsonObject | _: JsonTuple => ofThisJvm
+    case _: GetJsonObject | _: JsonTuple | _: JsonToStructs => ofThisJvm
     case _ => FloatText.FLOAT_TEXT_SHORTEST
   }
 

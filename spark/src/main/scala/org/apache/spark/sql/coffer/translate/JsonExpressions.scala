@@ -2,14 +2,18 @@ package org.apache.spark.sql.coffer.translate
 
 import java.util.Locale
 
-import org.apache.spark.sql.catalyst.expressions.{Expression, Literal => CatalystLiteral}
+import org.apache.spark.sql.catalyst.expressions.{
+  Expression,
+  JsonToStructs,
+  Literal => CatalystLiteral
+}
 import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator
 import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.coffer.proto.plan.{Call, Expr}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-/** JSON made of values. */
+/** JSON made of values, and values read from JSON. */
 private[translate] object JsonExpressions {
 
   /** `to_json`, with no options but whether NULL fields are left out. */
@@ -41,6 +45,26 @@ private[translate] object JsonExpressions {
         }
       case _ => refuse("options of JSON that are not resolved")
     }
+  }
+
+  /** Whether `from_json` reads what the engine does. */
+  def read(e: JsonToStructs): Result[Unit] = e.dataType match {
+    case _ if e.options.nonEmpty => refuse("from_json with options is not supported")
+    case StructType(fields) if fields.nonEmpty && fields.forall(f => plain(f.dataType)) =>
+      val corrupt = SQLConf.get.getConf(SQLConf.COLUMN_NAME_OF_CORRUPT_RECORD)
+      if (fields.exists(_.name == corrupt)) refuse(s"the column $corrupt is not supported")
+      else if (fields.map(_.name).distinct.length < fields.length)
+        refuse("several fields of one name")
+      else if (fields.exists(_.metadata.contains(
+            ResolveDefaultColumns.EXISTS_DEFAULT_COLUMN_METADATA_KEY)))
+        refuse("fields with a default are not supported")
+      else Right(())
+    case _ => refuse("from_json of this type is not supported")
+  }
+
+  private def plain(of: DataType): Boolean = of match {
+    case BooleanType | _: IntegralType | FloatType | DoubleType | _: StringType => true
+    case _ => false
   }
 
   /** Keys are texts whose form is one; a field's name is the engine's; no field has a default. */

@@ -17,6 +17,10 @@ private[translate] object TextExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[GetJsonObject]("get_json_object"),
+    entry[JsonToStructs]("`from_json` of a struct of booleans, whole numbers, floats and strings, " +
+      "without options") { (e, scope) =>
+      JsonExpressions.read(e).flatMap(_ => Calls.of("from_json", e, e.children, scope))
+    },
     entry[Mask]("`mask`, with the classes of characters that this JVM knows") { (e, scope) =>
       val chars = e.children.tail.map(_.eval().asInstanceOf[UTF8String])
       if (chars.exists(c => c != null && c.toString.length > 1))

@@ -201,7 +201,39 @@ private[translate] object TextCases {
         "named_struct('x', NULL, 'w', NULL)",
         "named_struct('x', named_struct('y', NULL, 'z', NULL), 'w', NULL)")))
 
+  private val records = documents ++ quoted(Seq(
+    "{\"a\":1,\"b\":\"x\",\"c\":2.5}", "{\"b\":\"x\",\"a\":\"1\"}", "{\"a\":1.5,\"b\":2,\"c\":\"NaN\"}",
+    "{\"a\":true,\"b\":true,\"c\":true}", "{\"a\":null,\"b\":null}", "{\"a\":NaN,\"b\":NaN,\"c\":NaN}",
+    "{\"a\":Infinity,\"b\":-Infinity,\"c\":-INF}", "{\"a\":1,\"b\":+INF,\"c\":+Infinity}",
+    "{\"a\":1,\"b\":+1}", "{\"a\":1,\"c\":-Inf}", "{\"a\":\"Infinity\",\"b\":\"-INF\",\"c\":\"+INF\"}",
+    "{\"a\":\"\",\"b\":\"\",\"c\":\"\"}", "{\"a\":{\"x\":1},\"b\":{\"x\":[1.50,\"é😀\",NaN]},\"c\":[]}",
+    "{\"a\":[1,2],\"b\":[1,{\"y\":null}],\"c\":{}}", "{\"a\":1,\"a\":\"x\",\"b\":2,\"b\":null}",
+    "{\"a\":\"x\",\"a\":3}", "{\"a\":127,\"c\":1e39}", "{\"a\":128}", "{\"a\":200}", "{\"a\":255}", "{\"a\":256}",
+    "{\"a\":-128}", "{\"a\":-129}", "{\"a\":32767}", "{\"a\":32768}", "{\"a\":2147483647}",
+    "{\"a\":2147483648}", "{\"a\":-2147483648}", "{\"a\":9223372036854775807}",
+    "{\"a\":9223372036854775808}", "{\"a\":-0,\"c\":-0}", "{\"c\":0.1}", "{\"c\":16777217}",
+    "{\"c\":123456789012345678901234567890}", "{\"c\":1e400}", "{\"c\":-1e400}", "{\"c\":4.9e-324}",
+    "{\"a\":1,\"b\":\"cut", "{\"a\":1,\"b\":\"cut\\", "{\"a\":1,\"b\":{\"x\":1", "{\"a\":1,\"b\":{\"x\":",
+    "{\"a\":1,\"b\":{\"x\"", "{\"a\":1,\"b\":{\"x", "{\"a\":1,\"b\":{", "{\"a\":1,\"b\":[1", "{\"a\":1,\"b\":[",
+    "{\"a\":1,\"b\":{\"x\":\"y", "{\"a\":1,\"b\":", "{\"a\":1,\"b\"", "{\"a\":1,\"b", "{\"a\":1,", "{\"a\":1",
+    "{\"a\":1,\"b\":{\"x\":tru},\"c\":2}", "{\"a\":1,\"b\":{\"x\":01},\"c\":2}",
+    "{\"a\":1,\"b\":{\"x\" 1},\"c\":2}", "{\"c\":1,\"b\":{\"x\":'un},\"a\":2}",
+    "{\"a\":1,\"b\":\"bad \\x escape\",\"c\":2}", "{\"a\":1,\"b\":\"two\nlines\",\"c\":2}",
+    "{\"a\":1,\"d\":\"bad \\x escape\",\"c\":2}", "{\"a\":1,\"b\":{\"y\":\"bad \\x escape\"},\"c\":2}",
+    "{\"a\":1,\"d\":{\"x\":tru},\"c\":2}", "{\"a\":{\"x\":tru},\"c\":2}", "{\"a\":[tru],\"c\":2}",
+    "{\"d\":{\"a\":7},\"a\":1}", "{\"a\":1,\"b\":\"\\ud83d\",\"c\":1}", "{\"b\":[\"\\ud83d\"]}",
+    "{\"a\":1,\"b\":\"\\u12\"}", "{\"A\":1,\"B\":\"x\"}", "{\"a\":1}}", "{\"a\":1]",
+    "{\"b\":{\"x\":\"\\u1\"},\"a\":1}", "{\"b\":[\"\\u1\"},\"a\":1}", "{\"b\":{\"x\":1,\"a\":\"\\q,\"a\":5},\"c\":1}",
+    "{\"b\":{\"x\":[x,1],\"a\":5},\"c\":1}", "{\"b\":{x,\"a\":5},\"c\":1}", "{\"b\":{\"x\":{\"y\":1]},\"a\":5},\"c\":1}",
+    "{\"b\":[1 2,3],\"a\":5}", "{\"b\":[1,],\"a\":5}", "{\"b\":{\"x\":1,},\"a\":5}", "{\"b\":[1}}", "{\"b\":{\"x\":1]}",
+    "  {\"a\" : 1 , \"b\" : \"s\" }  ", "[{\"a\":1}]", "{\"c\":\"1.5\"}", "{\"c\":\" NaN\"}", "{\"c\":\"nan\"}")).distinct
+
+  private val read = Seq("a INT, b STRING, c DOUBLE", "a TINYINT, c FLOAT", "a SMALLINT, b BOOLEAN",
+    "a BIGINT, b STRING", "a BOOLEAN", "a STRING, b STRING, c STRING", "c DOUBLE, a FLOAT", "`a b` INT, `日本` STRING",
+    "zz INT").map(of => f(s"from_json(a, '$of')", "STRING" -> records))
+
   val families: Seq[(String, Seq[FunctionCase])] = Seq(
+    "json_read" -> read,
     "json_made" -> generated,
     "ciphers" -> aes,
     "json" -> json,
@@ -226,6 +258,11 @@ private[translate] object TextCases {
       f("mask(a, '😀')", text),
       f("aes_encrypt(a, '0000111122223333')", text),
       f("to_json(named_struct('a', a), map('pretty', 'true'))", text),
+      f("from_json(a, 'x INT', map('mode', 'FAILFAST'))", text),
+      f("from_json(a, 'x DATE')", text),
+      f("from_json(a, 'x ARRAY<INT>')", text),
+      f("from_json(a, 'x INT, _corrupt_record STRING')", text),
+      f("from_json(a, 'MAP<STRING, INT>')", text),
       f("to_json(map(named_struct('a', a), 1))", text),
       f("to_json(map(a, 1))", "DOUBLE" -> Seq("1")),
       f("to_json(named_struct('a', a, 'a', a))", text),

@@ -38,9 +38,8 @@ enum Mode {
 
 impl Mode {
     fn of(name: &str, padding: &str) -> Result<Self, SparkError> {
-        let padded = |of: &str| {
-            padding.eq_ignore_ascii_case(of) || padding.eq_ignore_ascii_case("DEFAULT")
-        };
+        let padded =
+            |of: &str| padding.eq_ignore_ascii_case(of) || padding.eq_ignore_ascii_case("DEFAULT");
         let named = |of: &str| name.eq_ignore_ascii_case(of);
         match () {
             () if named("ECB") && padded("PKCS") => Ok(Self::Ecb),
@@ -48,7 +47,9 @@ impl Mode {
             () if named("GCM") && padded("NONE") => Ok(Self::Gcm),
             () => Err(SparkError::new(
                 "UNSUPPORTED_FEATURE.AES_MODE",
-                format!("AES-{name} with the padding {padding} by the `aes_encrypt`/`aes_decrypt`."),
+                format!(
+                    "AES-{name} with the padding {padding} by the `aes_encrypt`/`aes_decrypt`."
+                ),
             )),
         }
     }
@@ -128,12 +129,22 @@ impl Key {
     }
 }
 
-fn sealed(gcm: &impl Aead<NonceSize = U12>, nonce: &[u8], aad: &[u8], msg: &[u8]) -> Option<Vec<u8>> {
+fn sealed(
+    gcm: &impl Aead<NonceSize = U12>,
+    nonce: &[u8],
+    aad: &[u8],
+    msg: &[u8],
+) -> Option<Vec<u8>> {
     let nonce: [u8; 12] = nonce.try_into().ok()?;
     gcm.encrypt(&Array(nonce), Payload { msg, aad }).ok()
 }
 
-fn opened(gcm: &impl Aead<NonceSize = U12>, nonce: &[u8], aad: &[u8], msg: &[u8]) -> Option<Vec<u8>> {
+fn opened(
+    gcm: &impl Aead<NonceSize = U12>,
+    nonce: &[u8],
+    aad: &[u8],
+    msg: &[u8],
+) -> Option<Vec<u8>> {
     let nonce: [u8; 12] = nonce.try_into().ok()?;
     gcm.decrypt(&Array(nonce), Payload { msg, aad }).ok()
 }
@@ -151,7 +162,10 @@ where
 {
     let mut padded = plain.to_vec();
     let missing = 16 - plain.len() % 16;
-    padded.resize(plain.len() + missing, u8::try_from(missing).unwrap_or_default());
+    padded.resize(
+        plain.len() + missing,
+        u8::try_from(missing).unwrap_or_default(),
+    );
     let mut before = first;
     let mut out = Vec::with_capacity(padded.len());
     for block in padded.as_chunks::<16>().0 {
@@ -188,7 +202,10 @@ where
         return Some(out);
     };
     let count = usize::from(last);
-    let kept = out.len().checked_sub(count).filter(|_| (1..=16).contains(&count))?;
+    let kept = out
+        .len()
+        .checked_sub(count)
+        .filter(|_| (1..=16).contains(&count))?;
     let padding = out.get(kept..)?;
     if padding.iter().any(|byte| *byte != last) {
         return None;
@@ -225,7 +242,10 @@ fn aes_encrypt(call: &CallInfo<'_>) -> Built {
         if iv.len() != mode.nonce() {
             return Err(SparkError::new(
                 "INVALID_PARAMETER_VALUE.AES_IV_LENGTH",
-                format!("supports {name} mode with another length of IV than {}.", iv.len()),
+                format!(
+                    "supports {name} mode with another length of IV than {}.",
+                    iv.len()
+                ),
             ));
         }
         if !aad.is_empty() && mode != Mode::Gcm {
@@ -257,10 +277,11 @@ fn aes_decrypt(call: &CallInfo<'_>) -> Built {
         out.extend(key.decrypt(mode, nonce, aad, text).ok_or_else(failed)?);
         Ok(Some(()))
     };
-    Ok(rows::bytes(Nulls::GiveNull, move |row, out| {
-        match decrypted(row, out) {
+    Ok(rows::bytes(
+        Nulls::GiveNull,
+        move |row, out| match decrypted(row, out) {
             Err(_) if tries => Ok(None),
             decrypted => decrypted,
-        }
-    }))
+        },
+    ))
 }

@@ -11,11 +11,11 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal, elementary,
-    encodings, formats,
+    Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal,
+    elementary, encodings, formats,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    hashes, instants, java_time, json, literal, math, nested, nested_key, predicate, regexps, repeatable,
-    strings, texts, types, urls,
+    hashes, instants, java_time, json, literal, math, nested, nested_key, predicate, regexps,
+    repeatable, strings, texts, types, urls,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,

@@ -203,8 +203,14 @@ fn json_tuple(call: &CallInfo<'_>) -> Built {
             }
             Ok(())
         })?;
-        let columns = out.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef);
-        Ok(Arc::new(StructArray::try_new(fields.clone(), columns.collect(), None)?) as ArrayRef)
+        let columns = out
+            .iter_mut()
+            .map(|column| Arc::new(column.finish()) as ArrayRef);
+        Ok(Arc::new(StructArray::try_new(
+            fields.clone(),
+            columns.collect(),
+            None,
+        )?) as ArrayRef)
     }))
 }
 

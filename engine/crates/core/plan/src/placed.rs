@@ -14,7 +14,8 @@ use arrow::{
 };
 use coffer_protocol::plan::{Placed, placed::Kind};
 use datafusion_common::{
-    Result, exec_datafusion_err, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
+    Result, exec_datafusion_err, internal_datafusion_err, internal_err,
+    tree_node::TreeNodeRecursion,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
@@ -68,9 +69,7 @@ impl PlacedExec {
         let mut columns = Vec::with_capacity(placed.columns.len());
         for column in &placed.columns {
             let array = match (column.kind(), &column.input) {
-                (Kind::Shuffled, Some(array)) => {
-                    Some(expressions.compile(node, array, &input)?)
-                }
+                (Kind::Shuffled, Some(array)) => Some(expressions.compile(node, array, &input)?),
                 (Kind::Shuffled, None) => return Err(malformed("a shuffle of nothing")),
                 (_, Some(_)) => return Err(malformed("an input that is not used")),
                 (_, None) => None,
@@ -97,7 +96,11 @@ impl PlacedExec {
                 input: array,
             });
         }
-        Ok(Self::of(child, columns.into(), Arc::new(Schema::new(fields))))
+        Ok(Self::of(
+            child,
+            columns.into(),
+            Arc::new(Schema::new(fields)),
+        ))
     }
 
     fn of(child: Arc<dyn ExecutionPlan>, columns: Arc<[Column]>, schema: SchemaRef) -> Self {
@@ -184,16 +187,25 @@ impl State {
         let rows = 0..batch.num_rows();
         Ok(match self {
             Self::Uniform(random) if column.kind == Kind::Text => {
-                let mut text = || (0..column.length).map(|_| char::from(random.letter())).collect();
+                let mut text = || {
+                    (0..column.length)
+                        .map(|_| char::from(random.letter()))
+                        .collect()
+                };
                 let texts = rows.map(|_| Some(text()));
-                Arc::new(texts.collect::<Vec<Option<String>>>().into_iter().collect::<StringArray>())
+                Arc::new(
+                    texts
+                        .collect::<Vec<Option<String>>>()
+                        .into_iter()
+                        .collect::<StringArray>(),
+                )
             }
-            Self::Uniform(random) => {
-                Arc::new(Float64Array::from_iter_values(rows.map(|_| random.double())))
-            }
-            Self::Normal(random) => {
-                Arc::new(Float64Array::from_iter_values(rows.map(|_| random.double())))
-            }
+            Self::Uniform(random) => Arc::new(Float64Array::from_iter_values(
+                rows.map(|_| random.double()),
+            )),
+            Self::Normal(random) => Arc::new(Float64Array::from_iter_values(
+                rows.map(|_| random.double()),
+            )),
             Self::Twisted(random) => match &column.input {
                 Some(array) => {
                     let array = array.evaluate(batch)?.into_array(batch.num_rows())?;
@@ -207,7 +219,9 @@ impl State {
             Self::Counted(count, partition) => {
                 let first = (i64::from(*partition) << 33).wrapping_add(*count);
                 *count += i64::try_from(batch.num_rows()).unwrap_or(i64::MAX);
-                Arc::new(Int64Array::from_iter_values((first..).take(batch.num_rows())))
+                Arc::new(Int64Array::from_iter_values(
+                    (first..).take(batch.num_rows()),
+                ))
             }
         })
     }
@@ -219,7 +233,13 @@ fn uuid(random: &mut Twister) -> String {
     let least = (random.long() | 1 << 63) & 0xbfff_ffff_ffff_ffff;
     let text = format!("{most:016x}{least:016x}");
     let part = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
-    let parts = [part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)];
+    let parts = [
+        part(0, 8),
+        part(8, 12),
+        part(12, 16),
+        part(16, 20),
+        part(20, 32),
+    ];
     parts.join("-")
 }
 

@@ -91,7 +91,9 @@ impl Twister {
         let mut last = 19_650_218u32;
         state.push(last);
         for index in (1u32..).take(Self::SIZE - 1) {
-            last = scrambled(last).wrapping_mul(1_812_433_253).wrapping_add(index);
+            last = scrambled(last)
+                .wrapping_mul(1_812_433_253)
+                .wrapping_add(index);
             state.push(last);
         }
         let mut at = 1;

@@ -36,7 +36,10 @@ fn tokens(picture: &str) -> Option<Vec<Token>> {
     while let Some(first) = rest.chars().next() {
         let (token, used) = match first {
             '0' | '9' => {
-                let count = rest.bytes().take_while(|b| matches!(b, b'0' | b'9')).count();
+                let count = rest
+                    .bytes()
+                    .take_while(|b| matches!(b, b'0' | b'9'))
+                    .count();
                 let exactly = first == '0' && !behind_point;
                 (Token::Groups(vec![Digits { count, exactly }]), count)
             }
@@ -130,7 +133,11 @@ fn read(text: &str, tokens: &[Token], scale: usize) -> Given<i128> {
         let next = rest.chars().next();
         let taken = match (token, next) {
             (Token::Groups(expected), _) => {
-                let digits = if behind_point { &mut after } else { &mut before };
+                let digits = if behind_point {
+                    &mut after
+                } else {
+                    &mut before
+                };
                 match groups(rest, expected, digits)? {
                     Some(behind) => rest = behind,
                     None => return Ok(None),

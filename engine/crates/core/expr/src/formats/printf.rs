@@ -98,7 +98,10 @@ fn pieces(text: &str) -> Option<Vec<Piece>> {
             argument = Some(digits.parse().ok().filter(|index| *index > 0)?);
             rest = behind;
         }
-        let flags = rest.len() - rest.trim_start_matches(['-', '#', '+', ' ', '0', ',', '(']).len();
+        let flags = rest.len()
+            - rest
+                .trim_start_matches(['-', '#', '+', ' ', '0', ',', '('])
+                .len();
         let (flags, behind) = rest.split_at(flags);
         let flags: Vec<char> = flags.chars().collect();
         rest = behind;
@@ -298,7 +301,12 @@ fn float(spec: &Spec, value: f64, floats: FloatText, out: &mut String) {
         out.push_str("NaN");
     } else if value.is_infinite() {
         let bare = Spec {
-            flags: spec.flags.iter().copied().filter(|flag| !"0,".contains(*flag)).collect(),
+            flags: spec
+                .flags
+                .iter()
+                .copied()
+                .filter(|flag| !"0,".contains(*flag))
+                .collect(),
             ..*spec
         };
         signed(&bare, value < 0.0, "Infinity", out);

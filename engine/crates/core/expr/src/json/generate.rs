@@ -32,13 +32,18 @@ pub(super) fn is_written(of: &DataType) -> bool {
                 fields.iter().take(at).all(|earlier| earlier.name() != name)
             };
             fields.iter().all(|field| is_written(field.data_type()))
-                && fields.iter().map(|field| field.name()).enumerate().all(once)
+                && fields
+                    .iter()
+                    .map(|field| field.name())
+                    .enumerate()
+                    .all(once)
         }
         DataType::Map(entries, _) => match entries.data_type() {
             DataType::Struct(sides) => match sides.as_ref() {
                 [key, value] => {
                     let key = key.data_type();
-                    let named = key.is_integer() || matches!(key, DataType::Utf8 | DataType::Boolean);
+                    let named =
+                        key.is_integer() || matches!(key, DataType::Utf8 | DataType::Boolean);
                     named && is_written(value.data_type())
                 }
                 _ => false,
@@ -116,7 +121,11 @@ fn scalar(values: &ArrayRef, row: usize, style: &Style) -> (bool, String) {
     let mut text = String::new();
     let quoted = match values.data_type() {
         DataType::Boolean => {
-            text.push_str(if values.as_boolean().value(row) { "true" } else { "false" });
+            text.push_str(if values.as_boolean().value(row) {
+                "true"
+            } else {
+                "false"
+            });
             false
         }
         DataType::Int8 => plain(values.as_primitive::<Int8Type>().value(row), &mut text),
@@ -139,7 +148,10 @@ fn scalar(values: &ArrayRef, row: usize, style: &Style) -> (bool, String) {
             false
         }
         DataType::Date32 => {
-            format::date(values.as_primitive::<Date32Type>().value(row).into(), &mut text);
+            format::date(
+                values.as_primitive::<Date32Type>().value(row).into(),
+                &mut text,
+            );
             true
         }
         DataType::Timestamp(_, zone) => {

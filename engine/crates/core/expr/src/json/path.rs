@@ -24,8 +24,7 @@ pub(crate) fn parse(path: &str) -> Result<Option<Vec<Step>>, SparkError> {
     };
     let mut steps = Vec::new();
     loop {
-        let next = wildcard(rest, &mut steps)
-            .or_else(|| named(rest, &mut steps));
+        let next = wildcard(rest, &mut steps).or_else(|| named(rest, &mut steps));
         let next = match next {
             Some(next) => Some(next),
             None => subscript(rest, &mut steps)?,
@@ -44,7 +43,9 @@ fn spaced(text: &str) -> &str {
 
 fn wildcard<'a>(text: &'a str, steps: &mut Vec<Step>) -> Option<&'a str> {
     let text = spaced(text);
-    let rest = text.strip_prefix(".*").or_else(|| text.strip_prefix("['*']"))?;
+    let rest = text
+        .strip_prefix(".*")
+        .or_else(|| text.strip_prefix("['*']"))?;
     steps.push(Step::Wildcard);
     Some(rest)
 }
@@ -75,7 +76,9 @@ fn subscript<'a>(text: &'a str, steps: &mut Vec<Step>) -> Result<Option<&'a str>
         Some(rest) => (Step::Wildcard, rest),
         None => {
             let text = spaced(text);
-            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            let end = text
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(text.len());
             let (digits, rest) = text.split_at(end);
             if digits.is_empty() {
                 return Ok(None);

@@ -254,7 +254,10 @@ impl<'a> Reader<'a> {
         let source = self.source.get(self.at..).unwrap_or_default();
         let behind = source.strip_prefix(rest.as_bytes()).ok_or(Stop::Bad)?;
         self.at += rest.len();
-        let behind = std::str::from_utf8(behind).unwrap_or_default().chars().next();
+        let behind = std::str::from_utf8(behind)
+            .unwrap_or_default()
+            .chars()
+            .next();
         match behind.is_some_and(identifies) {
             true => Err(Stop::Bad),
             false => Ok(token),
@@ -277,7 +280,10 @@ impl<'a> Reader<'a> {
         };
         let end = start + word.len();
         let behind = self.source.get(end..).unwrap_or_default();
-        let behind = std::str::from_utf8(behind).unwrap_or_default().chars().next();
+        let behind = std::str::from_utf8(behind)
+            .unwrap_or_default()
+            .chars()
+            .next();
         if behind.is_some_and(identifies) {
             return false;
         }

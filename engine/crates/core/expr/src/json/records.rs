@@ -114,13 +114,18 @@ pub(super) fn from_json(call: &CallInfo<'_>) -> Built {
     let ([UTF8], DataType::Struct(fields)) = (call.types, call.ret) else {
         return Err(call.bad_types());
     };
-    if fields.iter().any(|field| Column::new(field.data_type()).is_none()) {
+    if fields
+        .iter()
+        .any(|field| Column::new(field.data_type()).is_none())
+    {
         return Err(call.bad_types());
     }
     let (fields, floats) = (fields.clone(), call.float_text);
     Ok(Arc::new(move |args, rows| {
-        let mut columns: Vec<Column> =
-            fields.iter().filter_map(|field| Column::new(field.data_type())).collect();
+        let mut columns: Vec<Column> = fields
+            .iter()
+            .filter_map(|field| Column::new(field.data_type()))
+            .collect();
         let mut nulls = NullBufferBuilder::new(rows);
         rows::each(args, rows, Nulls::GiveNull, |row| {
             let json = row.and_then(|row| row.text(0));
@@ -141,7 +146,11 @@ pub(super) fn from_json(call: &CallInfo<'_>) -> Built {
             Ok(())
         })?;
         let columns = columns.into_iter().map(Column::finish).collect();
-        Ok(Arc::new(StructArray::try_new(fields.clone(), columns, nulls.finish())?) as ArrayRef)
+        Ok(Arc::new(StructArray::try_new(
+            fields.clone(),
+            columns,
+            nulls.finish(),
+        )?) as ArrayRef)
     }))
 }
 
@@ -236,7 +245,9 @@ fn object(
 }
 
 fn position(fields: &Fields, name: &[u8]) -> Option<usize> {
-    fields.iter().position(|field| field.name().as_bytes() == name)
+    fields
+        .iter()
+        .position(|field| field.name().as_bytes() == name)
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -259,7 +270,9 @@ fn scalar(of: &DataType, token: Token, reader: &Reader<'_>) -> Option<Value> {
                 DataType::Int32 => i32::MIN.into()..=i32::MAX.into(),
                 _ => i64::MIN..=i64::MAX,
             };
-            long().filter(|value| bounds.contains(value)).map(Value::Int)
+            long()
+                .filter(|value| bounds.contains(value))
+                .map(Value::Int)
         }
         (DataType::Float32, Token::Int) => Some(Value::Float(match long() {
             Some(value) => value as f32,
@@ -268,7 +281,12 @@ fn scalar(of: &DataType, token: Token, reader: &Reader<'_>) -> Option<Value> {
         (DataType::Float32, Token::Float) => {
             let text = reader.number_text();
             let named = || float(text).map(|value| value as f32);
-            Some(Value::Float(text.parse().ok().filter(|_| !is_word(text)).or_else(named)?))
+            Some(Value::Float(
+                text.parse()
+                    .ok()
+                    .filter(|_| !is_word(text))
+                    .or_else(named)?,
+            ))
         }
         (DataType::Float64, Token::Int) => match long() {
             Some(value) => Some(Value::Double(value as f64)),
@@ -277,7 +295,9 @@ fn scalar(of: &DataType, token: Token, reader: &Reader<'_>) -> Option<Value> {
         (DataType::Float64, Token::Float) => float(reader.number_text()).map(Value::Double),
         (of, Token::String) if of.is_floating() => {
             let value = reader.value();
-            let text = std::str::from_utf8(&value).ok().filter(|text| is_word(text))?;
+            let text = std::str::from_utf8(&value)
+                .ok()
+                .filter(|text| is_word(text))?;
             let value = float(text)?;
             Some(match of {
                 DataType::Float32 => Value::Float(value as f32),

@@ -225,9 +225,8 @@ fn escaped(text: &[u8], out: &mut Vec<u8>) -> usize {
 /// What Jackson does about a text with a surrogate that is no pair: it fails, but for two low ones
 /// together, which it writes as bytes that are no UTF-8.
 fn lone(text: &[u8]) -> Stop {
-    let low = |at: usize| {
-        matches!(text.get(at..at + 3), Some([0xed, second, _]) if *second >= 0xb0)
-    };
+    let low =
+        |at: usize| matches!(text.get(at..at + 3), Some([0xed, second, _]) if *second >= 0xb0);
     let mut at = 0;
     while at < text.len() {
         match text.get(at).copied().unwrap_or_default() {

@@ -553,10 +553,15 @@ async fn texts_are_joined_in_their_order() {
     ];
     let keys = [1, 2, 1, 2, 1, 3, 1].into_iter().map(Some).collect();
     let (schema, batches) = rows(text.clone(), keys, Arc::new(StringArray::from_iter(texts)));
-    let joined = function("listagg", std::slice::from_ref(&text), &[list], text.clone())
-        .parameter(TypeId::String, Value::String(", ".to_owned()))
-        .parameter(TypeId::Boolean, Value::Bool(true))
-        .parameter(TypeId::Boolean, Value::Bool(false));
+    let joined = function(
+        "listagg",
+        std::slice::from_ref(&text),
+        &[list],
+        text.clone(),
+    )
+    .parameter(TypeId::String, Value::String(", ".to_owned()))
+    .parameter(TypeId::Boolean, Value::Bool(true))
+    .parameter(TypeId::Boolean, Value::Bool(false));
     let found = grouped(&joined, &schema, batches).await.unwrap();
     assert_eq!(found.len(), 3);
     assert!(found[0].contains("c, b, a, a"), "{found:?}");

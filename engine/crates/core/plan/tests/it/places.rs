@@ -115,9 +115,12 @@ async fn every_value_is_sparks() {
         let found = run_on(&plan, partition, io()).await.unwrap();
         let found: Vec<String> = (0..700).map(|row| text_of(found.column(1), row)).collect();
         assert_eq!(found[..12].join(" "), first, "{kind:?} {seed} {partition}");
-        let hash = found.join(" ").bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
+        let hash = found
+            .join(" ")
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+            });
         assert_eq!(format!("{hash:016x}"), sum, "{kind:?} {seed} {partition}");
     }
 }
@@ -138,6 +141,9 @@ fn what_is_no_column_is_refused() {
     ] {
         let (root, output) = placed(kind, 1, made);
         let refused = plan(&fragment(root, output), 1).unwrap_err();
-        assert!(matches!(refused, Unsupported::Malformed { .. }), "{kind:?}: {refused}");
+        assert!(
+            matches!(refused, Unsupported::Malformed { .. }),
+            "{kind:?}: {refused}"
+        );
     }
 }

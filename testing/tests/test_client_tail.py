@@ -21,57 +21,57 @@ TAIL = "spark.coffer.client.tail"
 
 # Functions that only Java has, in each place of a query.
 SQL = {
-    "project": "SELECT id, format_string('%s', q), k FROM edge",
-    "filter": "SELECT id FROM edge WHERE format_string('%s', s) LIKE '%a%' AND k > 1",
+    "project": "SELECT id, format_string('%S', q), k FROM edge",
+    "filter": "SELECT id FROM edge WHERE format_string('%S', s) LIKE '%A%' AND k > 1",
     "filter_that_protects": "SELECT id FROM edge "
-    "WHERE k <> 0 AND format_string('%s', s) <> '' AND 1 / k > 0",
+    "WHERE k <> 0 AND format_string('%S', s) <> '' AND 1 / k > 0",
     "aggregate": "SELECT k, hll_sketch_estimate(hll_sketch_agg(n)), count(*) FROM edge GROUP BY k",
-    "over_an_aggregate": "SELECT k, format_string('%s', sum(n)) AS x FROM edge GROUP BY k "
+    "over_an_aggregate": "SELECT k, format_string('%S', sum(n)) AS x FROM edge GROUP BY k "
     "HAVING sum(n) > 5 ORDER BY x LIMIT 3",
-    "group": "SELECT left(format_string('%s', s), 1) AS x, count(*), sum(n) FROM edge GROUP BY x",
-    "distinct": "SELECT count(DISTINCT format_string('%s', s)), count(DISTINCT k) FROM edge",
-    "sort": "SELECT id FROM edge ORDER BY format_string('%s', s), id",
-    "below_a_limit": "SELECT id, format_string('%s', s) FROM edge ORDER BY id LIMIT 7",
+    "group": "SELECT left(format_string('%S', s), 1) AS x, count(*), sum(n) FROM edge GROUP BY x",
+    "distinct": "SELECT count(DISTINCT format_string('%S', s)), count(DISTINCT k) FROM edge",
+    "sort": "SELECT id FROM edge ORDER BY format_string('%S', s), id",
+    "below_a_limit": "SELECT id, format_string('%S', s) FROM edge ORDER BY id LIMIT 7",
     "inner_join": "SELECT a.id, b.n FROM edge a JOIN events b "
-    "ON a.id = b.n AND format_string('%s', a.id) <> format_string('%s', b.q)",
+    "ON a.id = b.n AND format_string('%S', a.id) <> format_string('%S', b.q)",
     "outer_join": "SELECT /*+ BROADCAST(b) */ a.id, b.id FROM edge a LEFT JOIN edge b "
-    "ON a.id < b.id AND format_string('%s', a.s) = format_string('%s', b.s) WHERE a.id < 30",
+    "ON a.id < b.id AND format_string('%S', a.s) = format_string('%S', b.s) WHERE a.id < 30",
     "full_join": "SELECT a.id, b.n FROM edge a FULL JOIN "
     "(SELECT n, g FROM events WHERE n BETWEEN 5 AND 10) b "
-    "ON format_string('%s', a.s) = format_string('%s', b.g)",
+    "ON format_string('%S', a.s) = format_string('%S', b.g)",
     "full_join_without_equality": "SELECT a.id, b.n FROM "
     "(SELECT id, s FROM edge WHERE id < 40) a FULL JOIN "
     "(SELECT n, g FROM events WHERE n BETWEEN 5 AND 10) b "
-    "ON format_string('%s', a.s) < format_string('%s', b.g) AND a.id > b.n",
+    "ON format_string('%S', a.s) < format_string('%S', b.g) AND a.id > b.n",
     "left_join_of_few": "SELECT a.n, b.id FROM (SELECT n, g FROM events WHERE n < 4) a LEFT JOIN "
-    "edge b ON format_string('%s', a.n) < format_string('%s', b.id) AND b.id < 9",
+    "edge b ON format_string('%S', a.n) < format_string('%S', b.id) AND b.id < 9",
     "right_join_of_few": "SELECT a.id, b.n FROM edge a RIGHT JOIN (SELECT n, g FROM events "
-    "WHERE n < 4) b ON format_string('%s', b.n) < format_string('%s', a.id) AND a.id < 9",
+    "WHERE n < 4) b ON format_string('%S', b.n) < format_string('%S', a.id) AND a.id < 9",
     "semi_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE EXISTS "
     "(SELECT 1 FROM edge b WHERE b.id < 9 "
-    "AND format_string('%s', a.n) < format_string('%s', b.id))",
+    "AND format_string('%S', a.n) < format_string('%S', b.id))",
     "anti_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE NOT EXISTS "
     "(SELECT 1 FROM edge b WHERE b.id < 9 "
-    "AND format_string('%s', a.n) > format_string('%s', b.id))",
+    "AND format_string('%S', a.n) > format_string('%S', b.id))",
     "existence_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE n = 3 OR EXISTS "
     "(SELECT 1 FROM edge b WHERE b.id < 9 "
-    "AND format_string('%s', a.n) > format_string('%s', b.id))",
-    "values_in_a_subquery": "SELECT id, concat(format_string('%s', id), (SELECT "
-    "max(format_string('%s', x)) FROM VALUES (1), (2) AS v(x))) AS m FROM edge WHERE id < 9",
+    "AND format_string('%S', a.n) > format_string('%S', b.id))",
+    "values_in_a_subquery": "SELECT id, concat(format_string('%S', id), (SELECT "
+    "max(format_string('%S', x)) FROM VALUES (1), (2) AS v(x))) AS m FROM edge WHERE id < 9",
     "join_that_protects": "SELECT a.id FROM edge a JOIN edge b ON a.id = b.id "
-    "AND format_string('%s', a.k) <> '0' AND b.n / a.k > 1",
-    "limit_over_a_union": "SELECT id, x FROM (SELECT id, format_string('%s', s) AS x FROM edge "
+    "AND format_string('%S', a.k) <> '0' AND b.n / a.k > 1",
+    "limit_over_a_union": "SELECT id, x FROM (SELECT id, format_string('%S', s) AS x FROM edge "
     "UNION ALL SELECT n, g FROM events WHERE n < 300) ORDER BY x, id LIMIT 9",
-    "semi_join": "SELECT id FROM edge WHERE format_string('%s', s) IN "
-    "(SELECT format_string('%s', s) FROM edge WHERE k = 1)",
-    "anti_join": "SELECT id FROM edge WHERE format_string('%s', s) NOT IN "
-    "(SELECT format_string('%s', s) FROM edge WHERE k = 1 AND s IS NOT NULL)",
-    "subqueries": "SELECT id, (SELECT max(format_string('%s', n)) FROM edge) AS m FROM edge "
+    "semi_join": "SELECT id FROM edge WHERE format_string('%S', s) IN "
+    "(SELECT format_string('%S', s) FROM edge WHERE k = 1)",
+    "anti_join": "SELECT id FROM edge WHERE format_string('%S', s) NOT IN "
+    "(SELECT format_string('%S', s) FROM edge WHERE k = 1 AND s IS NOT NULL)",
+    "subqueries": "SELECT id, (SELECT max(format_string('%S', n)) FROM edge) AS m FROM edge "
     "WHERE n > (SELECT hll_sketch_estimate(hll_sketch_agg(k)) FROM edge)",
     "window": "SELECT id, histogram_numeric(n, 5) OVER (PARTITION BY k) FROM edge WHERE id < 50",
     "window_over_it": "SELECT id, row_number() OVER (PARTITION BY x ORDER BY id) FROM "
-    "(SELECT id, left(format_string('%s', s), 1) AS x FROM edge)",
-    "generator": "SELECT json_tuple(s, 'a'), id FROM edge",
+    "(SELECT id, left(format_string('%S', s), 1) AS x FROM edge)",
+    "generator": "SELECT explode(sentences(s)), id FROM edge",
     "union": "SELECT id, to_csv(named_struct('a', id, 'b', s)) FROM edge UNION ALL "
     "SELECT n, g FROM events WHERE n < 10",
     "sketch": "SELECT theta_sketch_estimate(theta_sketch_agg(k)) FROM edge",
@@ -100,10 +100,10 @@ def test_sql(name: str, expected: Expected, sealed: Driver) -> None:
 
 
 ERRORS = {
-    "in_the_driver": "SELECT id / 0, format_string('%s', s) FROM edge "
-    "WHERE format_string('%s', s) <> 'x'",
-    "in_the_engine": "SELECT 1 / (id - 5), format_string('%s', id) FROM edge",
-    "raised": "SELECT format_string('%s', CAST('a' AS INT) + id) FROM edge",
+    "in_the_driver": "SELECT id / 0, format_string('%S', s) FROM edge "
+    "WHERE format_string('%S', s) <> 'x'",
+    "in_the_engine": "SELECT 1 / (id - 5), format_string('%S', id) FROM edge",
+    "raised": "SELECT format_string('%S', CAST('a' AS INT) + id) FROM edge",
 }
 
 
@@ -158,11 +158,11 @@ def test_it_can_be_switched_off(sealed: Driver) -> None:
 def test_it_is_bounded(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.query(
-            "SELECT n, format_string('%s', g) FROM events", {"spark.coffer.client.maxBytes": "100k"}
+            "SELECT n, format_string('%S', g) FROM events", {"spark.coffer.client.maxBytes": "100k"}
         )
     assert refused.value.condition == "too_much_at_client"
     # What is left after engines have done their part is little.
-    small = "SELECT g, format_string('%s', sum(n)) FROM events GROUP BY g"
+    small = "SELECT g, format_string('%S', sum(n)) FROM events GROUP BY g"
     assert sealed.query(small, {"spark.coffer.client.maxBytes": "100k"}).rows
 
 
@@ -252,7 +252,7 @@ PLANTED = "planted-in-the-tail"
 def test_nothing_of_it_is_on_disk(base: Path, clustered: Driver, tmp_path: Path) -> None:
     """Values that the driver has in the clear are in no file of executors, and in none of Spark's
     temporary files at the driver."""
-    word = f"concat('{PLANTED}-', format_string('%s', CAST(n AS STRING)))"
+    word = f"concat('{PLANTED}-', format_string('%S', CAST(n AS STRING)))"
     for sql in (
         f"SELECT {word} AS w, count(*) FROM events GROUP BY w ORDER BY w",
         f"SELECT w, row_number() OVER (ORDER BY w) FROM (SELECT {word} AS w FROM events)",

@@ -84,20 +84,20 @@ CALLS = {
         "import contextlib, io\n"
         "out = io.StringIO()\n"
         "with contextlib.redirect_stdout(out):\n"
-        "    edge.select('id', f.format_string('%s', 's')).orderBy('id').show(5)\n"
+        "    edge.select('id', f.format_string('%S', 's')).orderBy('id').show(5)\n"
         "result = out.getvalue()"
     ),
     "tail_of_the_tail": "result = [list(r) for r in "
-    "edge.orderBy('id').select('id', f.format_string('%s', 's')).tail(3)]",
+    "edge.orderBy('id').select('id', f.format_string('%S', 's')).tail(3)]",
     "to_pandas": "result = repr("
-    "edge.orderBy('id').select('id', f.format_string('%s', 's')).toPandas()"
+    "edge.orderBy('id').select('id', f.format_string('%S', 's')).toPandas()"
     ".to_dict('list'))",
     "to_arrow": "result = repr("
-    "edge.orderBy('id').select('id', f.format_string('%s', 's')).toArrow()"
+    "edge.orderBy('id').select('id', f.format_string('%S', 's')).toArrow()"
     ".to_pydict())",
-    "count": "result = edge.where(f.format_string('%s', 's') != 'x').count()",
+    "count": "result = edge.where(f.format_string('%S', 's') != 'x').count()",
     "view": (
-        "edge.select('id', f.format_string('%s', 's').alias('h'))"
+        "edge.select('id', f.format_string('%S', 's').alias('h'))"
         ".createOrReplaceTempView('hashed')\n"
         "result = rows(spark.sql('SELECT left(h, 1) AS c, count(*) FROM hashed GROUP BY c'))"
     ),

@@ -83,7 +83,7 @@ def test_jobs_are_counted(sealed: Driver) -> None:
         ("SELECT id, java_method('java.util.UUID', 'fromString', s) FROM edge", "java_method"),
         ("SELECT id, reflect('java.lang.Math', 'abs', k) FROM edge", "reflect"),
         ("SELECT id, input_file_name(), sha2(s, 256) FROM edge", "input_file_name"),
-        ("SELECT id, uuid() FROM edge", "uuid"),
+        ("SELECT id, if(k > 1, uuid(), '') FROM edge", "uuid"),
         ("SELECT TRANSFORM(id) USING 'cat' AS (x) FROM edge", "ScriptTransformation"),
     ],
 )
@@ -97,8 +97,8 @@ def test_what_runs_at_the_client_is_refused_where_it_is_off(sealed: Driver) -> N
     before = sealed.run(JOBS)
     off = {"spark.coffer.client.tail": "off"}
     for sql, word in (
-        ("SELECT id, format_string('%d', k) FROM edge", "format_string"),
-        ("SELECT json_tuple(s, 'a'), id FROM edge", "Generate"),
+        ("SELECT id, format_string('%S', k) FROM edge", "format_string"),
+        ("SELECT explode(sentences(s)), id FROM edge", "Generate"),
         ("SELECT k, histogram_numeric(n, 5) FROM edge GROUP BY k", "histogram_numeric"),
     ):
         refused(lambda sql=sql: sealed.query(sql, off), "COFFER_UNSUPPORTED", REWRITE, word)

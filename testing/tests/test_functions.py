@@ -29,6 +29,18 @@ FAMILIES = {
     "patterns": "s RLIKE '^[a-z]+', regexp_extract(s, '([a-z]+)', 1), "
     "regexp_extract_all(s, '[a-z]', 0), regexp_instr(s, '[0-9]'), regexp_count(s, '[a-z]'), "
     "regexp_replace(s, '([aeiou])', '<$1>'), split(s, '[ ,]'), regexp_substr(s, '[a-z]+')",
+    "json": "get_json_object(to_json(struct(id, s, array(k, NULL) AS a)), '$.a[0]'), "
+    "to_json(struct(id, s, q, f64, d9, bin)), to_json(map('k', k)), json_array_length(s), "
+    "json_object_keys(to_json(struct(id, s))), "
+    "from_json(to_json(struct(k, s, q)), 'k INT, s STRING, q DOUBLE, x BOOLEAN'), "
+    "to_json(from_json(s, 'a INT'))",
+    "forms": "mask(s), mask(s, 'A', NULL, '9', '-'), format_string('%5d|%s|%08.2f', k, s, q), "
+    "printf('%,d', n), try_to_number(CAST(k AS STRING), 'S999'), "
+    "try_parse_url(concat('http://u@host:80/', k, '?a=', n, '#f'), 'QUERY', 'a')",
+    "ciphers": "hex(aes_encrypt(s, '0000111122223333', 'ECB')), "
+    "aes_decrypt(aes_encrypt(bin, 'abcdefghijklmnop12345678ABCDEFGH', 'GCM', 'DEFAULT', "
+    "'0123456789ab', 'x'), 'abcdefghijklmnop12345678ABCDEFGH', 'GCM', 'DEFAULT', 'x'), "
+    "try_aes_decrypt(bin, '0000111122223333')",
     # As texts where the year may be 10000, which Python has not.
     "times": "date_format(ts, 'EEE, d MMM yyyy hh:mm a'), from_unixtime(n), monthname(dt), "
     "dayname(dt), CAST(next_day(dt, 'MO') AS STRING), "
@@ -50,6 +62,32 @@ def test_family(family: str, expected: Expected, sealed: Driver) -> None:
     want = expected.answer(sql, "off")
     got = sealed.query(sql, ansi_conf("off"))
     assert difference(want, got, ordered=False) is None
+
+
+def test_a_generator_of_json(expected: Expected, sealed: Driver) -> None:
+    sql = (
+        "SELECT id, x, y FROM edge LATERAL VIEW OUTER "
+        "json_tuple(to_json(struct(s, k, q)), 's', 'q') AS x, y"
+    )
+    assert difference(expected.answer(sql), sealed.query(sql), ordered=False) is None
+
+
+def test_what_follows_from_a_rows_place(sealed: Driver) -> None:
+    numbers = "SELECT id, rand(7) AS r, randn(7) AS n, uniform(1, 9, 7) AS u FROM edge"
+    first, second = sealed.query(numbers), sealed.query(numbers)
+    assert difference(first, second, ordered=False) is None
+    counts = sealed.query(
+        "SELECT count(*), count(DISTINCT u), count(DISTINCT i), min(length(t)), "
+        "bool_and(r >= 0 AND r < 1), bool_and(size(a) = 3 AND array_contains(a, id)) FROM "
+        "(SELECT id, uuid() AS u, monotonically_increasing_id() AS i, randstr(5) AS t, "
+        "rand() AS r, shuffle(array(id, 0, -1)) AS a FROM edge)"
+    )
+    [[rows, uuids, ids, shortest, inside, kept]] = counts.rows
+    assert rows == uuids == ids
+    assert (shortest, inside, kept) == ("5", "True", "True")
+    some = sealed.query("SELECT count(*) FROM edge WHERE rand(3) < 0.5 AND id >= 0")
+    [[half]] = some.rows
+    assert 0 < int(half) < int(rows)
 
 
 def test_aggregates(expected: Expected, sealed: Driver) -> None:

@@ -1,11 +1,13 @@
 //! Seeds of fragments with nested types, generators, numbers and samples.
 
 use coffer_protocol::plan::{
-    DataType, Drawn, Expr, Field, Fragment, Generate, Literal, Node, Numbers, Schema, TypeId,
+    DataType, Drawn, Expr, Field, Fragment, Generate, Literal, Node, Numbers, Placed, Schema,
+    TypeId,
     expr::Kind,
     generate::{Copies, Explode, Generator, Stack},
     literal::{Nested, Value},
     node::Op,
+    placed,
 };
 use prost::Message;
 
@@ -103,6 +105,24 @@ fn drawn(upper: f64) -> Fragment {
     result(node(2, Op::Drawn(Box::new(drawn))), schema())
 }
 
+/// A column of each kind; the input is no array.
+fn placed(at: placed::Kind) -> Fragment {
+    let column = placed::Column {
+        name: "made".to_owned(),
+        kind: at.into(),
+        seed: 42,
+        length: 3,
+        input: (at == placed::Kind::Shuffled).then(|| column(0)),
+    };
+    let placed = Placed {
+        child: Some(Box::new(input(1))),
+        columns: vec![column],
+    };
+    let mut output = schema();
+    output.fields.extend(only(kind(TypeId::Double)).fields);
+    result(node(2, Op::Placed(Box::new(placed))), output)
+}
+
 fn nested(of: DataType) -> Fragment {
     let read: Node = node(
         1,
@@ -138,6 +158,9 @@ pub(super) fn seeds() -> Vec<Seed> {
         ("numbers_no_step", numbers(0)),
         ("drawn", drawn(0.5)),
         ("drawn_no_share", drawn(f64::NAN)),
+        ("placed", placed(placed::Kind::Normal)),
+        ("placed_no_array", placed(placed::Kind::Shuffled)),
+        ("placed_no_kind", placed(placed::Kind::Unspecified)),
         (
             "struct_of_maps",
             nested(of(TypeId::Struct, vec![map.clone(), map])),

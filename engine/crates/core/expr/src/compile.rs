@@ -11,11 +11,11 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, arithmetic, average, cast, cipher, conditional, datetime, decimal, elementary,
-    encodings,
+    Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal,
+    elementary, encodings, formats,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    hashes, instants, java_time, literal, math, nested, nested_key, predicate, regexps, repeatable,
-    strings, texts, types,
+    hashes, instants, java_time, json, literal, math, nested, nested_key, predicate, regexps,
+    repeatable, strings, texts, types, urls,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,
@@ -349,7 +349,8 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 17] = [
+const FAMILIES: [&[Entry]; 21] = [
+    aes::FUNCTIONS,
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
     decimal::FUNCTIONS,
@@ -365,6 +366,9 @@ const FAMILIES: [&[Entry]; 17] = [
     hashes::FUNCTIONS,
     instants::FUNCTIONS,
     java_time::FUNCTIONS,
+    json::FUNCTIONS,
+    formats::FUNCTIONS,
+    urls::FUNCTIONS,
     regexps::FUNCTIONS,
     texts::FUNCTIONS,
 ];

@@ -42,21 +42,30 @@ fn base64(call: &CallInfo<'_>) -> Built {
         let Some(bytes) = row.bytes(0) else {
             return Ok(None);
         };
-        for (place, group) in bytes.chunks(3).enumerate() {
-            if lines && place > 0 && place % 19 == 0 {
-                out.push_str("\r\n");
-            }
-            let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
-            let bits = at(0) << 16 | at(1) << 8 | at(2);
-            for digit in 0..4 {
-                let code = (bits >> (18 - 6 * digit) & 63) as usize;
-                let letter = LETTERS.get(code).copied().unwrap_or(b'=');
-                let there = digit as usize <= group.len();
-                out.push(if there { char::from(letter) } else { '=' });
-            }
-        }
+        base64_lines(bytes, lines, out);
         Ok(Some(()))
     }))
+}
+
+/// Base 64 (RFC 4648) with padding, in one line.
+pub(crate) fn base64_text(bytes: &[u8], out: &mut String) {
+    base64_lines(bytes, false, out);
+}
+
+fn base64_lines(bytes: &[u8], lines: bool, out: &mut String) {
+    for (place, group) in bytes.chunks(3).enumerate() {
+        if lines && place > 0 && place % 19 == 0 {
+            out.push_str("\r\n");
+        }
+        let at = |index: usize| u32::from(group.get(index).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..4 {
+            let code = (bits >> (18 - 6 * digit) & 63) as usize;
+            let letter = LETTERS.get(code).copied().unwrap_or(b'=');
+            let there = digit as usize <= group.len();
+            out.push(if there { char::from(letter) } else { '=' });
+        }
+    }
 }
 
 /// Java's MIME decoder: what is no letter of base 64 is passed over. In the mode that fails

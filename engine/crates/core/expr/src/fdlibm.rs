@@ -174,7 +174,7 @@ const LG: [f64; 7] = [
     1.479_819_860_511_658_6e-1,
 ];
 
-pub(crate) fn log(x: f64) -> f64 {
+pub fn log(x: f64) -> f64 {
     if x.is_nan() || x < 0.0 {
         return f64::NAN;
     }

@@ -7,7 +7,7 @@ mod jdk18;
 use std::fmt::Write;
 
 use digits::Digits;
-pub(crate) use float::{double, float, scientific};
+pub(crate) use float::{double, float, half_up, scientific};
 
 use crate::{
     calendar::{self, MICROS_PER_SECOND},

@@ -8,6 +8,7 @@
 //! Not here: aggregates and operators (`coffer-plan`), and Catalyst's type coercion: types arrive
 //! resolved, and an expression whose argument types Catalyst would not have produced is refused.
 
+mod aes;
 mod arithmetic;
 mod average;
 mod calendar;
@@ -22,10 +23,12 @@ mod encodings;
 mod error;
 mod fdlibm;
 mod format;
+mod formats;
 mod function;
 mod hashes;
 mod instants;
 mod java_time;
+mod json;
 mod literal;
 mod math;
 mod nested;
@@ -38,12 +41,14 @@ mod rows;
 mod strings;
 mod texts;
 pub mod types;
+mod urls;
 mod vector;
 mod zone;
 
 pub use average::average;
 pub use compile::{CompileContext, compile, exact_key, is_fallible, normalize_key, order_key};
 pub use error::{SparkError, Unsupported};
+pub use fdlibm::log as natural_log;
 pub use hashes::{is_hashed, murmur3, xx_hash64};
 pub use literal::{scalar, typed_null};
 pub use repeatable::is_repeatable;

@@ -107,7 +107,7 @@ pub(crate) enum Nulls {
     AreGiven,
 }
 
-fn each(
+pub(crate) fn each(
     args: &[ColumnarValue],
     rows: usize,
     nulls: Nulls,

@@ -33,6 +33,7 @@ use crate::{
     metrics,
     numbers::NumbersExec,
     order,
+    placed::PlacedExec,
     scan::ScanExec,
     schema::schema_of,
     top_k::TopKExec,
@@ -402,6 +403,11 @@ impl Builder<'_> {
             Op::Drawn(drawn) => {
                 let child = self.child(id, drawn.child.as_deref(), partitions)?;
                 vec![Arc::new(DrawnExec::new(id, drawn, child)?)]
+            }
+            Op::Placed(placed) => {
+                let child = self.child(id, placed.child.as_deref(), partitions)?;
+                let made = PlacedExec::new(id, placed, child, &self.expressions)?;
+                vec![Arc::new(made)]
             }
             Op::Generate(generate) => {
                 let child = self.child(id, generate.child.as_deref(), partitions)?;

@@ -17,7 +17,7 @@ use datafusion_physical_plan::{
 };
 use futures::StreamExt;
 
-use crate::{Unsupported, operator::operator_basics, schema::counted};
+use crate::{Unsupported, operator::operator_basics, random::XorShift, schema::counted};
 
 /// Which rows are taken, and how often.
 #[derive(Debug, Clone, Copy)]
@@ -130,53 +130,4 @@ impl Draw {
         }
         times
     }
-}
-
-/// Marsaglia's xorshift (Journal of Statistical Software 8, 2003) with Spark's shifts and seeding.
-struct XorShift(i64);
-
-impl XorShift {
-    fn new(seed: i64) -> Self {
-        const ARRAY: u32 = 0x3c07_4a61;
-        let bytes = seed.to_be_bytes();
-        let low = murmur3(&bytes, ARRAY);
-        let high = murmur3(&bytes, low);
-        let state = (u64::from(high) << 32) | u64::from(low);
-        Self(state.cast_signed())
-    }
-
-    fn next(&mut self, bits: u32) -> u64 {
-        let mut next = self.0 ^ (self.0 << 21);
-        next ^= (next.cast_unsigned() >> 35).cast_signed();
-        next ^= next << 4;
-        self.0 = next;
-        next.cast_unsigned() & ((1 << bits) - 1)
-    }
-
-    /// From 0.0 on, below 1.0.
-    fn double(&mut self) -> f64 {
-        let bits = (self.next(26) << 27) + self.next(27);
-        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-        let bits = bits as f64;
-        bits / 9_007_199_254_740_992.0
-    }
-}
-
-/// MurmurHash3 (Appleby), 32 bits, of eight bytes.
-fn murmur3(bytes: &[u8; 8], seed: u32) -> u32 {
-    let mut hash = seed;
-    for word in bytes.as_chunks::<4>().0 {
-        let word = u32::from_le_bytes(*word)
-            .wrapping_mul(0xcc9e_2d51)
-            .rotate_left(15)
-            .wrapping_mul(0x1b87_3593);
-        hash = (hash ^ word)
-            .rotate_left(13)
-            .wrapping_mul(5)
-            .wrapping_add(0xe654_6b64);
-    }
-    hash ^= 8;
-    hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
-    hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
-    hash ^ (hash >> 16)
 }

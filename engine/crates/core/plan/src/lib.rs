@@ -36,6 +36,8 @@ mod numbers;
 mod operator;
 mod order;
 pub mod partitioner;
+mod placed;
+mod random;
 mod readable;
 pub mod sample;
 mod scan;

@@ -130,6 +130,11 @@ impl Writer<'_> {
                 write!(out, "Sample {} to {}", drawn.lower, drawn.upper)?;
                 when(out, drawn.replacement, format_args!(" with replacement"))
             }
+            Op::Placed(placed) => {
+                let columns = placed.columns.iter();
+                let kinds: Vec<&str> = columns.map(|column| column.kind().as_str_name()).collect();
+                write!(out, "Place [{}]", kinds.join(", "))
+            }
             Op::Generate(generate) => Self::generate(out, generate),
             Op::Union(union) => {
                 out.push_str("Union");

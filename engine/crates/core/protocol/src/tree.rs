@@ -15,6 +15,7 @@ pub fn children(node: &Node) -> Vec<&Node> {
         Some(Op::Decrypt(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Window(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::WindowGroupLimit(op)) => op.child.as_deref().into_iter().collect(),
+        Some(Op::Placed(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Drawn(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Generate(op)) => op.child.as_deref().into_iter().collect(),
         Some(Op::Expand(op)) => op.child.as_deref().into_iter().collect(),

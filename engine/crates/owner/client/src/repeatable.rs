@@ -85,6 +85,7 @@ fn is_listed(op: &Op) -> bool {
         | Op::Decrypt(_) => true,
         Op::Scan(scan) => all(&scan.pushed),
         Op::Input(input) => keys(&input.merge),
+        Op::Placed(placed) => all(placed.columns.iter().flat_map(|column| &column.input)),
         Op::Filter(filter) => all(&filter.condition),
         Op::Project(project) => all(project.exprs.iter().flat_map(|named| &named.expr)),
         Op::Sort(sort) => keys(&sort.keys),
@@ -167,7 +168,7 @@ fn node(of: &Node, producers: &HashMap<u32, Repeatable>) -> Repeatable {
         // Rows of equal keys: which of them are the first so many, or in what order they come.
         Op::Sort(sort) if sort.fetch > 0 => by_position,
         Op::Sort(_) => below.max(Unordered),
-        Op::Limit(_) | Op::Drawn(_) => by_position,
+        Op::Limit(_) | Op::Drawn(_) | Op::Placed(_) => by_position,
         // Peers come as a sort gives them, and whether an order has any is not known.
         Op::Window(window) => match window.calls.iter().any(windows::by_peers) {
             true => Not,

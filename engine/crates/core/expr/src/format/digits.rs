@@ -98,6 +98,37 @@ impl Digits {
         }
     }
 
+    /// Written out with so many digits behind the point, rounded half up.
+    pub(crate) fn fixed(&self, places: usize) -> String {
+        let whole = usize::try_from(self.exponent + 1).unwrap_or(0);
+        let zeros = usize::try_from(-1 - self.exponent).unwrap_or(0);
+        // The first one is for what is carried.
+        let mut digits = vec![0u8; zeros + 1 + usize::from(whole == 0)];
+        digits.extend(self.all());
+        let whole = whole.max(1) + 1;
+        digits.resize(digits.len().max(whole + places + 1), 0);
+        let up = digits.get(whole + places).is_some_and(|next| *next >= 5);
+        digits.truncate(whole + places);
+        if up {
+            for digit in digits.iter_mut().rev() {
+                *digit = (*digit + 1) % 10;
+                if *digit > 0 {
+                    break;
+                }
+            }
+        }
+        let mut out = String::new();
+        for (at, digit) in digits.iter().enumerate() {
+            if at == whole {
+                out.push('.');
+            }
+            if at > 0 || *digit > 0 {
+                out.push(char::from(b'0' + digit));
+            }
+        }
+        out
+    }
+
     /// With an exponent: `8.41e21`.
     pub(crate) fn scientific(&self) -> String {
         let mut out = String::new();

@@ -49,6 +49,15 @@ pub(crate) fn scientific(value: f64, style: FloatText) -> String {
     format!("{sign}{}", double_digits(value.abs(), style).scientific())
 }
 
+/// Written out with so many digits behind the point, the last one rounded half up from the digits
+/// of `java.lang.Double.toString`.
+pub(crate) fn half_up(magnitude: f64, places: usize, style: FloatText) -> String {
+    match magnitude == 0.0 {
+        true => Digits::new(0).fixed(places),
+        false => double_digits(magnitude, style).fixed(places),
+    }
+}
+
 fn double_digits(magnitude: f64, style: FloatText) -> Digits {
     match style {
         FloatText::Jdk18 => jdk18::double(magnitude),

@@ -9,6 +9,7 @@ mod joins;
 mod nested;
 mod operators;
 mod partitioning;
+mod places;
 mod samples;
 mod scan;
 mod stored;

@@ -2,11 +2,12 @@
 
 use coffer_protocol::plan::{
     AggCall, Aggregate, Call, DataType, Expand, Filter, Input, Join, Limit, NamedExpr,
-    Partitioning, Project, Scan, Sink, Sort, SortKey, TypeId, Union, Values, Window,
+    Partitioning, Placed, Project, Scan, Sink, Sort, SortKey, TypeId, Union, Values, Window,
     WindowGroupLimit,
     expand::Projection,
     expr::Kind,
     join::Strategy,
+    placed,
     window::{bound::Kind as Bound, call::Function},
 };
 
@@ -46,6 +47,13 @@ fn limit(child: Node) -> Node {
         child: boxed(child),
         skip: 0,
         fetch: Some(5),
+    })))
+}
+
+fn place(child: Node) -> Node {
+    op(Op::Placed(Box::new(Placed {
+        child: boxed(child),
+        columns: vec![],
     })))
 }
 
@@ -252,6 +260,9 @@ fn an_operator_that_takes_rows_by_place_needs_an_order_that_is_kept() {
         ("its first rows", limit(merged(0)), Not),
         ("an input in any order", input(1), Unordered),
         ("the first of it", limit(input(1)), Not),
+        ("its places", place(input(0)), Ordered),
+        ("its rows' places", place(merged(0)), Not),
+        ("places in it", place(input(1)), Not),
         ("one version of rows made anew", input(2), Unordered),
         ("groups", aggregate(input(0), "sum", true), Unordered),
         (
@@ -408,6 +419,13 @@ fn a_function_that_is_not_listed_makes_its_rows_anew_wherever_it_is_called() {
             child: values(),
             keys: vec![key()],
             fetch: 0,
+        })),
+        Op::Placed(Box::new(Placed {
+            child: values(),
+            columns: vec![placed::Column {
+                input: Some(drawn()),
+                ..placed::Column::default()
+            }],
         })),
         Op::Expand(Box::new(Expand {
             child: values(),

@@ -92,6 +92,7 @@ object Expressions {
     CastExpressions,
     DateExpressions,
     StringExpressions,
+    TextExpressions,
     MathExpressions,
     DigestExpressions,
     InstantExpressions,

@@ -1,6 +1,15 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Cast, Expression, RoundBase, ToPrettyString}
+import org.apache.spark.sql.catalyst.expressions.{
+  Cast,
+  Expression,
+  FormatString,
+  GetJsonObject,
+  JsonToStructs,
+  JsonTuple,
+  RoundBase,
+  ToPrettyString
+}
 import org.apache.spark.sql.coffer.proto.plan.FloatText
 import org.apache.spark.sql.types.{DoubleType, FloatType}
 
@@ -14,6 +23,9 @@ private[translate] object FloatTexts {
   /** Of an expression, by what it does and is given. */
   def of(e: Expression): FloatText = e match {
     case _: Cast | _: ToPrettyString | _: RoundBase if e.children.exists(floating) => ofThisJvm
+    case _: FormatString if e.children.exists(floating) => ofThisJvm
+    // Jackson reads numbers with a point as doubles, and writes those.
+    case _: GetJsonObject | _: JsonTuple | _: JsonToStructs => ofThisJvm
     case _ => FloatText.FLOAT_TEXT_SHORTEST
   }
 

@@ -6,19 +6,21 @@ import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   Generator,
   Inline,
+  JsonTuple,
   Literal,
   PosExplode,
   ReplicateRows,
   Stack
 }
-import org.apache.spark.sql.coffer.proto.plan.Generate
+import org.apache.spark.sql.coffer.proto.plan.{Call, Expr, Generate}
 import org.apache.spark.sql.execution.GenerateExec
+import org.apache.spark.sql.types.ArrayType
 
 /** Rows made of rows: the elements of arrays, several rows of one, copies. */
 private[translate] object GenerateOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[GenerateExec]("generate: explode, posexplode, inline and stack, outer ones too; " +
+    operator[GenerateExec]("generate: explode, posexplode, inline, stack and json_tuple, outer ones too; " +
       "the copies of rows that EXCEPT ALL and INTERSECT ALL need") {
       (plan, children, translation) =>
         val child = children.head
@@ -54,6 +56,20 @@ private[translate] object GenerateOperators extends OperatorFamily {
       case Explode(child) => exploded(child, position = false, fields = false)
       case PosExplode(child) => exploded(child, position = true, fields = false)
       case Inline(child) => exploded(child, position = false, fields = true)
+      case tuple: JsonTuple =>
+        for {
+          struct <- Types.of(tuple.elementSchema)
+          array <- Types.of(ArrayType(tuple.elementSchema, containsNull = false))
+          args <- traverse(tuple.children)(scope.convert)
+        } yield {
+          val call = Call.newBuilder.setName("json_tuple").setType(struct)
+            .setFloatText(FloatTexts.of(tuple))
+          args.foreach(call.addArgs)
+          val one = Call.newBuilder.setName("create_array").setType(array)
+            .addArgs(Expr.newBuilder.setCall(call))
+          val explode = Generate.Explode.newBuilder.setInput(Expr.newBuilder.setCall(one))
+          builder.setExplode(explode.setFields(true))
+        }
       case Stack(Literal(rows: Int, _) +: exprs) =>
         traverse(exprs)(scope.convert).map { converted =>
           val stack = Generate.Stack.newBuilder.setRows(rows)

@@ -8,9 +8,11 @@ import org.apache.spark.sql.catalyst.expressions.{
   TryEval,
   Unhex
 }
+import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
-import org.apache.spark.sql.coffer.proto.plan.Expr
-import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
+import org.apache.spark.sql.coffer.proto.plan.{EvalMode, Expr, TypeId}
+import org.apache.spark.sql.types.{ObjectType, StringType}
 
 /** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
 private[translate] object InvokeExpressions extends ExpressionFamily {
@@ -28,6 +30,12 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       (e, scope) =>
         e.child match {
           case u: Unhex => whole(u.child, scope)(Calls.ofConverted("unhex", u, _))
+          case s: StaticInvoke if ofSpark(s.staticObject) && s.functionName == "aesDecrypt" =>
+            traverse(s.arguments)(scope.convert).flatMap { args =>
+              if (args.forall(ofBytes))
+                Calls.ofConverted("aes_decrypt", s, args, EvalMode.TRY)
+              else refuse("what may fail of a try is not supported")
+            }
           case s: StaticInvoke if utf8(s) =>
             whole(s.arguments.head, scope)(a => Right(a.head))
               .flatMap(_ => scope.convert(s))
@@ -37,13 +45,35 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
             }
         }
     },
-    entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here") { (e, scope) =>
+    entry[Invoke]("`is_valid_utf8`; its child: strings are UTF-8 here; `parse_url`") { (e, scope) =>
       (e.functionName, e.targetObject.dataType) match {
         case ("isValid", _: StringType) => Calls.of("is_valid_utf8", e, Seq(e.targetObject), scope)
         case ("makeValid", _: StringType) => scope.convert(e.targetObject)
+        case ("evaluate", _: ObjectType) => evaluated(e, scope)
         case _ => refuse(Refusals.reason(e, None))
       }
     })
+
+  /** What Spark prepares while it plans, as an object that evaluates each row. */
+  private def evaluated(e: Invoke, scope: Scope): Result[Expr] = e.targetObject match {
+    case CatalystLiteral(url: ParseUrlEvaluator, _) =>
+      val mode = Modes.failing(url.failOnError)
+      e.arguments.drop(2) match {
+        case Nil => Calls.of("parse_url", e, e.arguments, scope, mode)
+        case Seq(CatalystLiteral(key, _))
+            if key == null || !key.toString.exists("\\.[]{}()*+?^$|".contains(_)) =>
+          Calls.of("parse_url", e, e.arguments, scope, mode)
+        case _ => refuse("a key that is no literal, or a regular expression")
+      }
+    case CatalystLiteral(json: StructsToJsonEvaluator, _) =>
+      JsonExpressions.generated(e, json, e.arguments.head, scope)
+    case _ => refuse(Refusals.reason(e, None))
+  }
+
+  /** A string's bytes are there in each mode. */
+  private def ofBytes(arg: Expr): Boolean =
+    if (arg.hasCast && arg.getCast.getTo.getId == TypeId.BINARY) ofBytes(arg.getCast.getChild)
+    else Fallibility.infallible(arg)
 
   private def whole(arg: Expression, scope: Scope)(call: Seq[Expr] => Result[Expr]) =
     scope.convert(arg).flatMap { converted =>
@@ -78,6 +108,16 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       case _ => refuse("whether it fails is not a literal")
     }
 
+  /** Where no initialization vector is given, Spark draws one: another for each attempt. */
+  private val encrypting: How = (e, scope) =>
+    (e.arguments(2), e.arguments(4)) match {
+      case (CatalystLiteral(mode, _), _) if mode != null && mode.toString.equalsIgnoreCase("ECB") =>
+        Calls.of("aes_encrypt", e, e.arguments, scope)
+      case (_, CatalystLiteral(iv: Array[Byte], _)) if iv.nonEmpty =>
+        Calls.of("aes_encrypt", e, e.arguments, scope)
+      case _ => refuse("an initialization vector that Spark draws, or that is no literal")
+    }
+
   private val charsets =
     Set("UTF-8", "US-ASCII", "ISO-8859-1", "UTF-16BE", "UTF-16LE", "UTF-16", "UTF-32")
 
@@ -107,6 +147,10 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
     "ExpressionImplUtils.quote" -> call("quote"),
     "ExpressionImplUtils.validateUTF8String" -> itself,
     "ExpressionImplUtils.tryValidateUTF8String" -> itself,
+    "ExpressionImplUtils.aesEncrypt" -> encrypting,
+    "ExpressionImplUtils.aesDecrypt" -> call("aes_decrypt"),
+    "JsonExpressionUtils.lengthOfJsonArray" -> call("json_array_length"),
+    "JsonExpressionUtils.jsonObjectKeys" -> call("json_object_keys"),
     "BitmapExpressionUtils.bitmapBucketNumber" -> call("bitmap_bucket_number"),
     "BitmapExpressionUtils.bitmapBitPosition" -> call("bitmap_bit_position"),
     "BitmapExpressionUtils.bitmapCount" -> call("bitmap_count"))

@@ -86,8 +86,8 @@ private[translate] object OrderOperators extends OperatorFamily {
     if (Operators.isIdentity(exprs, child.output)) {
       Right(child)
     } else {
-      Operators.named(exprs, new Scope(child.output, translation)).map { named =>
-        val builder = Project.newBuilder.setChild(child.node)
+      Places.named(exprs, plan, child, translation).map { case (below, named) =>
+        val builder = Project.newBuilder.setChild(below.node)
         named.foreach(builder.addExprs)
         Relation(translation.node(plan).setProject(builder).build(), output, child.partitions)
       }

@@ -87,7 +87,7 @@ object Support {
       case take: TakeOrderedAndProjectExec =>
         for {
           _ <- Operators.sortKeys(take.sortOrder, scope)
-          _ <- Operators.named(take.projectList, scope)
+          _ <- Places.named(take.projectList, take, children.head, translation)
         } yield ()
       case _: CollectLimitExec | _: CollectTailExec => Right(())
       case write: SealedSink => Types.schema(write.child.output)

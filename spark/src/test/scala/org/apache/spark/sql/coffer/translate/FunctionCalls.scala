@@ -6,10 +6,13 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.FunctionRegistry
 import org.apache.spark.sql.catalyst.expressions.{
+  Alias,
   AttributeReference,
   ExpressionInfo,
+  ExpressionWithRandomSeed,
   Literal,
-  NamedExpression
+  NamedExpression,
+  Shuffle
 }
 import org.apache.spark.sql.catalyst.plans.logical.{
   LocalRelation,
@@ -100,7 +103,14 @@ private[translate] object FunctionCalls {
   /** The ways in which literals become columns, the one with the most columns first. */
   private def variants(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
     case Project(list, _: OneRowRelation) =>
-      val literals = list.flatMap(_.collect { case l: Literal if l.value != null => l })
+      // What says how to draw must be constant.
+      val fixed = list.flatMap(_.collect {
+        case _: Shuffle => Nil
+        case drawn: ExpressionWithRandomSeed => drawn.collect { case l: Literal => l }
+      }).flatten
+      val literals = list.flatMap(_.collect {
+        case l: Literal if l.value != null && !fixed.exists(_ eq l) => l
+      })
       val chosen = Seq(literals) ++ literals.indices.map(literals.patch(_, Nil, 1)) ++
         literals.indices.map(literals.take(_)).reverse ++ literals.map(Seq(_))
       if (literals.isEmpty) Seq(plan)
@@ -117,6 +127,16 @@ private[translate] object FunctionCalls {
       }
     case other => Seq(other)
   }
+
+  /** Whether nothing but literals is left of a projection when it is planned. */
+  def folds(spark: SparkSession, sql: String): Boolean =
+    spark.sql(sql).queryExecution.optimizedPlan match {
+      case Project(list, _) => list.forall {
+          case Alias(_: Literal, _) => true
+          case _ => false
+        }
+      case _ => false
+    }
 
   /** What the translator says of a query: the plan that it takes, or why it takes none. */
   def check(spark: SparkSession, sql: String): Either[String, QueryExecution] = {

@@ -294,7 +294,7 @@ private[translate] object FunctionCases {
         "encode(a, 'windows-1252')",
         Seq(text),
         conf = Seq("spark.sql.legacy.javaCharsets" -> "true")),
-      f("decode(a, 'windows-1252')", "BINARY" -> Seq("X'41'")))
+      f("decode(a, 'windows-1252')", "BINARY" -> Seq("X'41'"))) ++ TextCases.refused
   }
 
   val families: Seq[(String, Seq[FunctionCase])] = Seq(
@@ -304,5 +304,5 @@ private[translate] object FunctionCases {
     "strings" -> strings,
     "datetimes" -> datetimes,
     "java_times" -> javaTimes,
-    "patterns" -> patterns)
+    "patterns" -> patterns) ++ TextCases.families
 }

@@ -9,6 +9,7 @@ the tests that say so.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -341,10 +342,10 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk with room for both executors' copies of the jar, and not much more."""
+    """A disk of its own, with room for what executors fetch and unpack."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=14m", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400m", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, capture_output=True, text=True, timeout=60)
     if mounted.returncode != 0:
         pytest.skip(f"this machine lets us mount no disk: {mounted.stderr.strip()}")
@@ -375,6 +376,10 @@ def test_a_full_disk_ends_the_query_clearly(
             spark__coffer__scan__targetBytes="1073741824",
         ) as driver,
     ):
+        until(lambda: len(cluster.engines()) == 2)  # then nothing more is fetched or unpacked
+        left = 1 << 20
+        with (small_disk / "ballast").open("wb") as ballast:
+            os.posix_fallocate(ballast.fileno(), 0, shutil.disk_usage(small_disk).free - left)
         with pytest.raises(QueryFailed, match=r"(?i)no space left|disk") as failed:
             within(HANGS, lambda: driver.query(sql))
         assert "hint: " in failed.value.message

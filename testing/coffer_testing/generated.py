@@ -123,6 +123,26 @@ GENERATED = [
         "SELECT k, percentile(n, 0.3), percentile(q, array(0.0, 0.25, 0.5, 1.0)), percentile(i64, 0.9) FROM edge GROUP BY k",
     ),
     Query(
+        "percentiles_with_frequency",
+        "SELECT k, percentile(n, 0.3, i8 + 128), percentile(q, array(0.0, 0.5, 1.0), abs(n)), percentile(d9, 0.9, id % 3), "
+        "percentile(n, 0.5, 0) FROM edge GROUP BY k",
+    ),
+    Query(
+        "percentiles_with_bad_frequency",
+        "SELECT percentile(n, 0.3, i8) FROM edge",
+        error="_LEGACY_ERROR_TEMP_2013",
+    ),
+    Query(
+        "approximate_percentiles_of_decimals",
+        "SELECT k, percentile_approx(d9, 0.3), percentile_approx(d9, array(0.0, 0.25, 0.9)), "
+        "percentile_approx(cast(n AS DECIMAL(15, 4)), 0.7) FROM edge GROUP BY k",
+    ),
+    Query(
+        "histograms",
+        "SELECT k % 2, histogram_numeric(i8 % 4, 20), histogram_numeric(cast(n % 5 AS DOUBLE) / 3, 10), "
+        "histogram_numeric(dt, 2) FILTER (WHERE id < 2), histogram_numeric(n, 3) FILTER (WHERE id < 0) FROM edge GROUP BY k % 2",
+    ),
+    Query(
         "percentiles_within_group",
         "SELECT b, percentile_cont(0.35) WITHIN GROUP (ORDER BY n), percentile_disc(0.35) WITHIN GROUP (ORDER BY n DESC), "
         "percentile_cont(0.1) WITHIN GROUP (ORDER BY d9 DESC), percentile_disc(0.999) WITHIN GROUP (ORDER BY i32) "

@@ -386,6 +386,29 @@ SUBQUERIES = [
         "SELECT id FROM edge a WHERE n > (SELECT avg(n) + 20000 FROM edge b WHERE b.k = a.k)",
     ),
     Query(
+        "correlated_single",
+        "SELECT id, (SELECT b.s FROM edge b WHERE b.id = a.id + 7) FROM edge a WHERE id < 300",
+    ),
+    Query(
+        "correlated_single_unequal",
+        f"SELECT id, (SELECT b.s FROM {FEW} b WHERE b.id <= a.id AND b.id > a.id - 40) FROM edge a "
+        f"WHERE id < 300",
+    ),
+    Query(
+        "correlated_single_merge",
+        "SELECT /*+ MERGE(a) */ id, n, (SELECT b.n FROM edge b WHERE b.id = a.id * 2 "
+        "AND b.n < a.n) FROM edge a",
+    ),
+    Query(
+        "correlated_single_in_where",
+        f"SELECT id FROM {A} a WHERE n >= (SELECT b.n FROM edge b WHERE b.id = a.id - 1)",
+    ),
+    Query(
+        "correlated_single_finds_several",
+        "SELECT id, (SELECT b.s FROM edge b WHERE b.k = a.k) FROM edge a WHERE id < 300",
+        error="SCALAR_SUBQUERY_TOO_MANY_ROWS",
+    ),
+    Query(
         "cte_twice",
         "WITH t AS (SELECT k, sum(q) AS x FROM edge GROUP BY k) SELECT a.k, b.k FROM t a JOIN t b "
         "ON a.x < b.x",

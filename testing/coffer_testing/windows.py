@@ -10,6 +10,11 @@ from coffer_testing.queries import BOTH, OFF, Query
 
 _ROWS = "ROWS BETWEEN"
 _RANGE = "RANGE BETWEEN"
+# An instant and a clock every eleven hours or so, over a year and more.
+_SOON = (
+    "(SELECT id, k, n, ts, cast(ts AS TIMESTAMP_NTZ) AS ntz FROM "
+    "(SELECT id, k, n, timestamp_seconds(1673000000 + id * 40000) AS ts FROM edge))"
+)
 
 WINDOWS = [
     # Ranks.
@@ -177,6 +182,30 @@ WINDOWS = [
         f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL '12:00' HOUR TO MINUTE PRECEDING AND "
         f"INTERVAL '10:30' HOUR TO MINUTE FOLLOWING) FROM edge "
         f"WHERE ts BETWEEN TIMESTAMP'1000-01-01 00:00:00 UTC' AND TIMESTAMP'9000-01-01 00:00:00 UTC'",
+    ),
+    Query(
+        "window_range_instants_by_days",
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 30 DAYS PRECEDING AND CURRENT ROW), "
+        f"sum(n) OVER (PARTITION BY k ORDER BY ts DESC {_RANGE} INTERVAL '1 01:30' DAY TO MINUTE PRECEDING AND "
+        f"INTERVAL 100 DAYS FOLLOWING) FROM {_SOON}",
+    ),
+    Query(
+        "window_range_instants_by_months",
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 1 MONTH PRECEDING AND INTERVAL 2 YEARS FOLLOWING), "
+        f"count(*) OVER (ORDER BY ts DESC {_RANGE} INTERVAL 7 MONTHS PRECEDING AND CURRENT ROW), "
+        f"sum(n) OVER (ORDER BY ts {_RANGE} make_interval(0, 1, 0, 2, 3) PRECEDING AND make_interval(1) FOLLOWING) FROM {_SOON}",
+    ),
+    Query(
+        "window_range_clocks",
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ntz {_RANGE} INTERVAL 40 DAYS PRECEDING AND INTERVAL 1 HOUR FOLLOWING), "
+        f"count(*) OVER (PARTITION BY k ORDER BY ntz DESC {_RANGE} INTERVAL 2 MONTHS PRECEDING AND CURRENT ROW), "
+        f"sum(n) OVER (ORDER BY ntz {_RANGE} CURRENT ROW AND make_interval(0, 0, 3) FOLLOWING) FROM {_SOON}",
+    ),
+    Query(
+        "window_range_decimals_of_all_digits",
+        f"SELECT id, count(*) OVER (ORDER BY d38 {_RANGE} cast(5 AS DECIMAL(38, 10)) PRECEDING AND cast(500000 AS DECIMAL(38, 10)) FOLLOWING), "
+        f"sum(n) OVER (ORDER BY d38 DESC {_RANGE} cast(1e27 AS DECIMAL(38, 10)) PRECEDING AND cast(9e27 AS DECIMAL(38, 10)) FOLLOWING) FROM edge",
+        ansi=BOTH,
     ),
     Query(
         "window_range_wraps",

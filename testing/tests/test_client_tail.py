@@ -68,7 +68,8 @@ SQL = {
     "(SELECT format_string('%S', s) FROM edge WHERE k = 1 AND s IS NOT NULL)",
     "subqueries": "SELECT id, (SELECT max(format_string('%S', n)) FROM edge) AS m FROM edge "
     "WHERE n > (SELECT hll_sketch_estimate(hll_sketch_agg(k)) FROM edge)",
-    "window": "SELECT id, histogram_numeric(n, 5) OVER (PARTITION BY k) FROM edge WHERE id < 50",
+    "window": "SELECT id, hll_sketch_estimate(hll_sketch_agg(n) OVER (PARTITION BY k)) FROM edge "
+    "WHERE id < 50",
     "window_over_it": "SELECT id, row_number() OVER (PARTITION BY x ORDER BY id) FROM "
     "(SELECT id, left(format_string('%S', s), 1) AS x FROM edge)",
     "generator": "SELECT explode(sentences(s)), id FROM edge",

@@ -79,6 +79,23 @@ CALLS = {
         "both = edge.select(plus('id').alias('id')).union(edge.select('id'))\n"
         "result = rows(both.orderBy('id').limit(9))"
     ),
+    "random_split": (
+        "whole = edge.select('id', 's', 'f64').union(edge.selectExpr('id + 1200', 's', 'f64'))\n"
+        "def split():\n"
+        "    return [[r.id for r in p.collect()] for p in whole.randomSplit([5, 3, 2], 42)]\n"
+        "one, two = split(), split()\n"
+        "whole = sorted(sum(one, []))\n"
+        "result = [whole == list(range(2400)), one == two, min(map(len, one)) > 300]\n"
+        "assert all(result), result"
+    ),
+    "sample_with_replacement": (
+        "def sample(share):\n"
+        "    return sorted(r.id for r in edge.select('id').sample(True, share, 7).collect())\n"
+        "ids, few = sample(2.0), sample(0.1)\n"
+        "result = [ids == sample(2.0), 2000 < len(ids) < 2800, 900 < len(set(ids)) < 1200, "
+        "set(ids) | set(few) <= set(range(1200)), 60 < len(few) < 180]\n"
+        "assert all(result), result"
+    ),
     "range": "result = rows(spark.range(5).join(edge, 'id').select('id', 'n'))",
     "show": (
         "import contextlib, io\n"

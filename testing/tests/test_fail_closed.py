@@ -99,7 +99,7 @@ def test_what_runs_at_the_client_is_refused_where_it_is_off(sealed: Driver) -> N
     for sql, word in (
         ("SELECT id, format_string('%S', k) FROM edge", "format_string"),
         ("SELECT explode(sentences(s)), id FROM edge", "Generate"),
-        ("SELECT k, histogram_numeric(n, 5) FROM edge GROUP BY k", "histogram_numeric"),
+        ("SELECT k, hll_sketch_agg(n) FROM edge GROUP BY k", "hll_sketch_agg"),
     ):
         refused(lambda sql=sql: sealed.query(sql, off), "COFFER_UNSUPPORTED", REWRITE, word)
     assert sealed.run(JOBS) == before

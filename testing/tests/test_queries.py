@@ -44,6 +44,16 @@ def test_cluster_has_an_engine_for_each_executor(clustered: Driver, cluster: Clu
     assert len(cluster.engines()) == 2
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["window_range_instants_by_days", "window_range_instants_by_months", "window_range_clocks"],
+)
+def test_windows_where_days_differ_in_length(name: str, plain: Driver, sealed: Driver) -> None:
+    sql = next(query.sql for query in WINDOWS if query.name == name)
+    conf = {"spark.sql.session.timeZone": "America/New_York"}
+    assert difference(plain.query(sql, conf), sealed.query(sql, conf), ordered=False) is None
+
+
 def check(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
     if query.error is not None:
         with pytest.raises(QueryFailed) as theirs:

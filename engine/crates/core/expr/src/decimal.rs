@@ -23,6 +23,11 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     entry("check_overflow", Fallible::Ansi, check_overflow),
     entry("make_decimal", Fallible::Ansi, make_decimal),
     entry("unscaled_value", Fallible::Never, unscaled_value),
+    entry(
+        "decimal_add_no_overflow_check",
+        Fallible::Never,
+        add_unchecked,
+    ),
 ];
 
 type Built = Result<Kernel, Unsupported>;
@@ -182,6 +187,17 @@ fn partial(
 
 pub(crate) fn add(call: &CallInfo<'_>) -> Built {
     sum(call, |a, b| a.wrapping_add(b), |a, b| a.wrapping_add(b))
+}
+
+/// The key at which the frame of a row ends. The sum may have more digits than its type; it is only
+/// compared with values that fit the type, and then what an i128 does not hold is as good as its
+/// ends, which lie beyond all of them.
+fn add_unchecked(call: &CallInfo<'_>) -> Built {
+    let t = Types::of(call)?;
+    if t.s1 != t.s2 || t.s1 != i32::from(t.scale) {
+        return Err(call.bad_types());
+    }
+    Ok(total(call.ret, i128::saturating_add))
 }
 
 pub(crate) fn subtract(call: &CallInfo<'_>) -> Built {

@@ -89,6 +89,7 @@ const REPEATABLE: &[&str] = &[
     "day_of_month",
     "day_of_week",
     "day_of_year",
+    "decimal_add_no_overflow_check",
     "decimal_divide_with_overflow_check",
     "decode",
     "divide",

@@ -5,19 +5,20 @@ use std::{cmp::Reverse, collections::HashSet, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, UInt32Array,
+        Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, StructArray, UInt32Array,
         new_empty_array,
     },
     buffer::{NullBuffer, OffsetBuffer},
-    compute::{SortOptions, cast, interleave, sort, take},
-    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type},
+    compute::{SortOptions, cast, interleave, sort, sort_to_indices, take},
+    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type},
     row::{RowConverter, SortField},
 };
-use coffer_expr::types::element_field;
+use coffer_expr::{SparkError, types::element_field};
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_expr::EmitTo;
 
 use super::{
+    histogram::Histogram,
     joined::Joined,
     state::{GroupState, column, each, live},
     summary::Approximate,
@@ -35,6 +36,7 @@ pub(super) enum Of {
     },
     Percentiles(Percentiles),
     Approximate(Approximate),
+    Histogram(Histogram),
     Joined(Joined),
 }
 
@@ -49,6 +51,8 @@ pub(super) struct Percentiles {
     pub(super) discrete: bool,
     /// As an array.
     pub(super) array: bool,
+    /// Each value comes with how often it counts, which has this text.
+    pub(super) frequency: Option<String>,
 }
 
 /// Where a value lies.
@@ -250,6 +254,7 @@ impl GroupState for Collected {
             Of::Mode { largest } => modes(&values, &lengths, *largest),
             Of::Percentiles(percentiles) => percentiles.of(&values, &lengths),
             Of::Approximate(percentiles) => percentiles.of(&values, &lengths),
+            Of::Histogram(histogram) => histogram.of(&values, &lengths),
             Of::Joined(joined) => joined.of(&values, &lengths),
         }
     }
@@ -351,7 +356,7 @@ impl Percentiles {
             start += length;
             results.push(match length {
                 0 => None,
-                _ => Some(self.of_group(&group)?),
+                _ => self.of_group(&group)?,
             });
         }
         let shares = self.shares.len();
@@ -370,26 +375,40 @@ impl Percentiles {
         Ok(Arc::new(list))
     }
 
-    /// Of a group with values.
-    fn of_group(&self, values: &ArrayRef) -> Result<Vec<f64>> {
+    /// Of a group with values; none if none of them counts.
+    fn of_group(&self, values: &ArrayRef) -> Result<Option<Vec<f64>>> {
         let options = SortOptions {
             descending: self.reverse,
             nulls_first: true,
         };
-        let sorted = doubles(&sort(&one_nan(values)?, Some(options))?)?;
+        let (sorted, ends) = match &self.frequency {
+            None => {
+                let sorted = doubles(&sort(&one_nan(values)?, Some(options))?)?;
+                let ends = (1..=sorted.len() as u64).collect();
+                (sorted, ends)
+            }
+            Some(text) => counted(values, options, text)?,
+        };
+        let Some(count) = ends.last().copied() else {
+            return Ok(None);
+        };
         let value = |place: f64| {
-            // At most the number of values, which is far below 2^53.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            let place = place as usize;
-            sorted.get(place).copied().unwrap_or(f64::NAN)
+            let place = place as u64;
+            let at = match self.frequency {
+                // At most the number of values.
+                None => usize::try_from(place).unwrap_or(usize::MAX),
+                Some(_) => ends.partition_point(|end| *end <= place),
+            };
+            sorted.get(at).copied().unwrap_or(f64::NAN)
         };
         #[expect(clippy::cast_precision_loss, reason = "Spark computes in doubles")]
-        let count = sorted.len() as f64;
+        let (count, last) = (count as f64, (count - 1) as f64);
         let of = |share: f64| {
             if self.discrete {
                 return value(((count * share).ceil() - 1.0).max(0.0));
             }
-            let position = (count - 1.0) * share;
+            let position = last * share;
             let (lower, higher) = (position.floor(), position.ceil());
             let (low, high) = (value(lower), value(higher));
             // Also of two infinities.
@@ -398,12 +417,42 @@ impl Percentiles {
                 false => (higher - position) * low + (position - lower) * high,
             }
         };
-        Ok(self
-            .shares
-            .iter()
-            .map(|share| of(f64::from_bits(*share)))
-            .collect())
+        let shares = self.shares.iter();
+        let found = shares.map(|share| of(f64::from_bits(*share)));
+        Ok(Some(found.collect()))
     }
+}
+
+/// Values in their order, and of each how often it and those before it count.
+fn counted(
+    values: &ArrayRef,
+    options: SortOptions,
+    frequency: &str,
+) -> Result<(Vec<f64>, Vec<u64>)> {
+    let pairs = values.as_struct_opt().map(StructArray::columns);
+    let Some([values, counts]) = pairs else {
+        return Err(internal_datafusion_err!("values without their frequency"));
+    };
+    let counts = counts
+        .as_primitive_opt::<Int64Type>()
+        .ok_or_else(|| internal_datafusion_err!("a frequency that is no LONG"))?;
+    let values = one_nan(values)?;
+    let order = sort_to_indices(&values, Some(options), None)?;
+    let sorted = doubles(&take(&values, &order, None)?)?;
+    let (mut kept, mut ends, mut total) = (vec![], vec![], 0u64);
+    for (value, row) in sorted.into_iter().zip(order.values()) {
+        let count = u64::try_from(counts.value(at(*row))).map_err(|_| SparkError {
+            class: "_LEGACY_ERROR_TEMP_2013",
+            message: format!("Negative values found in {frequency}"),
+        })?;
+        if count > 0 {
+            // 2^64 rows are never counted.
+            total = total.saturating_add(count);
+            kept.push(value);
+            ends.push(total);
+        }
+    }
+    Ok((kept, ends))
 }
 
 /// Every NaN as the one that is sorted last.
@@ -429,7 +478,7 @@ fn one_nan(values: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-fn doubles(values: &ArrayRef) -> Result<Vec<f64>> {
+pub(super) fn doubles(values: &ArrayRef) -> Result<Vec<f64>> {
     if let Some(decimals) = values.as_primitive_opt::<Decimal128Type>() {
         let scale = decimals.scale();
         // As text the nearest double is found, as Java's BigDecimal does.
@@ -530,6 +579,7 @@ mod tests {
             reverse,
             discrete,
             array: false,
+            frequency: None,
         });
         let values: Vec<Option<i64>> = values.iter().copied().map(Some).collect();
         let groups = vec![0; values.len()];

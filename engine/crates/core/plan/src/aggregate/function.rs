@@ -25,6 +25,7 @@ use super::{
     count_min::{Sketch, Sketches},
     extreme,
     first_last::FirstLast,
+    histogram::Histogram,
     hll::{Distinct, Precision},
     joined::Joined,
     moments::{Moments, Spread},
@@ -33,7 +34,7 @@ use super::{
     shape::{Shape, Shapes},
     state::GroupState,
     sum::{SumDouble, SumLong, SumTracked, Tracked},
-    summary::Approximate,
+    summary::{self, Approximate},
     sums::Statistic,
 };
 
@@ -278,7 +279,7 @@ impl Function {
                 }
             }
             "collect_list" | "collect_set" | "mode" | "percentile" | "percentile_disc"
-            | "percentile_approx" | "listagg" => {
+            | "percentile_approx" | "histogram_numeric" | "listagg" => {
                 let element = one()?.clone();
                 let (of_all, result) = collected(call, &element)?;
                 of(
@@ -354,7 +355,9 @@ impl Function {
             Kind::Collect { of, .. } => match of {
                 // Those with equal keys stay as they came.
                 Of::List | Of::Set | Of::Joined(_) => DependsOn::Order,
-                Of::Mode { .. } | Of::Percentiles(_) | Of::Approximate(_) => DependsOn::Rows,
+                Of::Mode { .. } | Of::Percentiles(_) | Of::Approximate(_) | Of::Histogram(_) => {
+                    DependsOn::Rows
+                }
             },
             // Of rows with the same to go by it is the last.
             Kind::FirstLast { .. } | Kind::By { .. } | Kind::Pivot { .. } => DependsOn::Order,
@@ -477,12 +480,8 @@ fn joined(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> 
 
 /// The shares and the accuracy.
 fn approximate(call: &AggCall, element: &DataType) -> Result<(Of, DataType), String> {
-    use DataType::{Date32, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
     let refused = || format!("no such percentile of {element}");
-    let numbers = matches!(
-        element,
-        Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Timestamp(..)
-    );
+    let numbers = summary::is_number(element);
     let parameters = parameters(call)?;
     let accuracy = match parameters.as_slice() {
         [ScalarValue::Int32(Some(accuracy))] if *accuracy > 0 && numbers => *accuracy,
@@ -511,6 +510,12 @@ fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), Strin
     Ok(match call.name.as_str() {
         "listagg" => joined(call, element)?,
         "percentile_approx" => approximate(call, element)?,
+        "histogram_numeric" => {
+            let histogram = Histogram::new(&parameters(call)?, element)
+                .ok_or_else(|| format!("no such histogram of {element}"))?;
+            let bins = list_of(histogram.bin());
+            (Of::Histogram(histogram), bins)
+        }
         "collect_list" => (Of::List, list_of(element.clone())),
         "collect_set" => (Of::Set, list_of(element.clone())),
         "mode" => (
@@ -520,6 +525,19 @@ fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), Strin
             element.clone(),
         ),
         name => {
+            let (element, frequency) = match (element, parameters(call)?.as_slice()) {
+                (DataType::Struct(parts), [ScalarValue::Utf8(Some(text))])
+                    if name == "percentile" =>
+                {
+                    match parts.as_ref() {
+                        [value, count] if *count.data_type() == Int64 => {
+                            (value.data_type(), Some(text.clone()))
+                        }
+                        _ => return Err(format!("no such percentile of {element}")),
+                    }
+                }
+                (element, _) => (element, None),
+            };
             let numbers = matches!(
                 element,
                 Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Decimal128(..)
@@ -536,6 +554,7 @@ fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), Strin
                 reverse: asked.reverse,
                 discrete: name == "percentile_disc",
                 array: asked.array,
+                frequency,
             };
             let result = match asked.array {
                 true => list_of(Float64),

@@ -22,6 +22,7 @@ mod extreme;
 mod first_last;
 mod frames;
 mod function;
+mod histogram;
 mod hll;
 mod hll_tables;
 mod joined;
@@ -39,7 +40,7 @@ mod whole;
 use std::sync::Arc;
 
 pub use ashe::ashe_counts;
-pub(crate) use frames::{OverFrames, over_frames, taken};
+pub(crate) use frames::{OverFrames, Partial, over_frames, taken};
 
 use arrow::datatypes::{DataType, SchemaRef};
 use coffer_expr::types;

@@ -14,6 +14,8 @@ use arrow::{
 use coffer_expr::types::element_field;
 use datafusion_common::Result;
 
+use super::collect::doubles;
+
 /// The values that are put into a summary at once.
 const HEAD: usize = 50_000;
 /// The samples from which a summary is compressed.
@@ -45,18 +47,8 @@ struct Summary {
 }
 
 impl Approximate {
-    /// `cast` of a DATE or TIMESTAMP wants an integer in between.
-    fn numbers(values: &ArrayRef) -> Result<Float64Array> {
-        let values = match values.data_type() {
-            DataType::Date32 => cast(&cast(values, &DataType::Int32)?, &DataType::Float64)?,
-            DataType::Timestamp(..) => cast(&cast(values, &DataType::Int64)?, &DataType::Float64)?,
-            _ => cast(values, &DataType::Float64)?,
-        };
-        Ok(values.as_primitive::<Float64Type>().clone())
-    }
-
     pub(super) fn of(&self, values: &ArrayRef, lengths: &[usize]) -> Result<ArrayRef> {
-        let numbers = Self::numbers(values)?;
+        let numbers = numbers(values)?;
         let mut rest: &[f64] = numbers.values();
         let (mut found, mut valid) = (Vec::new(), Vec::with_capacity(lengths.len()));
         for length in lengths {
@@ -69,7 +61,7 @@ impl Approximate {
                 _ => found.extend(self.of_group(group).into_iter().map(Some)),
             }
         }
-        let found = self.typed(found.into_iter().collect(), values.data_type())?;
+        let found = typed(found.into_iter().collect(), values.data_type())?;
         if !self.array {
             return Ok(found);
         }
@@ -85,28 +77,6 @@ impl Approximate {
             found,
             Some(nulls),
         )?))
-    }
-
-    /// Back from doubles, as Java casts them.
-    fn typed(&self, found: Float64Array, to: &DataType) -> Result<ArrayRef> {
-        use arrow::datatypes::{Float32Type, Int8Type, Int16Type, Int32Type, Int64Type};
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the values were of that type"
-        )]
-        let typed: ArrayRef = match to {
-            DataType::Int8 => Arc::new(found.unary::<_, Int8Type>(|v| v as i8)),
-            DataType::Int16 => Arc::new(found.unary::<_, Int16Type>(|v| v as i16)),
-            DataType::Int32 | DataType::Date32 => {
-                Arc::new(found.unary::<_, Int32Type>(|v| v as i32))
-            }
-            DataType::Int64 | DataType::Timestamp(..) => {
-                Arc::new(found.unary::<_, Int64Type>(|v| v as i64))
-            }
-            DataType::Float32 => Arc::new(found.unary::<_, Float32Type>(|v| v as f32)),
-            _ => Arc::new(found),
-        };
-        Ok(cast(&typed, to)?)
     }
 
     fn of_group(&self, values: &[f64]) -> Vec<f64> {
@@ -140,6 +110,57 @@ impl Approximate {
             .collect();
         summary.query(&shares)
     }
+}
+
+/// Whether values are kept as doubles. Decimals are, as long as a double tells them apart.
+pub(super) fn is_number(element: &DataType) -> bool {
+    use DataType::{Date32, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64, Timestamp};
+    match element {
+        Int8 | Int16 | Int32 | Int64 | Float32 | Float64 | Date32 | Timestamp(..) => true,
+        Decimal128(precision, scale) => *precision <= 15 && *scale >= 0,
+        _ => false,
+    }
+}
+
+/// `cast` of a DATE or TIMESTAMP wants an integer in between.
+pub(super) fn numbers(values: &ArrayRef) -> Result<Float64Array> {
+    let values = match values.data_type() {
+        DataType::Date32 => cast(&cast(values, &DataType::Int32)?, &DataType::Float64)?,
+        DataType::Timestamp(..) => cast(&cast(values, &DataType::Int64)?, &DataType::Float64)?,
+        DataType::Decimal128(..) => return Ok(doubles(values)?.into()),
+        _ => cast(values, &DataType::Float64)?,
+    };
+    Ok(values.as_primitive::<Float64Type>().clone())
+}
+
+/// Back from doubles, as Java casts them.
+pub(super) fn typed(found: Float64Array, to: &DataType) -> Result<ArrayRef> {
+    use arrow::datatypes::{
+        Decimal128Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the values were of that type"
+    )]
+    let typed: ArrayRef = match to {
+        DataType::Int8 => Arc::new(found.unary::<_, Int8Type>(|v| v as i8)),
+        DataType::Int16 => Arc::new(found.unary::<_, Int16Type>(|v| v as i16)),
+        DataType::Int32 | DataType::Date32 => Arc::new(found.unary::<_, Int32Type>(|v| v as i32)),
+        DataType::Int64 | DataType::Timestamp(..) => {
+            Arc::new(found.unary::<_, Int64Type>(|v| v as i64))
+        }
+        DataType::Float32 => Arc::new(found.unary::<_, Float32Type>(|v| v as f32)),
+        DataType::Decimal128(precision, scale) => {
+            // At most 15 digits: this is off by less than a half.
+            let unit = 10f64.powi(i32::from(*scale));
+            let unscaled = found.unary::<_, Decimal128Type>(|v| (v * unit).round() as i128);
+            return Ok(Arc::new(
+                unscaled.with_precision_and_scale(*precision, *scale)?,
+            ));
+        }
+        _ => Arc::new(found),
+    };
+    Ok(cast(&typed, to)?)
 }
 
 impl Summary {

@@ -13,6 +13,7 @@ mod nested_loop;
 mod not_in;
 mod ordered;
 mod pinned;
+mod single;
 mod sort_merge;
 mod spec;
 
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::JoinType;
-use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::{ExecutionPlan, joins::utils::JoinFilter};
 
 use crate::{Unsupported, build::Expressions};
 pub(crate) use spec::{Side, Spec, Strategy};
@@ -42,11 +43,24 @@ pub(crate) fn plan(
     let schemas = (sides.left.schema(), sides.right.schema());
     let filter = condition::filter(spec, &schemas.0, &schemas.1, expressions)?;
     let output = Output::of(spec, &schemas.0, &schemas.1, needed)?;
+    match spec.single {
+        true => single::plan(spec, sides, filter, &output, expressions),
+        false => of_strategy(spec, sides, filter, &output, expressions),
+    }
+}
+
+fn of_strategy(
+    spec: &Spec,
+    sides: Sides,
+    filter: Option<JoinFilter>,
+    output: &Output,
+    expressions: &Expressions,
+) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
     match spec.strategy {
-        Strategy::Hash if spec.null_aware => not_in::plan(spec, sides, &output, expressions),
-        Strategy::Hash => hash::plan(spec, sides, filter, &output, expressions),
-        Strategy::SortMerge => sort_merge::plan(spec, sides, filter, &output, expressions),
-        Strategy::NestedLoop => nested_loop::plan(spec, sides, filter, &output),
+        Strategy::Hash if spec.null_aware => not_in::plan(spec, sides, output, expressions),
+        Strategy::Hash => hash::plan(spec, sides, filter, output, expressions),
+        Strategy::SortMerge => sort_merge::plan(spec, sides, filter, output, expressions),
+        Strategy::NestedLoop => nested_loop::plan(spec, sides, filter, output),
     }
 }
 

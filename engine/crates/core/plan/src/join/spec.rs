@@ -36,6 +36,8 @@ pub(crate) struct Spec<'a> {
     pub(crate) left_keys: &'a [Expr],
     pub(crate) right_keys: &'a [Expr],
     pub(crate) condition: Option<&'a Expr>,
+    /// Whether a left row that comes twice is an error.
+    pub(crate) single: bool,
     kind: JoinType,
 }
 
@@ -52,7 +54,7 @@ impl<'a> Spec<'a> {
             // What makes a join a cross join is that it has no condition; Spark keeps the name
             // where it has one.
             Ok(proto::JoinType::Inner | proto::JoinType::Cross) => JoinType::Inner,
-            Ok(proto::JoinType::LeftOuter) => JoinType::Left,
+            Ok(proto::JoinType::LeftOuter | proto::JoinType::LeftSingle) => JoinType::Left,
             Ok(proto::JoinType::RightOuter) => JoinType::Right,
             Ok(proto::JoinType::FullOuter) => JoinType::Full,
             Ok(proto::JoinType::LeftSemi) => JoinType::LeftSemi,
@@ -73,6 +75,7 @@ impl<'a> Spec<'a> {
             left_keys: &join.left_keys,
             right_keys: &join.right_keys,
             condition: join.condition.as_ref(),
+            single: join.r#type() == proto::JoinType::LeftSingle,
             kind,
         };
         spec.checked()

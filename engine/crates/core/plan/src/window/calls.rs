@@ -30,7 +30,7 @@ pub(super) struct Calls {
 
 /// A call; `frame` is the position of its frame.
 #[derive(Debug, Clone)]
-enum Call {
+pub(super) enum Call {
     Ranking(Ranking),
     Shift {
         input: Arc<dyn PhysicalExpr>,
@@ -83,6 +83,14 @@ impl Calls {
 
     pub(super) fn len(&self) -> usize {
         self.calls.len()
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = &Call> {
+        self.calls.iter().map(|(call, _)| call)
+    }
+
+    pub(super) fn frames(&self) -> &[Frame] {
+        &self.frames
     }
 
     /// The ranks, if all calls are such as are known as soon as a row comes.

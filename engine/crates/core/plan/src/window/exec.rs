@@ -1,7 +1,8 @@
 //! The operator: window partitions are gathered, and worked on as soon as they make a batch.
 //!
-//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool;
-//! one that does not fit there ends the query with an error of memory.
+//! But for ranks of the rows so far, a window partition is in memory whole, and counted in the pool
+//! with what its columns take while they are made; one that does not fit there goes by way of the
+//! disk ([`super::spilled`]).
 
 use std::{collections::VecDeque, fmt, mem, sync::Arc};
 
@@ -19,10 +20,12 @@ use datafusion_execution::{
 use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SpillManager,
     coop::make_cooperative,
     execution_plan::EmissionType,
-    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+    metrics::{
+        BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, ScopedTimerGuard, SpillMetrics,
+    },
     stream::RecordBatchStreamAdapter,
 };
 use futures::{StreamExt, TryStreamExt, stream};
@@ -32,6 +35,7 @@ use super::{
     calls::{Calls, with_columns},
     chunk::Chunk,
     running::Running,
+    spilled::{Reading, Writing},
 };
 use crate::operator::operator_basics;
 
@@ -131,7 +135,15 @@ impl ExecutionPlan for WindowExec {
             },
             memory: MemoryConsumer::new(format!("Window[{partition}]"))
                 .register(context.memory_pool()),
+            spill: SpillManager::new(
+                context.runtime_env(),
+                SpillMetrics::new(&self.metrics, partition),
+                Arc::clone(&input),
+            ),
+            keys: self.keys.clone(),
             ready: VecDeque::new(),
+            pending: None,
+            phase: Phase::Gathering,
             ended: false,
             input: self.child.execute(partition, context)?,
         };
@@ -156,9 +168,22 @@ struct Run {
     work: Work,
     gathered: Gathered,
     memory: MemoryReservation,
+    spill: SpillManager,
+    keys: Keys,
     /// What goes out next.
     ready: VecDeque<RecordBatch>,
+    /// What comes before more input.
+    pending: Option<RecordBatch>,
+    phase: Phase,
     ended: bool,
+}
+
+/// What is done with the window partition at hand.
+enum Phase {
+    Gathering,
+    /// It does not fit in memory.
+    Writing(Box<Writing>),
+    Reading(Box<Reading>),
 }
 
 impl Run {
@@ -168,40 +193,116 @@ impl Run {
                 self.work.metrics.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
-            if self.ended {
+            if self.ended && matches!(self.phase, Phase::Gathering) {
                 self.memory.free();
                 return Ok(None);
             }
-            match self.input.try_next().await? {
+            self.step().await?;
+        }
+    }
+
+    async fn step(&mut self) -> Result<()> {
+        match mem::replace(&mut self.phase, Phase::Gathering) {
+            Phase::Gathering => match self.take().await? {
                 Some(batch) => {
-                    let _timer = self.work.metrics.elapsed_compute().timer();
-                    if batch.num_rows() == 0 {
-                        continue;
-                    }
-                    self.memory.try_grow(bytes(&batch))?;
-                    self.gathered.add(batch)?;
-                    if self.gathered.complete() >= self.work.batch_size {
-                        let (batches, starts) = self.gathered.take_complete();
-                        self.work
-                            .done(&batches, &starts, &self.memory, &mut self.ready)?;
-                        let left = self.gathered.batches.iter().map(bytes).sum();
-                        self.memory.try_resize(left)?;
-                    }
+                    let metrics = self.work.metrics.clone();
+                    let _timer = metrics.elapsed_compute().timer();
+                    self.gather(batch)
                 }
                 None => {
                     self.ended = true;
                     let (batches, starts) = self.gathered.take();
-                    let _timer = self.work.metrics.elapsed_compute().timer();
-                    self.work
-                        .done(&batches, &starts, &self.memory, &mut self.ready)?;
+                    let _timer = self.work.timer();
+                    self.work.done(&batches, &starts, &mut self.ready)
                 }
+            },
+            Phase::Writing(mut writing) => {
+                let batch = self.take().await?;
+                let metrics = self.work.metrics.clone();
+                let _timer = metrics.elapsed_compute().timer();
+                let rest = match batch {
+                    Some(batch) => {
+                        let own = self.gathered.own(&batch, writing.has_rows())?;
+                        let most = self.work.batch_size;
+                        writing.append(&batch.slice(0, own), most, &self.memory)?;
+                        if own == batch.num_rows() {
+                            self.phase = Phase::Writing(writing);
+                            return Ok(());
+                        }
+                        Some(batch.slice(own, batch.num_rows() - own))
+                    }
+                    None => None,
+                };
+                self.ended = rest.is_none();
+                self.pending = rest;
+                self.phase = Phase::Reading(Box::new(writing.finish(&self.keys)?));
+                Ok(())
+            }
+            Phase::Reading(mut reading) => {
+                match reading.next(&self.work, &self.memory).await? {
+                    Some(batch) => {
+                        self.work.cut(&batch, &mut self.ready);
+                        self.phase = Phase::Reading(reading);
+                    }
+                    None => {
+                        self.memory.free();
+                    }
+                }
+                Ok(())
             }
         }
+    }
+
+    /// The next rows to come, which are some.
+    async fn take(&mut self) -> Result<Option<RecordBatch>> {
+        if let Some(pending) = self.pending.take() {
+            return Ok(Some(pending));
+        }
+        while let Some(batch) = self.input.try_next().await? {
+            if batch.num_rows() > 0 {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
+    fn gather(&mut self, batch: RecordBatch) -> Result<()> {
+        let cost = self.work.cost_of(&batch);
+        let mut grown = self.memory.try_grow(cost);
+        if grown.is_err() && self.gathered.complete() > 0 {
+            self.finish_complete()?;
+            grown = self.memory.try_grow(cost);
+        }
+        if let Err(full) = grown {
+            let Some(mut writing) = Writing::new(&self.work.calls, &self.spill)? else {
+                return Err(full);
+            };
+            self.memory.free();
+            for batch in self.gathered.take().0 {
+                writing.append(&batch, self.work.batch_size, &self.memory)?;
+            }
+            self.pending = Some(batch);
+            self.phase = Phase::Writing(Box::new(writing));
+            return Ok(());
+        }
+        self.gathered.add(batch)?;
+        match self.gathered.complete() >= self.work.batch_size {
+            true => self.finish_complete(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish_complete(&mut self) -> Result<()> {
+        let (batches, starts) = self.gathered.take_complete();
+        self.work.done(&batches, &starts, &mut self.ready)?;
+        let left = self.gathered.batches.iter();
+        self.memory
+            .try_resize(left.map(|batch| self.work.cost_of(batch)).sum())
     }
 }
 
 /// Bytes of a batch's own rows: a slice counts for what it is.
-fn bytes(batch: &RecordBatch) -> usize {
+pub(super) fn bytes(batch: &RecordBatch) -> usize {
     let columns = batch.columns().iter();
     columns
         .map(|column| {
@@ -277,6 +378,23 @@ impl Gathered {
         (taken, starts)
     }
 
+    /// How many of a batch's first rows are of the window partition whose rows came last; of the
+    /// one that begins with it, if that has not `begun`.
+    fn own(&mut self, batch: &RecordBatch, begun: bool) -> Result<usize> {
+        let Some(partitions) = &self.partitions else {
+            return Ok(batch.num_rows());
+        };
+        let keys = partitions.of(batch)?;
+        let known = match (&self.last, begun) {
+            (Some(last), true) => last.clone(),
+            _ => keys.row(0).owned(),
+        };
+        let own = (0..batch.num_rows()).take_while(|row| keys.row(*row) == known.row());
+        let own = own.count();
+        self.last = Some(known);
+        Ok(own)
+    }
+
     fn take(&mut self) -> (Vec<RecordBatch>, Vec<usize>) {
         self.rows = 0;
         (mem::take(&mut self.batches), mem::take(&mut self.starts))
@@ -284,7 +402,7 @@ impl Gathered {
 }
 
 /// What is done to whole window partitions.
-struct Work {
+pub(super) struct Work {
     calls: Calls,
     schema: SchemaRef,
     order: Option<KeyRows>,
@@ -293,32 +411,55 @@ struct Work {
 }
 
 impl Work {
+    pub(super) fn batch_size(&self) -> usize {
+        self.batch_size
+    }
+
+    pub(super) fn order(&self) -> Option<&KeyRows> {
+        self.order.as_ref()
+    }
+
+    pub(super) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    pub(super) fn timer(&self) -> ScopedTimerGuard<'_> {
+        self.metrics.elapsed_compute().timer()
+    }
+
+    /// Bytes that rows take: put together they are there twice; then the batches go, and come keys
+    /// and results.
+    pub(super) fn cost(&self, rows: usize, bytes: usize) -> usize {
+        2 * bytes + rows * self.calls.scratch()
+    }
+
+    fn cost_of(&self, batch: &RecordBatch) -> usize {
+        self.cost(batch.num_rows(), bytes(batch))
+    }
+
     fn done(
         &self,
         batches: &[RecordBatch],
         starts: &[usize],
-        memory: &MemoryReservation,
         ready: &mut VecDeque<RecordBatch>,
     ) -> Result<()> {
         let Some(first) = batches.first() else {
             return Ok(());
         };
-        // Put together they are there twice; then the batches go, and come keys and results.
-        let (rows, own) = batches.iter().fold((0, 0), |(rows, own), batch| {
-            (rows + batch.num_rows(), own + bytes(batch))
-        });
-        memory.try_grow(own + rows * self.calls.scratch())?;
         let whole = match batches {
             [one] => one.clone(),
             _ => concat_batches(first.schema_ref(), batches)?,
         };
         let chunk = Chunk::new(whole, starts, self.order.as_ref())?;
         let columns = self.calls.columns(&chunk, self.order.as_ref())?;
-        let made = with_columns(&self.schema, &chunk.batch, columns)?;
+        self.cut(&with_columns(&self.schema, &chunk.batch, columns)?, ready);
+        Ok(())
+    }
+
+    fn cut(&self, made: &RecordBatch, ready: &mut VecDeque<RecordBatch>) {
         let rows = made.num_rows();
         for start in (0..rows).step_by(self.batch_size) {
             ready.push_back(made.slice(start, self.batch_size.min(rows - start)));
         }
-        Ok(())
     }
 }

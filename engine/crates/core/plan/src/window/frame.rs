@@ -83,44 +83,107 @@ impl Frame {
         )
     }
 
+    /// From the first row of a window partition to the last peer of each row.
+    pub(super) fn up_to_peers() -> Self {
+        Self {
+            lower: Bound::Unbounded,
+            upper: Bound::Peers,
+        }
+    }
+
+    pub(super) fn has_lower(&self) -> bool {
+        !matches!(self.lower, Bound::Unbounded)
+    }
+
+    pub(super) fn has_upper(&self) -> bool {
+        !matches!(self.upper, Bound::Unbounded)
+    }
+
     /// Of each row the rows of its frame. `keys`: of the order.
     pub(super) fn of(&self, chunk: &Chunk, keys: Option<&KeyRows>) -> Result<Vec<Range<usize>>> {
         let mut lower = Edge::new(&self.lower, chunk, keys)?;
         let mut upper = Edge::new(&self.upper, chunk, keys)?;
         let mut frames = Vec::with_capacity(chunk.rows());
         for partition in &chunk.partitions {
-            let (mut low, mut high) = (partition.start, partition.start);
+            let mut reached = partition.start..partition.start;
             for row in partition.clone() {
-                match (lower.as_mut(), upper.as_mut()) {
-                    (None, None) => high = partition.end,
-                    (None, Some(upper)) => {
-                        while high < partition.end && upper.compare(high, row)?.is_le() {
-                            high += 1;
-                        }
-                    }
-                    (Some(lower), None) => {
-                        high = partition.end;
-                        while low < high && lower.compare(low, row)?.is_lt() {
-                            low += 1;
-                        }
-                    }
-                    (Some(lower), Some(upper)) => {
-                        while low < high && lower.compare(low, row)?.is_lt() {
-                            low += 1;
-                        }
-                        while high < partition.end && upper.compare(high, row)?.is_le() {
-                            if low == high && lower.compare(high, row)?.is_lt() {
-                                low += 1;
-                            }
-                            high += 1;
-                        }
-                    }
-                }
-                frames.push(low..high);
+                let (lower, upper) = (lower.as_mut(), upper.as_mut());
+                reached = moved(lower, upper, reached, partition.end, row)?;
+                frames.push(reached.clone());
             }
         }
         Ok(frames)
     }
+
+    /// The same of some rows of a chunk that is one window partition, or with `ended` false the
+    /// first part of one, up to the first row whose frame may go on after the part. `reached`: the
+    /// frame of the row before.
+    pub(super) fn of_part(
+        &self,
+        chunk: &Chunk,
+        keys: Option<&KeyRows>,
+        rows: Range<usize>,
+        mut reached: Range<usize>,
+        ended: bool,
+    ) -> Result<Vec<Range<usize>>> {
+        let end = chunk.rows();
+        let mut lower = Edge::new(&self.lower, chunk, keys)?;
+        let mut upper = Edge::new(&self.upper, chunk, keys)?;
+        let mut frames = Vec::with_capacity(rows.len());
+        for row in rows {
+            reached = moved(lower.as_mut(), upper.as_mut(), reached, end, row)?;
+            let goes_on = match (&lower, &upper) {
+                (None, None) => false,
+                (_, Some(_)) => reached.end == end,
+                (Some(_), None) => reached.start == end,
+            };
+            if goes_on && !ended {
+                break;
+            }
+            frames.push(reached.clone());
+        }
+        Ok(frames)
+    }
+}
+
+/// The frame of a row, from that of the row before it. `end`: of its window partition.
+fn moved(
+    lower: Option<&mut Edge>,
+    upper: Option<&mut Edge>,
+    reached: Range<usize>,
+    end: usize,
+    row: usize,
+) -> Result<Range<usize>> {
+    let Range {
+        start: mut low,
+        end: mut high,
+    } = reached;
+    match (lower, upper) {
+        (None, None) => high = end,
+        (None, Some(upper)) => {
+            while high < end && upper.compare(high, row)?.is_le() {
+                high += 1;
+            }
+        }
+        (Some(lower), None) => {
+            high = end;
+            while low < high && lower.compare(low, row)?.is_lt() {
+                low += 1;
+            }
+        }
+        (Some(lower), Some(upper)) => {
+            while low < high && lower.compare(low, row)?.is_lt() {
+                low += 1;
+            }
+            while high < end && upper.compare(high, row)?.is_le() {
+                if low == high && lower.compare(high, row)?.is_lt() {
+                    low += 1;
+                }
+                high += 1;
+            }
+        }
+    }
+    Ok(low..high)
 }
 
 /// A bound that compares rows of a chunk.

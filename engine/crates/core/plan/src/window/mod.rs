@@ -2,7 +2,8 @@
 //!
 //! Rows come sorted, a window partition's one after the other. If all calls are ranks of the rows so
 //! far, rows go out as they come ([`running`]). Else whole window partitions are put together to
-//! chunks of at least a batch, and each call makes a column of a chunk:
+//! chunks of at least a batch, or by way of the disk where memory does not hold one ([`spilled`]),
+//! and each call makes a column of a chunk:
 //! * what is asked of the order alone, [`ranking`];
 //! * a value of another row, [`picks`];
 //! * an aggregate of the rows of each row's [`frame`], by the very functions that aggregates use
@@ -19,6 +20,7 @@ mod group_limit;
 mod picks;
 mod ranking;
 mod running;
+mod spilled;
 
 use std::sync::Arc;
 

@@ -36,6 +36,14 @@ impl Ranking {
         running::SoFar::of_rows_so_far(self.rank)
     }
 
+    pub(super) fn rank(self) -> Rank {
+        self.rank
+    }
+
+    pub(super) fn buckets(self) -> usize {
+        self.buckets
+    }
+
     pub(super) fn data_type(self) -> DataType {
         match self.rank {
             Rank::PercentRank | Rank::CumeDist => DataType::Float64,

@@ -52,6 +52,16 @@ pub(super) struct Place {
     before: usize,
 }
 
+impl Place {
+    pub(super) fn groups(self) -> usize {
+        self.groups
+    }
+
+    pub(super) fn before(self) -> usize {
+        self.before
+    }
+}
+
 /// Rows that come sorted by the keys.
 pub(super) struct Running {
     partition: Option<KeyRows>,

@@ -140,7 +140,10 @@ fn expected(shape: Shape, left: &[Row], right: &[Row]) -> Vec<String> {
                 let matches = right.iter().filter(|r| pairs(shape, l, r));
                 lines.extend(matches.map(|r| format!("{} {}", text(l), text(r))));
             }
-            if matches!(kind, JoinType::LeftOuter | JoinType::FullOuter) {
+            if matches!(
+                kind,
+                JoinType::LeftOuter | JoinType::LeftSingle | JoinType::FullOuter
+            ) {
                 let lost = left.iter().filter(|l| !found(l));
                 lines.extend(lost.map(|l| format!("{} {none}", text(l))));
             }
@@ -194,7 +197,7 @@ fn lines(batch: &RecordBatch) -> Vec<String> {
     lines
 }
 
-const TYPES: [JoinType; 8] = [
+const TYPES: [JoinType; 9] = [
     JoinType::Inner,
     JoinType::LeftOuter,
     JoinType::RightOuter,
@@ -203,6 +206,7 @@ const TYPES: [JoinType; 8] = [
     JoinType::LeftAnti,
     JoinType::Existence,
     JoinType::Cross,
+    JoinType::LeftSingle,
 ];
 
 /// All that a fragment may ask for.
@@ -275,6 +279,13 @@ async fn check(shape: Shape, left: &[Row], right: &[Row]) {
             _ => (&left[left.len() / 2..], &right[..right.len() / 2]),
         };
         let found = run_on(&plan, partition, io(left, right)).await;
+        let several = |l: &Row| right.iter().filter(|r| pairs(shape, l, r)).count() > 1;
+        if shape.kind == JoinType::LeftSingle && left.iter().any(several) {
+            let error = found.expect_err("a left row comes twice");
+            let class = coffer_expr::SparkError::find(&error).map(|error| error.class);
+            assert_eq!(class, Some("SCALAR_SUBQUERY_TOO_MANY_ROWS"), "{shape:?}");
+            continue;
+        }
         let found = found.unwrap_or_else(|error| panic!("{shape:?}: {error}"));
         assert_eq!(
             lines(&found),

@@ -12,6 +12,7 @@ mod partitioning;
 mod places;
 mod samples;
 mod scan;
+mod spilled_windows;
 mod stored;
 mod support;
 mod windows;

@@ -155,6 +155,41 @@ fn a_frame_has_the_result_of_its_rows_alone() {
 }
 
 #[test]
+fn partial_results_of_rows_that_are_gone_count_as_they_would() {
+    let mut draw = Rng::with_seed(11);
+    for (names, values) in columns(&mut draw) {
+        for name in names {
+            for ignore_nulls in [false, true] {
+                let function = over(name, &values, EvalMode::Ansi, ignore_nulls);
+                let part = |rows: Range<usize>| {
+                    let rows = batch(&values.slice(rows.start, rows.len()));
+                    function.partial(&rows).unwrap()
+                };
+                let (one, two) = (draw.usize(1..20), draw.usize(20..40));
+                let rows = batch(&values.slice(two, 20));
+                let before = function.joined(&part(0..one), &part(one..two)).unwrap();
+                let after = function.joined(&part(two + 20..ROWS - 2), &part(ROWS - 2..ROWS));
+                let after = after.unwrap();
+                for at in [0, 1, 7, 20] {
+                    let own = |frame: Range<usize>, before, after| {
+                        function.beside(&rows, slice::from_ref(&frame), before, after)
+                    };
+                    let grown = own(0..at, Some(&before), None).unwrap();
+                    let expected = alone(&function, &values, &(0..two + at)).unwrap();
+                    assert_eq!(grown.to_data(), expected.to_data(), "{name} up to {at}");
+                    let shrunk = own(at..20, None, Some(&after)).unwrap();
+                    let expected = alone(&function, &values, &(two + at..ROWS)).unwrap();
+                    assert_eq!(shrunk.to_data(), expected.to_data(), "{name} from {at}");
+                }
+                let whole = function.result(&before).unwrap();
+                let expected = alone(&function, &values, &(0..two)).unwrap();
+                assert_eq!(whole.to_data(), expected.to_data(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_window_partition_has_one_result_for_all_of_its_rows() {
     let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(5), None]));
     let function = over("sum", &values, EvalMode::Legacy, false);

@@ -110,12 +110,15 @@ private[coffer] final case class SealedJoins(session: SparkSession) extends Spar
         canBroadcastBySize(j.left, SQLConf.get) || canBroadcastBySize(j.right, SQLConf.get)
       if (broadcast && !hintToShuffleReplicateNL(j.hint)) None else product(j)
     case LeftSemi | LeftAnti | _: ExistenceJoin => Some(nestedLoop(j, BuildRight))
-    case LeftOuter
+    case LeftOuter | LeftSingle
         if hintToBroadcastRight(j.hint) ||
           canBroadcastBySize(j.right, SQLConf.get) => Some(nestedLoop(j, BuildRight))
     case RightOuter
         if hintToBroadcastLeft(j.hint) ||
           canBroadcastBySize(j.left, SQLConf.get) => Some(nestedLoop(j, BuildLeft))
+    case LeftSingle =>
+      Some(CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), BuildRight, j.joinType,
+          j.condition))
     case LeftOuter | RightOuter | FullOuter =>
       Some(CofferNestedLoopJoinExec(planLater(j.left), planLater(j.right), smaller(j), j.joinType,
           j.condition))

@@ -1,9 +1,12 @@
 package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
   BitmapAndAgg,
   BitmapConstructAgg,
   BitmapOrAgg,
+  BoundReference,
+  Cast,
   CreateNamedStruct,
   Descending,
   Divide,
@@ -11,7 +14,8 @@ import org.apache.spark.sql.catalyst.expressions.{
   If,
   IsNull,
   Literal,
-  NullsFirst
+  NullsFirst,
+  Or
 }
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.ArrayData
@@ -21,7 +25,14 @@ import org.apache.spark.sql.execution.aggregate.{
   ScalaUDAF,
   TypedAggregateExpression
 }
-import org.apache.spark.sql.types.{AnsiIntervalType, BinaryType, DecimalType, NumericType}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{
+  AnsiIntervalType,
+  BinaryType,
+  DecimalType,
+  LongType,
+  NumericType
+}
 import org.apache.spark.util.sketch.CountMinSketch
 
 /** An aggregate function that only engines have, by the name that they know it by. */
@@ -77,7 +88,13 @@ private[translate] object AggregateFunctions {
     case m: Mode => Right(Known("mode", largest = m.reverseOpt.contains(false)))
     case p: Percentile if p.frequencyExpression == Literal(1L) =>
       percentiles("percentile", p, p.reverse)
-    case _: Percentile => refuse("percentile with a frequency is not supported")
+    case p: Percentile =>
+      // Spark's complaint of a negative one names it as it is when it runs.
+      val bound = p.frequencyExpression.transform {
+        case a: Attribute => BoundReference(0, a.dataType, a.nullable)
+      }
+      percentiles("percentile", p, p.reverse).map(
+        _.copy(over = Some(Seq(counted(p))), parameters = Seq(Literal(bound.sql))))
     case p: PercentileDisc if !p.legacyCalculation => percentiles("percentile_disc", p, p.reverse)
     case _: PercentileDisc => refuse("spark.sql.legacy.percentileDiscCalculation is not supported")
     case h: HyperLogLogPlusPlus =>
@@ -90,6 +107,7 @@ private[translate] object AggregateFunctions {
     case _: BitmapOrAgg => Right(Known("bitmap_or_agg"))
     case _: BitmapAndAgg => Right(Known("bitmap_and_agg"))
     case p: ApproximatePercentile => approximate(p)
+    case h: HistogramNumeric => histogram(h)
     case l: ListAgg =>
       val delimiter = l.delimiter.eval() match {
         case null if l.dataType == BinaryType => Literal(Array.emptyByteArray)
@@ -118,6 +136,32 @@ private[translate] object AggregateFunctions {
       If(IsNull(l.child), Literal(null, made.dataType), made)
     }
 
+  /** What is kept of a row: the value, with how often it counts where that is said. */
+  private[translate] def counted(p: Percentile): Expression =
+    if (p.frequencyExpression == Literal(1L)) p.child
+    else {
+      val frequency = p.frequencyExpression.dataType match {
+        case LongType => p.frequencyExpression
+        case _ => Cast(p.frequencyExpression, LongType)
+      }
+      val made = CreateNamedStruct(Seq(Literal("_0"), p.child, Literal("_1"), frequency))
+      If(Or(IsNull(p.child), IsNull(p.frequencyExpression)), Literal(null, made.dataType), made)
+    }
+
+  private def histogram(h: HistogramNumeric): Result[Known] =
+    (h.child.dataType, h.nBins.eval()) match {
+      case (_: DecimalType | _: AnsiIntervalType, _) =>
+        refuse(s"histograms of ${h.child.dataType.sql} are not supported")
+      case _ if !SQLConf.get.histogramNumericPropagateInputType =>
+        refuse(s"${SQLConf.HISTOGRAM_NUMERIC_PROPAGATE_INPUT_TYPE.key} must be true")
+      case (_, bins: Int) =>
+        Right(Known(
+            "histogram_numeric",
+            over = Some(Seq(h.child)),
+            parameters = Seq(Literal(bins))))
+      case _ => refuse("histograms of no known size")
+    }
+
   private def sketch(s: CountMinSketchAgg): Result[Known] = {
     (s.epsExpression.eval(), s.confidenceExpression.eval(), s.seedExpression.eval()) match {
       case (eps: Double, confidence: Double, number: Number) =>
@@ -136,7 +180,12 @@ private[translate] object AggregateFunctions {
 
   private def approximate(p: ApproximatePercentile): Result[Known] =
     (p.child.dataType, p.accuracyExpression.eval(), p.percentageExpression.eval()) match {
-      case (_: DecimalType | _: AnsiIntervalType, _, _) =>
+      // A double does not tell more digits apart.
+      case (d: DecimalType, _, _) if d.precision > 15 =>
+        refuse(
+          s"approximate percentiles of ${d.sql} are not supported: of at most 15 digits they " +
+            "are")
+      case (_: AnsiIntervalType, _, _) =>
         refuse(s"approximate percentiles of ${p.child.dataType.sql} are not supported")
       case (_, accuracy: Number, share: Double) =>
         Right(approximate(p, accuracy, AggCall.Percentiles.newBuilder.addShares(share)))

@@ -31,7 +31,12 @@ private[translate] object Buffers {
       case _: CentralMomentAgg | _: Covariance | _: PearsonCorrelation | _: RegrSlope |
           _: RegrIntercept => own.head +: own.tail.map(_.withDataType(BinaryType))
       // Spark's own is its rows' bytes.
-      case f @ (_: CollectList | _: CollectSet | _: Mode | _: Percentile | _: PercentileDisc) =>
+      case p: Percentile =>
+        val element = AggregateFunctions.counted(p).dataType
+        Seq(own.head.withDataType(ArrayType(element, containsNull = false)))
+      case h: HistogramNumeric =>
+        Seq(own.head.withDataType(ArrayType(h.child.dataType, containsNull = false)))
+      case f @ (_: CollectList | _: CollectSet | _: Mode | _: PercentileDisc) =>
         Seq(own.head.withDataType(ArrayType(f.children.head.dataType, containsNull = false)))
       case p: ApproximatePercentile =>
         Seq(own.head.withDataType(ArrayType(p.child.dataType, containsNull = false)))

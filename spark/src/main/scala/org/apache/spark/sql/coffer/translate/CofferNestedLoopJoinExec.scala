@@ -34,7 +34,7 @@ case class CofferNestedLoopJoinExec(
   override def outputPartitioning: Partitioning = SinglePartition
 
   override def output: Seq[Attribute] = joinType match {
-    case LeftOuter => left.output ++ nullable(right)
+    case LeftOuter | LeftSingle => left.output ++ nullable(right)
     case RightOuter => nullable(left) ++ right.output
     case FullOuter => nullable(left) ++ nullable(right)
     case e: ExistenceJoin => left.output :+ e.exists

@@ -14,5 +14,7 @@ private[translate] object DecimalExpressions extends ExpressionFamily {
     // What is left of an average whose sum came to the client from ciphertexts.
     functionBy[DecimalDivideWithOverflowCheck]("decimal_divide_with_overflow_check")(e =>
       Modes.failing(!e.nullOnOverflow)),
+    // Where the frame of a row ends.
+    function[DecimalAddNoOverflowCheck]("decimal_add_no_overflow_check"),
     function[UnscaledValue]("unscaled_value"))
 }

@@ -122,8 +122,7 @@ private[translate] object JoinOperators extends OperatorFamily {
     case LeftSemi => Right(ProtoJoinType.LEFT_SEMI)
     case LeftAnti => Right(ProtoJoinType.LEFT_ANTI)
     case _: ExistenceJoin => Right(ProtoJoinType.EXISTENCE)
-    case LeftSingle => refuse("a scalar subquery that may give several rows for one is not " +
-        "supported; aggregate it, or add LIMIT 1")
+    case LeftSingle => Right(ProtoJoinType.LEFT_SINGLE)
     case other => refuse(s"${other.sql.toLowerCase(java.util.Locale.ROOT)} joins are not supported")
   }
 }

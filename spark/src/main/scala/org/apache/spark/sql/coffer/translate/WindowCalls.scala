@@ -126,7 +126,7 @@ private[translate] object WindowCalls {
       case Descending => UnaryMinus(offset)
       case Ascending => offset
     }
-    val zone = plan.conf.sessionLocalTimeZone
+    val zone = Some(plan.conf.sessionLocalTimeZone)
     val e = key.child
     constant(by).flatMap { value =>
       (e.dataType, by.dataType, value) match {
@@ -136,24 +136,17 @@ private[translate] object WindowCalls {
           Right(AddMonths(e, Literal(months)))
         case (DateType, _: DayTimeIntervalType, micros: Long) =>
           Right(DateAdd(e, Literal((micros / MICROS_PER_DAY).toInt)))
-        case (TimestampType, _: DayTimeIntervalType, micros: Long)
-            if micros.abs < MICROS_PER_DAY || fixed(zone) =>
-          val sum = Add(UnixMicros(e), Literal(micros), NumericEvalContext(EvalMode.ANSI))
-          Right(MicrosToTimestamp(sum))
-        case (TimestampType, _: DayTimeIntervalType, _) =>
-          refuse(s"a RANGE by days over instants in the time zone $zone, where days differ in " +
-            "length, is not supported")
-        // Spark adds without asking whether the type holds the sum; one digit more does.
-        case (d: DecimalType, o: DecimalType, v: Decimal)
-            if o.scale == d.scale && d.precision < DecimalType.MAX_PRECISION =>
-          Right(Add(e, Literal(v, o), NumericEvalContext(EvalMode.ANSI)))
+        case (TimestampType | TimestampNTZType, _: YearMonthIntervalType, months) =>
+          Right(TimestampAddYMInterval(e, Literal(months, by.dataType), zone))
+        case (TimestampType | TimestampNTZType, _: DayTimeIntervalType | CalendarIntervalType, v) =>
+          Right(TimestampAddInterval(e, Literal(v, by.dataType), zone))
+        // Spark adds without asking whether the type holds the sum.
+        case (d: DecimalType, o: DecimalType, v: Decimal) if o.scale == d.scale =>
+          Right(DecimalAddNoOverflowCheck(e, Literal(v, o), d))
         case (a: NumericType, b, v) if a == b && !a.isInstanceOf[DecimalType] =>
           Right(Add(e, Literal(v, b), NumericEvalContext.fromSQLConf(plan.conf)))
         case (a, b, _) => refuse(s"a RANGE over ${a.sql} by ${b.sql} is not supported")
       }
     }
   }
-
-  private def fixed(zone: String): Boolean =
-    org.apache.spark.sql.catalyst.util.DateTimeUtils.getZoneId(zone).getRules.isFixedOffset
 }

@@ -12,8 +12,10 @@ import org.apache.spark.sql.execution.window.{WindowExec, WindowGroupLimitExec}
 private[translate] object WindowOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[WindowExec]("window, and a project where the results are worked on; for all but " +
-      "row_number, rank and dense_rank a window partition must fit in an engine's memory") {
+    operator[WindowExec]("window, and a project where the results are worked on; a window " +
+      "partition that does not fit in an engine's memory goes by way of its disk, sealed, but " +
+      "for lead and lag with IGNORE NULLS, nth_value from a bound to the end, and lists and " +
+      "percentiles over frames without a bound; a frame between two bounds must fit") {
       (plan, children, translation) => window(plan, children.head, translation)
     },
     operator[WindowGroupLimitExec]("window group limit: the first rows of each window partition") {

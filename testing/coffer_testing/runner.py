@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
@@ -61,7 +62,7 @@ def same_error(one: QueryFailed, other: QueryFailed) -> bool:
 
 
 class Driver:
-    """A Spark session in a child process, with `tables` (name → path) as temporary views.
+    """A Spark session in a child process, with `tables` (name → path or URL) as temporary views.
 
     `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain
     Parquet and Spark is as it comes. `log`: the file that takes the child's standard error.
@@ -74,7 +75,7 @@ class Driver:
 
     def __init__(
         self,
-        tables: dict[str, Path],
+        tables: Mapping[str, Path | str],
         *,
         sealed: bool,
         log: Path,

@@ -148,6 +148,73 @@ def test_engines_do_what_they_can(sealed: Driver, name: str, comes: str) -> None
     assert below.get(name, "Scan") in part
 
 
+# An early end, and what then still holds rows of the client engine.
+ENDS = """
+import time
+root = spark._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
+def held():
+    return [a.getName() for a in root.getChildAllocators() if a.getName() == 'coffer-result']
+exec(code)
+deadline = time.monotonic() + 60
+while (held() or bridge.liveTails()) and time.monotonic() < deadline:
+    time.sleep(0.1)
+result = [held(), bridge.liveTails()]
+"""
+EARLY = {
+    "take": "assert spark.sql(\"SELECT n FROM events WHERE format_string('%S', g) <> 'x' "
+    'LIMIT 3").collect()',
+    "iterator": "rows = spark.sql(\"SELECT n, format_string('%S', g) FROM events\")"
+    ".toLocalIterator()\nassert next(rows)\nrows.close()",
+    "iterator_of_engines": "rows = spark.sql('SELECT * FROM events').toLocalIterator()\n"
+    "assert next(rows)\nrows.close()",
+    "error": "import pytest\nwith pytest.raises(Exception, match='planted'):\n"
+    "    spark.sql(\"SELECT IF(n < 9000, n, raise_error('planted')), format_string('%S', g) "
+    'FROM events").toArrow()',
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_what_is_not_read_to_its_end_is_let_go(name: str, sealed: Driver) -> None:
+    assert sealed.run(ENDS, code=EARLY[name]) == [[], 0]
+
+
+def refusal(driver: Driver, code: str) -> str:
+    with pytest.raises(QueryFailed) as refused:
+        driver.run(code)
+    assert refused.value.condition == "COFFER_UNSUPPORTED", refused.value.message
+    return refused.value.message
+
+
+def test_cached_rows_are_not_taken_from_executors(sealed: Driver) -> None:
+    code = (
+        "few = spark.range(9).cache()\n"
+        "try:\n"
+        "    few.join(spark.sql(\"SELECT id, format_string('%S', s) FROM edge\"), 'id').collect()\n"
+        "finally:\n    few.unpersist()"
+    )
+    assert "InMemoryRelation" in refusal(sealed, code)
+
+
+def test_a_sample_is_drawn_as_rand_is(sealed: Driver) -> None:
+    drawn = "SELECT * FROM (SELECT format_string('%S', s) AS x FROM edge) TABLESAMPLE (50 PERCENT)"
+    assert "Sample" in refusal(sealed, f'spark.sql("{drawn}").collect()')
+
+
+def test_no_filter_goes_below_what_is_not_deterministic(sealed: Driver) -> None:
+    """Spark calls such a function for every row."""
+    code = (
+        "from pyspark.sql.functions import udf\n"
+        "f = udf(lambda x: x, 'bigint')\n"
+        "f = f.asNondeterministic() if loose else f\n"
+        "df = spark.table('edge').select('k', f('id').alias('x')).where('k > 1')\n"
+        "mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('formatted')\n"
+        "text = df._jdf.queryExecution().explainString(mode)\n"
+        "result = 'Filter' in text.partition('brought to the driver')[2]"
+    )
+    assert sealed.run(code, loose=False) and not sealed.run(code, loose=True)
+
+
 def test_it_can_be_switched_off(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.query(SQL["project"], {TAIL: "off"})
@@ -159,6 +226,13 @@ def test_it_is_bounded(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.query(
             "SELECT n, format_string('%S', g) FROM events", {"spark.coffer.client.maxBytes": "100k"}
+        )
+    assert refused.value.condition == "too_much_at_client"
+    assert "would come there" in refused.value.message  # said before anything has run
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(
+            "SELECT n, format_string('%S', g) FROM events WHERE n >= 0",
+            {"spark.coffer.client.maxBytes": "100k"},
         )
     assert refused.value.condition == "too_much_at_client"
     # What is left after engines have done their part is little.
@@ -186,6 +260,13 @@ def test_rows_are_not_spilled_in_clear(sealed: Driver) -> None:
         with pytest.raises(QueryFailed) as refused:
             sealed.query(SQL["window"], {key: "10"})
         assert refused.value.condition == "COFFER_CONF" and key in refused.value.message
+
+
+def test_what_functions_log_is_no_block(sealed: Driver) -> None:
+    key = "spark.sql.pyspark.worker.logging.enabled"
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(SQL["project"], {key: "true"})
+    assert refused.value.condition == "COFFER_CONF" and key in refused.value.message
 
 
 # ---- only sealed work leaves the driver ---------------------------------------------------------

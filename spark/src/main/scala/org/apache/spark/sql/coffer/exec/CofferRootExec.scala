@@ -56,7 +56,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
    * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
    * in Python.
    */
-  def collectArrow(): Iterator[Array[Byte]] = opening(run {
+  def collectArrow(): Closing[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
     case result: CofferClientExec => result.collectArrow()
     case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
@@ -84,7 +84,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
   }
 
   /** Iterators fail as late as they run. */
-  private def opening[T](rows: Iterator[T]): Iterator[T] = new Closing[T] {
+  private def opening[T](rows: Iterator[T]): Closing[T] = new Closing[T] {
     override def close(): Unit = Closing.end(rows)
     override def hasNext: Boolean = opened(rows.hasNext)
     override def next(): T = opened(rows.next())

@@ -186,12 +186,16 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
       val below = node.withNewChildren(Seq(part))
       if (node.references.subsetOf(part.outputSet) && judge.supports(below)) Some(TailRows(below))
       else None
+    // As Spark's own rules, none past what may give another value for other rows before it.
     case p: Project
-        if node.references.subsetOf(AttributeSet(p.projectList.collect { case a: Attribute =>
-          a
-        })) =>
+        if p.projectList.forall(_.deterministic) &&
+          node.references.subsetOf(AttributeSet(p.projectList.collect { case a: Attribute =>
+            a
+          })) =>
       sink(node, p.child).map(c => p.copy(child = c))
-    case e: BaseEvalPython if node.references.intersect(AttributeSet(e.resultAttrs)).isEmpty =>
+    case e: BaseEvalPython
+        if e.udfs.forall(_.deterministic) &&
+          node.references.intersect(AttributeSet(e.resultAttrs)).isEmpty =>
       sink(node, e.child).map(c => e.withNewChildren(Seq(c)))
     case _ => None
   }

@@ -157,6 +157,18 @@ def test_an_error_of_theirs_is_told_as_sparks(plain: Driver, sealed: Driver) -> 
     assert same_error(theirs.value, ours.value) and "ValueError: planted" in ours.value.message
 
 
+def test_their_cost_is_explained(sealed: Driver) -> None:
+    code = (
+        "up = udf(lambda s: s, 'string')\n"
+        "mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('formatted')\n"
+        "result = edge.select(up('s'))._jdf.queryExecution().explainString(mode)"
+    )
+    shown = sealed.run(HEAD + code)
+    assert " calls of <lambda> over about " in shown, shown
+    count = sealed.query("SELECT count(*) FROM edge").rows[0][0]
+    assert f"about {count:,} calls" in shown, shown
+
+
 def test_switched_off_they_are_refused(sealed: Driver) -> None:
     code = (
         "spark.conf.set('spark.coffer.client.tail', 'off')\n"

@@ -13,7 +13,7 @@ import org.apache.spark.sql.coffer.exec.{
   SealedPlans
 }
 import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
-import org.apache.spark.sql.coffer.tail.LiveTails
+import org.apache.spark.sql.coffer.tail.{ClientFrames, LiveTails}
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.python.EvaluatePython
 
@@ -31,6 +31,9 @@ object PythonBridge {
 
   /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
+
+  /** See [[ClientFrames]]. */
+  def local(df: Dataset[_]): Dataset[_] = ClientFrames.local(df)
 
   // What a query does in the driver is no job, and is cancelled here: the ids of what was ended.
   def cancelAll(): Array[String] = LiveTails.cancelAll().toArray

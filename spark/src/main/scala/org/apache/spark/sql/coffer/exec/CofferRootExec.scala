@@ -16,7 +16,8 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 /**
  * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever
  * thread runs, the query's session is found. It hands rows to the driver only; every way that would
- * make an RDD of rows is refused before a task starts.
+ * make an RDD of rows is refused before a task starts, but where tasks run in this process
+ * ([[JobRows]]).
  */
 case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) extends UnaryExecNode
     with SealedNode {
@@ -66,7 +67,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
   /** What a write does with its query's last stage, where a query's errors are opened. */
   private[coffer] def through[T](how: SparkPlan => T): T = run(how)
 
-  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+  override protected def doExecute(): RDD[InternalRow] = JobRows.of(this)
 
   private def run[T](how: SparkPlan => T): T = opened {
     CofferQuery.within(sparkContext, query) {

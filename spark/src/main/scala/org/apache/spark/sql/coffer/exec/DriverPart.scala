@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.exec
 
+import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.SparkPlan
 
 /** Rows that may be given up before their end. */
@@ -62,4 +63,10 @@ trait DriverPart extends SealedNode {
 
   /** The sealed queries whose rows come there. */
   def brought: Seq[SparkPlan]
+
+  /** Those whose rows came there before, for other queries. */
+  def earlier: Seq[SparkPlan] = Nil
+
+  /** What queries read that are planned while it runs. */
+  def repeated: Seq[CofferScan] = Nil
 }

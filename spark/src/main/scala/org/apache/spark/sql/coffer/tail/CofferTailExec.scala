@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.tail
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
@@ -13,7 +14,8 @@ import org.apache.spark.sql.catalyst.expressions.{
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferFragmentExec, DriverPart}
-import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SQLExecution}
+import org.apache.spark.sql.coffer.split.CofferScan
+import org.apache.spark.sql.execution.{CollectMetricsExec, LeafExecNode, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.types.ObjectType
 
@@ -42,7 +44,22 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
 
   override def brought: Seq[SparkPlan] = rows.map(_.root)
 
+  override def earlier: Seq[SparkPlan] =
+    tail.collectWithSubqueries { case r: ClientRelationExec => r.held.from }.flatten
+
+  override def repeated: Seq[CofferScan] =
+    tail.collectWithSubqueries { case l: TailLoopExec => l.of.scans }.flatten
+
   def rows: Seq[TailRowsExec] = tail.collectWithSubqueries { case r: TailRowsExec => r }
+
+  /** What of this plan ran last. */
+  @transient @volatile private var ran: Option[SparkPlan] = None
+
+  /** Observed metrics are looked for in a plan and its subqueries, and each run has its own. */
+  @transient private lazy val observed: Seq[SparkPlan] = tail.collect {
+    case c: CollectMetricsExec => new ObservedExec(c, () => ran)
+  }
+  override def subqueries: Seq[SparkPlan] = super.subqueries ++ observed
 
   /** Spark's operators of the tail, from the top down. */
   def operators: Seq[String] = TailPlan.operators(tail)
@@ -59,6 +76,7 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
     if (reasons.nonEmpty && warned.compareAndSet(false, true)) logWarning(warning)
     val task = new TailTask(sparkContext, conf)
     val plan = tail.clone()
+    ran = Some(plan)
     val rows = task.rows(task.building(plan.execute()))
     val copied = CofferTailExec.copies(plan)
     new Closing[InternalRow] {
@@ -165,6 +183,14 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+/** Metrics that a query observes, as its last run has counted them. */
+private final class ObservedExec(of: CollectMetricsExec, ran: () => Option[SparkPlan])
+    extends CollectMetricsExec(of.name, of.metricExpressions, StandInExec(of.child.output)) {
+  override def collectedMetrics: Row = ran().flatMap(_.collectFirst {
+    case c: CollectMetricsExec if c.name == of.name => c.collectedMetrics
+  }).getOrElse(of.collectedMetrics)
 }
 
 private object CofferTailExec {

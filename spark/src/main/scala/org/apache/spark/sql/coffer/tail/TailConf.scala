@@ -1,13 +1,13 @@
 package org.apache.spark.sql.coffer.tail
 
-import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.internal.SQLConf
 
 /** The session's settings of the client tail. */
 private[coffer] object TailConf {
 
   /** `on` (default): what engines cannot do runs in the driver. `off`: it is refused. */
-  val TAIL = "spark.coffer.client.tail"
+  val TAIL: String = CofferConf.CLIENT_TAIL
 
   /** For tests: logical operators, by name, that are taken to have no sealed form; `*`: all. */
   val FORCE = "spark.coffer.client.tail.force"

@@ -3,13 +3,17 @@ operator brings it there, and whatever way they are taken."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coffer_testing.answers import difference
-from coffer_testing.queries import EDGE, Query
+from coffer_testing.generated import GENERATED
+from coffer_testing.joins import JOINS
+from coffer_testing.nested import NESTED
+from coffer_testing.queries import EDGE, TPCH, Query
 from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.search import search, text
 from coffer_testing.turns import one_of
@@ -279,42 +283,72 @@ draw = spark._jvm.org.apache.spark.ui.scope.RDDOperationGraph.makeDotFile
 def jobs():
     sc.listenerBus().waitUntilEmpty()
     return set(spark.sparkContext._jsc.statusTracker().getJobIdsForGroup(None))
-before = jobs()
+# Blocks of the driver's block manager, and files below spark.local.dir: neither grows by rows.
+bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
+def stored():
+    return set(bridge.driverBlocks())
+before, had = jobs(), stored()
 spark.sql(sql).collect()
 names = set()
 for job in jobs() - before:
     for stage in spark.sparkContext._jsc.statusTracker().getJobInfo(job).stageIds():
         drawn = draw(sc.statusStore().operationGraphForStage(stage))
         names.update(re.findall(r'label="?(?:<[^>]*>)?(\\w+) \\[', drawn))
-result = {'names': sorted(names), 'kept': len(sc.getRDDStorageInfo())}
+new = sorted(b for b in stored() - had if not re.match(r'broadcast_\\d+(_piece\\d+)?$', b))
+result = {'names': sorted(names), 'kept': len(sc.getRDDStorageInfo()), 'blocks': new}
 """
 
 
 SEALED = {"SealedRDD"}
+SEALED_BLOCK = re.compile(r"(shuffle|taskresult)_\d+")
 
 
 @pytest.mark.parametrize("name", SQL)
 def test_only_sealed_work_leaves_the_driver(name: str, sealed: Driver) -> None:
     seen = sealed.run(WATCH, sql=SQL[name])
     assert seen["names"] and set(seen["names"]) <= SEALED and seen["kept"] == 0
+    # Besides: the broadcasts that each job's task binary is, sealed work as its RDD is.
+    assert all(SEALED_BLOCK.match(block) for block in seen["blocks"]), seen["blocks"]
 
 
 # ---- each operator in turn ---------------------------------------------------------------------
 
-OPERATORS = ("*", "Project", "Filter", "Aggregate", "Join", "Sort", "Window", "Generate", "Union")
-CASES = [
-    pytest.param(query, operator, id=f"{query.name}-{operator}")
-    for place, query in enumerate(q for q in EDGE + WINDOWS if q.error is None)
-    for operator in ("*", OPERATORS[1 + place % (len(OPERATORS) - 1)])
-]
+# Operators of a query as Spark has optimised it: what can be forced of it.
+OPERATORS = """
+import re
+text = spark.sql(sql)._jdf.queryExecution().optimizedPlan().toString()
+names = {m.group(1) for m in re.finditer(r'^[ :+|-]*([A-Z]\\w*)', text, re.M)}
+result = ['*', *sorted(n for n in names if not n.startswith(('Relation', 'CTE')))]
+"""
+QUERIES = [q for q in EDGE + WINDOWS + NESTED + JOINS + TPCH + GENERATED if q.error is None]
 
 
-@pytest.mark.parametrize(("query", "operator"), one_of(CASES, 2))
-def test_forced(query: Query, operator: str, expected: Expected, sealed: Driver) -> None:
+def forced(query: Query, operator: str, expected: Expected, sealed: Driver) -> str | None:
     ansi = query.ansi[0]
     want = expected.answer(query.sql, ansi)
     got = sealed.query(query.sql, {**ansi_conf(ansi), FORCE: operator})
-    assert difference(want, got, ordered=query.ordered) is None
+    return difference(want, got, ordered=query.ordered)
+
+
+@pytest.mark.parametrize(
+    ("query", "turn"),
+    one_of([pytest.param(q, n, id=q.name) for n, q in enumerate(QUERIES)], 24),
+)
+def test_forced(query: Query, turn: int, expected: Expected, sealed: Driver) -> None:
+    """At one of the query's operators, by turns."""
+    operators = sealed.run(OPERATORS, sql=query.sql)
+    operator = operators[turn // 24 % len(operators)]
+    assert forced(query, operator, expected, sealed) is None, operator
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("query", [pytest.param(q, id=q.name) for q in QUERIES])
+def test_forced_at_each_operator(query: Query, expected: Expected, sealed: Driver) -> None:
+    wrong = {}
+    for operator in sealed.run(OPERATORS, sql=query.sql):
+        if (found := forced(query, operator, expected, sealed)) is not None:
+            wrong[operator] = found
+    assert not wrong
 
 
 # ---- on a cluster ------------------------------------------------------------------------------

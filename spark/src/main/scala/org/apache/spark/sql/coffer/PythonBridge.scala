@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer
 
 import java.io.DataOutputStream
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.api.python.{PythonRDD, SerDeUtil}
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.coffer.exec.{
@@ -47,6 +47,10 @@ object PythonBridge {
     LiveTails.interruptTag(session, tag).toArray
   def interruptExecution(session: SparkSession, id: String): Array[String] =
     LiveTails.interruptExecution(session, id).toArray
+
+  /** The names of what is in the driver's block manager: for tests. */
+  def driverBlocks: Array[String] =
+    SparkEnv.get.blockManager.getMatchingBlockIds(_ => true).map(_.name).toArray
 
   /** How many queries run in the driver now: for tests. */
   def liveTails: Int = LiveTails.count

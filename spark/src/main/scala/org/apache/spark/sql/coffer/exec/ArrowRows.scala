@@ -72,8 +72,8 @@ object ArrowRows {
   }
 
   /**
-   * Rows that are in this process anyway, as one Arrow IPC stream, a chunk for each batch. It closes
-   * them where it ends, early too.
+   * Rows that are in this process anyway, as one Arrow IPC stream, a chunk for each batch. It
+   * closes them where it ends, early too.
    */
   def stream(
       rows: Iterator[InternalRow],

@@ -98,9 +98,9 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     def openAll(): OpenedResult = open(0 until partitions, plan.finish)
 
     /**
-     * All rows in order. What a finish needs whole is opened whole. Else it is a few partitions at a
-     * time: not more sealed bytes are here than about [[CofferResultExec.AT_A_TIME]], and no more of
-     * the result's tasks run than what reads it takes.
+     * All rows in order. What a finish needs whole is opened whole. Else it is a few partitions at
+     * a time: not more sealed bytes are here than about [[CofferResultExec.AT_A_TIME]], and no more
+     * of the result's tasks run than what reads it takes.
      */
     def opening(): Closing[InternalRow] =
       if (plan.finish.isDefined) rows(openAll())

@@ -11,9 +11,9 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 
 /**
- * A query's rows for Spark's own jobs (`rdd`, Scala's `foreach`, MLlib) where their tasks run in this
- * process: under a local master. They are opened before the first job and kept while the RDD is; a
- * task has their number alone. What a job makes of them is as any data of that machine's.
+ * A query's rows for Spark's own jobs (`rdd`, Scala's `foreach`, MLlib) where their tasks run in
+ * this process: under a local master. They are opened before the first job and kept while the RDD
+ * is; a task has their number alone. What a job makes of them is as any data of that machine's.
  */
 private[coffer] final class JobRows private (
     sc: SparkContext,

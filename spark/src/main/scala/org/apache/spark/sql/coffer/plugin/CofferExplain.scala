@@ -144,7 +144,8 @@ private final class Description(query: Option[CofferQuery]) {
       s"brought to the driver: ${r.output.map(_.name).mkString(", ")}$expected" +:
         of(r.root).map("  " + _)
     }
-    operators ++ UserCalls.of(t.tail).map("  " + _) ++ t.reasons.map("  because of " + _) ++ brought
+    val notes = UserCalls.of(t.tail) ++ t.reasons.map("because of " + _)
+    operators ++ notes.map("  " + _) ++ brought
   }
 
   private def tables(plan: SparkPlan): Seq[ClientTable] =

@@ -49,8 +49,8 @@ private[coffer] object ClientHeld {
 }
 
 /**
- * A leaf whose rows the driver has. Whatever stands above it, up to other leaves, runs in the driver:
- * it is sealed in that no executor gets a row.
+ * A leaf whose rows the driver has. Whatever stands above it, up to other leaves, runs in the
+ * driver: it is sealed in that no executor gets a row.
  */
 private[coffer] case class ClientRelation(output: Seq[Attribute], held: ClientHeld)
     extends LeafNode

@@ -159,7 +159,7 @@ root = spark._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
 bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
 def held():
     return [a.getName() for a in root.getChildAllocators() if a.getName() == 'coffer-result']
-exec(code)
+exec(way)
 deadline = time.monotonic() + 60
 while (held() or bridge.liveTails()) and time.monotonic() < deadline:
     time.sleep(0.1)
@@ -180,7 +180,7 @@ EARLY = {
 
 @pytest.mark.parametrize("name", EARLY)
 def test_what_is_not_read_to_its_end_is_let_go(name: str, sealed: Driver) -> None:
-    assert sealed.run(ENDS, code=EARLY[name]) == [[], 0]
+    assert sealed.run(ENDS, way=EARLY[name]) == [[], 0]
 
 
 def refusal(driver: Driver, code: str) -> str:

@@ -243,8 +243,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 
-private object CofferResultExec {
+object CofferResultExec {
 
   /** Sealed bytes of a result that are in the driver's heap together, where there is a choice. */
-  val AT_A_TIME: Long = 64L << 20
+  private val AT_A_TIME: Long = 64L << 20
 }

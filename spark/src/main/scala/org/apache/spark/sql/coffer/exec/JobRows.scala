@@ -55,7 +55,7 @@ private[coffer] object JobRows {
 
   /** Refuses where tasks run elsewhere, and a checkpoint, which writes the rows to a folder. */
   def of(root: CofferRootExec): RDD[InternalRow] = {
-    val sc = root.sparkContext
+    val sc = root.session.sparkContext
     val local = sc.isLocal && root.conf.getConfString(CofferConf.CLIENT_TAIL, "on") == "on"
     if (!local || checkpoints) throw CofferFragmentExec.noRows
     new JobRows(sc, () => opened(root))

@@ -193,7 +193,7 @@ private final class ObservedExec(of: CollectMetricsExec, ran: () => Option[Spark
   }).getOrElse(of.collectedMetrics)
 }
 
-private object CofferTailExec {
+private[coffer] object CofferTailExec {
 
   /** Each row as one that stays as it is; objects, which Scala's functions take, as they are. */
   private def copies(plan: SparkPlan): InternalRow => InternalRow =

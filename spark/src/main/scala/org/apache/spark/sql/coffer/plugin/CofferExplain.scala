@@ -29,7 +29,7 @@ import org.apache.spark.sql.coffer.exec.{
 }
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
-import org.apache.spark.sql.coffer.tail.CofferTailExec
+import org.apache.spark.sql.coffer.tail.{CofferTailExec, UserCalls}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.write.CofferWriteStageExec
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
@@ -144,7 +144,8 @@ private final class Description(query: Option[CofferQuery]) {
       s"brought to the driver: ${r.output.map(_.name).mkString(", ")}$expected" +:
         of(r.root).map("  " + _)
     }
-    operators ++ t.reasons.map("  because of " + _) ++ brought
+    val notes = UserCalls.of(t.tail) ++ t.reasons.map("because of " + _)
+    operators ++ notes.map("  " + _) ++ brought
   }
 
   private def tables(plan: SparkPlan): Seq[ClientTable] =

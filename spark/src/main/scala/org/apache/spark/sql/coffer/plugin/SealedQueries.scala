@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
-import org.apache.spark.sql.coffer.tail.{ListedRows, TailConf}
+import org.apache.spark.sql.coffer.tail.{ClientRelation, ListedRows, TailConf}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -115,7 +115,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
           "createDataFrame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
-    case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef => None
+    case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef | _: UnionLoopRef |
+        _: ClientRelation => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
     case _ => None
   }

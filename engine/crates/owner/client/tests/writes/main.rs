@@ -4,6 +4,7 @@ mod conflicts;
 mod drops;
 #[path = "../harness/mod.rs"]
 mod harness;
+mod rows;
 
 use std::{fs, path::PathBuf};
 
@@ -141,6 +142,7 @@ impl Writing {
                 .iter()
                 .map(|output| output.done.sealed_commit.clone())
                 .collect(),
+            streams: 0,
         };
         self.client.ask(ClientMessage::PublishWrite, &publish).await
     }

@@ -5,7 +5,6 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
-  PythonFuncExpression,
   SortOrder,
   UnsafeProjection,
   UnsafeRow
@@ -60,25 +59,13 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
         val more = rows.hasNext
         if (!more) {
           task.end(None)
-          accumulate(plan)
+          TailStreams.accumulate(plan)
         }
         more
       }
       override def next(): InternalRow = rows.next() match {
         case row: UnsafeRow => row.copy()
         case row => unsafe(row).copy()
-      }
-    }
-  }
-
-  /** What Python functions added to their accumulators goes to Python as if from a task. */
-  private def accumulate(plan: SparkPlan): Unit = plan.foreach { node =>
-    node.expressions.flatMap(_.collect { case p: PythonFuncExpression => p.func }).foreach { f =>
-      Option(f.accumulator).filterNot(_.isZero).foreach { sum =>
-        val added = sum.copyAndReset()
-        sum.value.forEach(added.add(_))
-        sum.reset()
-        sum.merge(added)
       }
     }
   }

@@ -17,6 +17,7 @@ from coffer_testing.owner import Owner
 from coffer_testing.processes import named, running
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.search import search, text
+from coffer_testing.servers.s3 import S3
 
 # In every source.
 SECRET = "bilby-Qm3-copper-8841"
@@ -50,10 +51,11 @@ SOURCES = {
 class Ways:
     """A session, its owner, and a folder with plain data."""
 
-    def __init__(self, owner: Owner, driver: Driver, folder: Path) -> None:
+    def __init__(self, owner: Owner, driver: Driver, folder: Path, store: S3 | None = None) -> None:
         self.owner = owner
         self.driver = driver
         self.folder = folder
+        self.store = store
 
     def run(self, code: str, **names: Any) -> Any:
         return self.driver.run(code, folder=str(self.folder), **names)
@@ -112,16 +114,20 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
         "spark.eventLog.dir": f"file:{folder}/events",
         "spark.local.dir": str(folder / "local"),
     }
-    with Driver(
-        sealed,
-        sealed=True,
-        log=folder / "driver.log",
-        home=owner.home,
-        passphrase_file=owner.passphrase_file,
-        conf=conf,
-    ) as driver:
-        driver.run(DERBY)
-        yield Ways(owner, driver, folder)
+    store = S3(folder / "store").start()
+    try:
+        with Driver(
+            sealed,
+            sealed=True,
+            log=folder / "driver.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            conf={**conf, **store.conf()},
+        ) as driver:
+            driver.run(DERBY)
+            yield Ways(owner, driver, folder, store)
+    finally:
+        store.stop()
 
 
 def refused(action: Callable[[], Any], *words: str) -> str:
@@ -213,6 +219,21 @@ made.write.format("coffer").save(folder + "/sealed/shouted")
     assert w.loaded("shouted") == want
     w.sql("CREATE TABLE formats USING coffer AS SELECT id, format_string('%S', s) AS x FROM edge")
     assert w.sql("SELECT count(*) FROM formats") == w.sql("SELECT count(*) FROM edge")
+
+
+def test_a_table_at_a_url(w: Ways) -> None:
+    assert w.store
+    w.run(f"{SOURCES['csv']}.createOrReplaceTempView('incoming')")
+    w.sql(
+        f"CREATE TABLE away USING coffer PARTITIONED BY (p) LOCATION '{w.store.root}/away' AS "
+        "SELECT id, name, id % 3 AS p FROM incoming"
+    )
+    w.sql("INSERT INTO away SELECT -1, 'one', 1 FROM incoming WHERE id = 1")
+    assert w.sql("SELECT p, count(*), min(id) FROM away GROUP BY p ORDER BY p") == [
+        [0, 8334, 0],
+        [1, 8334, -1],
+        [2, 8333, 2],
+    ]
 
 
 def test_a_row_that_fails_leaves_nothing(w: Ways) -> None:

@@ -77,7 +77,7 @@ async fn rows_of_a_partition_come_in_any_order() {
         .unwrap();
     // More partitions than files are open at a time.
     let names: Vec<String> = (0..100).map(|k| format!("n{k:02}")).collect();
-    let many: Vec<_> = (0..).map(Some).zip(names.iter().map(String::as_str));
+    let many = (0..).map(Some).zip(names.iter().map(String::as_str));
     let many = arrow(&many.collect::<Vec<_>>());
     send(&mut w.client, begun.write, many, true).await.unwrap();
     let published = publish(&mut w, begun.write, 1).await.unwrap();

@@ -2,9 +2,9 @@
 
 mod conflicts;
 mod drops;
-#[path = "../harness/mod.rs"]
-mod harness;
 mod rows;
+
+use crate::harness;
 
 use std::{fs, path::PathBuf};
 

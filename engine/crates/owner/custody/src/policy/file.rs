@@ -69,6 +69,7 @@ struct Defaults {
 #[serde(deny_unknown_fields, default)]
 struct Driver {
     trust_cluster_deploy_mode: bool,
+    trust_executors: bool,
 }
 
 /// What users may do in a day.
@@ -145,6 +146,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         attestation: attestation(document.attestation, folder)?,
         zones: zone::zones(document.zones, folder)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
+        trust_executors: document.driver.trust_executors,
         unverified_inputs: document
             .unverified_inputs
             .iter()

@@ -78,6 +78,10 @@ object CofferConf {
     master == "local" || master.startsWith("local[")
   }
 
+  /** Whether Spark's processes know each other, and encrypt what they say. */
+  def networkSealed(conf: SparkConf): Boolean =
+    Seq("spark.authenticate", "spark.network.crypto.enabled").forall(conf.getBoolean(_, false))
+
   /**
    * Executors in processes of their own on this machine, for tests: they inherit the driver's
    * environment.

@@ -115,6 +115,18 @@ object ArrowRows {
     }
   }
 
+  /** Some rows each, as whole Arrow IPC streams, for what takes them one by one. */
+  def streams(
+      rows: Iterator[InternalRow],
+      output: Seq[Attribute],
+      conf: SQLConf): Iterator[Array[Byte]] with AutoCloseable =
+    ArrowConverters.toBatchWithSchemaIterator(rows,
+      DataTypeUtils.fromAttributes(output).asNullable, conf.arrowMaxRecordsPerBatch, STREAM, "UTC",
+      false, false)
+
+  /** Of one of these, in bytes; a row may be more. */
+  private val STREAM = 4L << 20
+
   private final class ChunkStream(chunks: Iterator[Array[Byte]]) extends InputStream {
     private var current = new ByteArrayInputStream(Array.emptyByteArray)
 

@@ -6,7 +6,6 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
-  PythonFuncExpression,
   SortOrder,
   UnsafeProjection,
   UnsafeRow
@@ -84,7 +83,7 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
       override def close(): Unit = if (open) {
         open = false
         task.end(None)
-        accumulate(plan)
+        TailStreams.accumulate(plan)
       }
       override def hasNext: Boolean = {
         val more = open && failing(rows.hasNext)
@@ -105,18 +104,6 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
             task.end(Some(e))
             throw e
         }
-    }
-  }
-
-  /** What Python functions added to their accumulators goes to Python as if from a task. */
-  private def accumulate(plan: SparkPlan): Unit = plan.foreach { node =>
-    node.expressions.flatMap(_.collect { case p: PythonFuncExpression => p.func }).foreach { f =>
-      Option(f.accumulator).filterNot(_.isZero).foreach { sum =>
-        val added = sum.copyAndReset()
-        sum.value.forEach(added.add(_))
-        sum.reset()
-        sum.merge(added)
-      }
     }
   }
 

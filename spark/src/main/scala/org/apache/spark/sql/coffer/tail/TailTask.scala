@@ -6,6 +6,7 @@ import java.util.concurrent.atomic.AtomicLong
 import scala.util.control.NonFatal
 
 import org.apache.spark.{
+  Partition,
   SparkContext,
   SparkEnv,
   SparkException,
@@ -95,9 +96,12 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
       end(None)
       throw CofferFragmentExec.noRows
     }
-    val parts = rdd.partitions
-    within(parts.iterator.flatMap(p => rdd.iterator(p, context)))
+    rows(rdd, rdd.partitions.iterator)
   }
+
+  /** Some of them. */
+  def rows(rdd: RDD[InternalRow], parts: Iterator[Partition]): Iterator[InternalRow] =
+    within(parts.flatMap(p => rdd.iterator(p, context)))
 
   private def within(rows: Iterator[InternalRow]): Iterator[InternalRow] =
     new Iterator[InternalRow] {

@@ -6,11 +6,22 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
+import com.google.protobuf.{
+  ByteString,
+  InvalidProtocolBufferException,
+  MessageLite,
+  Parser,
+  UnsafeByteOperations
+}
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException, OpenedResult}
+import org.apache.spark.sql.coffer.common.{
+  ClientEngine,
+  CofferException,
+  OpenedResult,
+  RowStream
+}
 import org.apache.spark.sql.coffer.proto.storage.StorageRequest
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
 import org.apache.spark.sql.coffer.proto.wire._
@@ -76,6 +87,14 @@ final class ClientConnections(
   override def abortWrite(request: AbortWrite): WriteAborted = {
     serveStorage("")
     call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  }
+  override def writeRows(write: Int, hostChosen: Boolean): RowStream = {
+    serveStorage("")
+    new Rows(guarded(pool.take()), WriteRows.newBuilder.setWrite(write).setHostChosen(hostChosen))
+  }
+  override def checkSources(names: Seq[String]): SourcesChecked = {
+    val request = CheckSources.newBuilder.addAllNames(names.asJava).build()
+    call(M.CHECK_SOURCES, request, M.SOURCES_CHECKED, SourcesChecked.parser)
   }
 
   override def dropTable(
@@ -148,6 +167,48 @@ final class ClientConnections(
       case M.PROBLEM_VALUE => throw problem(message)
       case other => throw unexpected(other)
     }
+  }
+
+  /** An answer is awaited only before the next message, so that both sides work at once. */
+  private final class Rows(channel: Channel, request: WriteRows.Builder) extends RowStream {
+    private var waiting = false
+    private var open = true
+
+    override def send(arrow: Array[Byte]): Unit = {
+      answered()
+      say(request.setArrow(UnsafeByteOperations.unsafeWrap(arrow)))
+    }
+
+    override def finish(): Long = {
+      answered()
+      say(request.clearArrow().setLast(true))
+      val rows = answered()
+      open = false
+      pool.give(channel)
+      rows
+    }
+
+    override def close(): Unit = if (open) {
+      open = false
+      channel.close()
+    }
+
+    private def say(message: WriteRows.Builder): Unit = {
+      guarded(channel.send(M.WRITE_ROWS_VALUE, message.build()))
+      waiting = true
+    }
+
+    private def answered(): Long =
+      if (!waiting) 0L
+      else {
+        waiting = false
+        val message = guarded(channel.receive())
+        message.kind match {
+          case M.ROWS_TAKEN_VALUE => parse(RowsTaken.parser, message).getRows
+          case M.PROBLEM_VALUE => throw problem(message)
+          case other => throw unexpected(other)
+        }
+      }
   }
 
   private def call[T](kind: M, request: MessageLite, answer: M, parser: Parser[T]): T = {

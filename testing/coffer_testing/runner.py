@@ -230,6 +230,8 @@ class _Child:
             self.process.stdout.close()
         # Its last words are in the log when this returns, unless a process of its own lives on.
         self._pump.join(10)
+        if self._pump.is_alive():
+            print(f"a process that the driver started lives on; see {self._log}", file=sys.stderr)
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Sends a request and waits for its answer. QueryFailed where that is an error."""

@@ -1,5 +1,6 @@
-"""Of which classes executors sent objects to drivers of clusters while tests ran. The driver's filter
-knows which of them are listed; which of those listed nobody sends, `ListedClassesSuite` says."""
+"""Of which classes executors sent objects to drivers of clusters while tests ran. The driver's
+filter knows which of them are listed; which of those listed nobody sends, `ListedClassesSuite`
+says."""
 
 from __future__ import annotations
 

@@ -64,8 +64,8 @@ class CatalogTextsSuite extends AnyFunSuite with FakeSession {
         "SELECT k FROM t LATERAL VIEW loaded(k) AS l",
         "SELECT y FROM t, LATERAL several(k)",
         "SELECT * FROM several(1)",
-        "CREATE TEMPORARY FUNCTION over(x BIGINT) RETURNS BIGINT RETURN twice(x)",
-        "CREATE TEMPORARY VIEW over AS SELECT twice(k) AS k FROM t"
+        "CREATE TEMPORARY FUNCTION via(x BIGINT) RETURNS BIGINT RETURN twice(x)",
+        "CREATE TEMPORARY VIEW above AS SELECT twice(k) AS k FROM t"
       ).foreach(refused)
       assert(!Loaded.yes)
     }

@@ -3,6 +3,8 @@ package org.apache.spark.sql.coffer.transport
 import java.nio.ByteBuffer
 import java.nio.file.Path
 
+import scala.util.Try
+
 import gadget.{Chains, Mark}
 import org.scalatest.funsuite.AnyFunSuite
 
@@ -22,22 +24,29 @@ class DriverKryoSuite extends AnyFunSuite {
       chain.build(mark, Path.of("/nowhere")))
   }
 
+  private def read(conf: SparkConf, bytes: ByteBuffer): Try[AnyRef] =
+    Try(new KryoSerializer(conf).newInstance().deserialize[AnyRef](bytes.duplicate()))
+
   test("Kryo runs what a peer names where nothing holds it back, and reads nothing in the driver") {
     val bytes = queue
     Mark.clear(mark)
-    new KryoSerializer(new SparkConf(false)).newInstance().deserialize[AnyRef](bytes.duplicate())
-    assert(Mark.left(mark))
+    val free = read(new SparkConf(false), bytes)
+    assert(Mark.left(mark), free)
     Mark.clear(mark)
+    val conf = new SparkConf(false)
+    DriverKryo.guard(conf)
+    val e = read(conf, bytes).failed.get
+    assert(causes(e).exists {
+        case c: CofferException => c.code == "COFFER_SERIALIZER" && c.hint.nonEmpty
+        case _ => false
+      })
+    assert(!Mark.left(mark))
+  }
+
+  test("the user's registrators stay beside it") {
     val conf = new SparkConf(false).set("spark.kryo.registrator", "some.users.Own")
     DriverKryo.guard(conf)
     DriverKryo.guard(conf)
     assert(conf.get("spark.kryo.registrator") == s"${classOf[DriverKryo].getName},some.users.Own")
-    val e = intercept[Exception](
-      new KryoSerializer(conf).newInstance().deserialize[AnyRef](bytes.duplicate()))
-    assert(causes(e).exists {
-      case c: CofferException => c.code == "COFFER_SERIALIZER"
-      case _ => false
-    })
-    assert(!Mark.left(mark))
   }
 }

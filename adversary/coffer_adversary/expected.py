@@ -433,6 +433,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _harmless("job-group-guessed", "a group's name is hashed with a salt of the driver's"),
     # below Spark alone: engine/crates/owner/client/tests/attack/scenarios.rs
     _must("repeat-map-of-a-limit", {"mixed"}),
+    _must("value-of-another-version", {"mixed"}),
     _must(
         "repeat-map-of-*", {"mixed"}, Benign("what is summed exactly is the same in any order", 1.0)
     ),

@@ -467,7 +467,7 @@ fn check_producers(
 fn host_chosen(session: &Session, request: &SealStage, sources: &HashMap<u32, Source>) -> bool {
     let mut producers = request.inputs.iter().map(|input| input.producer_stage);
     session.opened_host_chosen
-        || sources.values().any(|source| source.table.is_unverified())
+        || sources.values().any(|source| source.table.is_host_chosen())
         || producers.any(|stage| {
             session
                 .exchange(stage)

@@ -95,9 +95,17 @@ impl Opened {
         }
     }
 
-    /// Whether the host may have chosen what is in it.
+    /// Whether nobody vouches for what is in it.
     pub(crate) fn is_unverified(&self) -> bool {
         matches!(self, Self::Plain(_))
+    }
+
+    /// Whether the host may have chosen rows of it: of a sealed table, when they were written.
+    pub(crate) fn is_host_chosen(&self) -> bool {
+        match self {
+            Self::Sealed(table) => table.manifest().files.iter().any(|file| file.host_chosen),
+            Self::Plain(_) => true,
+        }
     }
 
     /// How many files there are.

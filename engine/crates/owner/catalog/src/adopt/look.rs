@@ -176,6 +176,7 @@ fn look(
             chunks: Vec::new(),
             adopted: None,
             partition: Vec::new(),
+            host_chosen: false,
         },
         clear_footer: footer.clear,
         keys,

@@ -3,9 +3,10 @@ package org.apache.spark.sql.coffer
 import java.io.DataOutputStream
 
 import org.apache.spark.api.python.{PythonRDD, SerDeUtil}
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.coffer.exec.{ArrowRows, Closing, CofferRootExec, SealedPlans}
-import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
+import org.apache.spark.sql.coffer.plugin.{Caching, QueryProfile, Statements, Vouched}
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.python.EvaluatePython
 
@@ -20,6 +21,9 @@ object PythonBridge {
 
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
+
+  /** The same rows without what they were computed from, sealed. */
+  def checkpoint(df: Dataset[_], eager: Boolean): Dataset[Row] = Caching.checkpoint(df, eager)
 
   /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)

@@ -4,7 +4,13 @@ import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelat
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{
+  CachedRelation,
+  CachedRows,
+  CofferFragmentExec,
+  SealedInsert,
+  SealedPlans
+}
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
 import org.apache.spark.sql.coffer.tail.{ListedRows, TailConf}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
@@ -34,7 +40,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
       case insert: SealedInsert => query(insert.child)
       case SealedMaking(rows) => query(rows)
       // Nothing of it is read.
-      case _: UncacheTable => ()
+      case _: UncacheTable | _: CacheTable => ()
+      case cache: CacheTableAsSelect => query(cache.plan)
       // It runs one of the two above.
       case SaveIntoDataSourceCommand(_, _: SealedProvider, _, _) => ()
       case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) =>
@@ -114,7 +121,11 @@ object SealedQueries extends (LogicalPlan => Unit) {
         "rows of an RDD are plain and would be shipped inside tasks; use VALUES or " +
           "createDataFrame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
-    case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
+    case r: InMemoryRelation if CachedRows.of(r).isDefined => None
+    case _: InMemoryRelation =>
+      Some("cached rows of plain data lie opened in executors' memory; uncache them, and encrypt " +
+        "what they come from with `coffer encrypt`")
+    case _: CachedRelation => None
     case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
     case _ => None

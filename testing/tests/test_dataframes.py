@@ -103,7 +103,7 @@ CALLS = {
         "result += [rows(few.join(edge.select('id', 's'), 'id')), rows(few.union(few))]\n"
         "result += [rows(few.groupBy('k').agg(f.sum('n'))), few.agg(f.max('id')).first()[0]]\n"
         "less = few.where('k > 3').cache()\n"
-        "result += [rows(less), rows(less.crossJoin(few.select(f.col('n').alias('m')).limit(1)))]\n"
+        "result += [rows(less), rows(less.crossJoin(few.agg(f.max('n').alias('m'))))]\n"
         "few.unpersist(blocking=True)\n"
         "result += [few.is_cached, rows(few), rows(less)]\nspark.catalog.clearCache()"
     ),

@@ -20,13 +20,11 @@ use arrow::{
 use datafusion_common::{JoinType, Result, ScalarValue, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_expr::Operator;
-use datafusion_physical_expr::{
-    EquivalenceProperties,
-    expressions::{BinaryExpr, Column, Literal, lit},
-};
+use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, filter::FilterExec,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    filter::FilterExec,
     joins::{HashJoinExec, JoinOn},
     projection::ProjectionExec,
     stream::RecordBatchStreamAdapter,
@@ -78,7 +76,11 @@ pub(super) fn noted(
             continue;
         };
         if let Some((scan, at)) = scan_of(probe, column.index())
-            && scan.schema().fields().get(at).is_some_and(|field| has_bounds(field.data_type()))
+            && scan
+                .schema()
+                .fields()
+                .get(at)
+                .is_some_and(|field| has_bounds(field.data_type()))
         {
             let bounds = Arc::new(KeyBounds::default());
             scan.narrow(at, Arc::clone(&bounds));
@@ -206,7 +208,11 @@ fn note(range: &mut Range, key: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> 
             None => (least, greatest),
             Some((before, after)) => (
                 if less(&least, &before) { least } else { before },
-                if less(&after, &greatest) { greatest } else { after },
+                if less(&after, &greatest) {
+                    greatest
+                } else {
+                    after
+                },
             ),
         });
     }
@@ -220,7 +226,10 @@ fn end(values: &ArrayRef, descending: bool) -> Result<Option<ScalarValue>> {
         nulls_first: false,
     };
     let first = sort_to_indices(values, Some(order), Some(1))?;
-    let at = first.values().first().and_then(|at| usize::try_from(*at).ok());
+    let at = first
+        .values()
+        .first()
+        .and_then(|at| usize::try_from(*at).ok());
     match at.filter(|at| values.is_valid(*at)) {
         Some(at) => ScalarValue::try_from_array(values, at).map(Some),
         None => Ok(None),

@@ -198,7 +198,13 @@ async fn open(
     // here.
     let prunes = files.whole.is_none();
     // Asked for only now, when the first row is: what joins build is built by then.
-    let flat = conjunction_opt(pushed.flat.iter().map(Arc::clone).chain(narrowed.conditions()));
+    let flat = conjunction_opt(
+        pushed
+            .flat
+            .iter()
+            .map(Arc::clone)
+            .chain(narrowed.conditions()),
+    );
     options.global.pushdown_filters = prunes;
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
@@ -207,8 +213,7 @@ async fn open(
     options.global.coerce_int96_tz = Some("UTC".to_owned());
     // The index of a column is sealed with the column's key, and the reader loads all columns' or
     // none. Where columns lie unencrypted their chunks are read whole.
-    options.global.enable_page_index =
-        prunes && flat.is_some() && opened.all_keys && !opened.clear;
+    options.global.enable_page_index = prunes && flat.is_some() && opened.all_keys && !opened.clear;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
     if let Some(flat) = flat.filter(|_| prunes) {
         source = source.with_predicate(flat);

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.tail
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.exec.SealedPlans
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
 
 /** What the driver does not run either. */
 private[tail] object TailRefusals {
@@ -17,6 +18,8 @@ private[tail] object TailRefusals {
       Some("CollectMetrics: observed metrics would be computed on executors")
     case _: ScriptTransformation => Some("ScriptTransformation: a script would see opened data")
     case _: UnionLoop => Some("UnionLoop: a recursive query runs jobs of its own")
+    case _: InMemoryRelation =>
+      Some("InMemoryRelation: cached rows of plain data lie opened in executors' memory")
     case _: TailRows => None
     case l: LeafNode if SealedPlans.mentions(l) =>
       Some(s"${l.nodeName}: engines cannot read this table")

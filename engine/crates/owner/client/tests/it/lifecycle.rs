@@ -1,6 +1,6 @@
 //! Who is served, for how long, and what happens when somebody goes.
 
-mod harness;
+use crate::harness;
 
 use std::{collections::HashMap, time::Duration};
 

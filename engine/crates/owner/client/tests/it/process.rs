@@ -1,6 +1,6 @@
 //! The process: its ready line, what ends it, and what it says when it cannot start.
 
-mod harness;
+use crate::harness;
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,6 +1,6 @@
 //! Whole tables: written, published, opened, read; and every way in which a host could change one.
 
-mod owner;
+use crate::owner;
 
 use coffer_format::Error as FormatError;
 use std::{

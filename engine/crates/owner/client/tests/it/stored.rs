@@ -1,7 +1,7 @@
 //! Tables whose columns are stored under other protections than `tee`, as the driver meets them:
 //! described, scanned by stored names, compared with encrypted literals, and not written.
 
-mod harness;
+use crate::harness;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Tables whose columns are stored under other protections than `tee`: written, opened, read; and
 //! what a host, or a wrong policy, could make of them.
 
-mod owner;
+use crate::owner;
 
 use coffer_format::Error as FormatError;
 use std::{

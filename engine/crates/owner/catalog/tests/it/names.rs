@@ -2,7 +2,7 @@
 //! and folders. Two tables of one schema, `a` and `b`; whatever is done, asking for one never gives
 //! rows of the other.
 
-mod owner;
+use crate::owner;
 
 use coffer_format::Error as FormatError;
 use std::{

@@ -1,6 +1,6 @@
 //! What a host can do to a query's bytes, and the check that answers: none of these returns rows.
 
-mod harness;
+use crate::harness;
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Tables over several versions: appends, overwrites, partitions, writers in each other's way,
 //! rollback, cleaning.
 
-mod owner;
+use crate::owner;
 
 use coffer_format::Error as FormatError;
 use std::{fs, path::PathBuf, sync::Arc};

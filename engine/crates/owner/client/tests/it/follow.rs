@@ -1,6 +1,6 @@
 //! What a policy that changes does to an application that runs.
 
-mod harness;
+use crate::harness;
 
 use std::time::Duration;
 

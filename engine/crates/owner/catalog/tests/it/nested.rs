@@ -1,6 +1,6 @@
 //! Tables with arrays, structs and maps: written, read, changed by a host, refused.
 
-mod owner;
+use crate::owner;
 
 use std::{fs, path::Path, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! How long engines keep keys: as long as the client site's word reaches, and no longer for
 //! anything that a host does.
 
-mod harness;
+use crate::harness;
 
 use std::{
     collections::HashMap,

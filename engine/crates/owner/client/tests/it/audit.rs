@@ -1,6 +1,6 @@
 //! What the audit log has of queries and refusals, and that nothing leaves without it.
 
-mod harness;
+use crate::harness;
 
 use std::{path::PathBuf, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Joins from end to end: a broadcast is read once for all tasks of an engine, whole or not at all;
 //! shuffled and Cartesian joins read what the coverage rules let them.
 
-mod harness;
+use crate::harness;
 
 use std::{collections::HashMap, time::Duration};
 

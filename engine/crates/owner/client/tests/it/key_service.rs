@@ -1,7 +1,7 @@
 //! A key service and the accounts that knock: by the kernel's word, which here is this process's
 //! own account.
 
-mod harness;
+use crate::harness;
 
 use std::{os::unix::fs::MetadataExt, sync::Arc};
 

@@ -1,7 +1,7 @@
 //! Stages that run again: which lists of attempts a task may be given, and whose rows may change
 //! when they do.
 
-mod harness;
+use crate::harness;
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Queries from end to end: sealed at the client engine, run in enclaves, opened at the client
 //! engine.
 
-mod harness;
+use crate::harness;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 

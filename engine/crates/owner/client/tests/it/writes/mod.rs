@@ -2,8 +2,7 @@
 
 mod conflicts;
 mod drops;
-#[path = "../harness/mod.rs"]
-mod harness;
+use crate::harness;
 
 use std::{fs, path::PathBuf};
 

@@ -1,7 +1,7 @@
 //! Tables on storage that is reached through a port and may answer anything: versions, cleaning,
 //! and what a store makes of what it was given.
 
-mod owner;
+use crate::owner;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,7 @@
 //! Users who hold the keys of some columns only: what the client engine refuses, whatever the
 //! driver's JVM asks.
 
-#[path = "../harness/mod.rs"]
-mod harness;
+use crate::harness;
 mod reads;
 mod writers;
 

@@ -9,7 +9,7 @@
 //! is its frame's counter, a message's 0. The test is given the session's key as an engine is,
 //! opens each stream under the identity that it claims, and notes (identity, counter).
 
-mod harness;
+use crate::harness;
 
 use std::collections::{HashMap, HashSet};
 

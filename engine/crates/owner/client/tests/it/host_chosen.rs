@@ -1,7 +1,7 @@
 //! What the host may have chosen: plain files beside sealed rows. They stay as they were when the
 //! query first read them, and nothing that they reach is packed.
 
-mod harness;
+use crate::harness;
 
 use std::{fs, path::PathBuf, sync::Arc};
 

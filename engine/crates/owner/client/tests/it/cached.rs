@@ -1,7 +1,7 @@
 //! Cached rows: what one session has written and another one reads, and blocks of other caches in
 //! their place.
 
-mod harness;
+use crate::harness;
 
 use coffer_protocol::{
     plan::Schema,

@@ -10,7 +10,7 @@ import org.apache.spark.status.api.v1.TaskData
  * One finished query by numbers, as one flat JSON object. Milliseconds are sums over tasks where
  * several run at once, so they add up to more than the time that has passed:
  *   - `planning_ms` Catalyst's phases; `sealing_ms` translating and sealing the stages
- *   - `check_us`    of planning, AQE's included: whether engines support it (of all queries since the last profile); `audit_us` of sealing: the audit log; both in microseconds
+ *   - `check_us`    of planning: what is supported; `audit_us` of sealing: the audit log (micros)
  *   - `launch_ms`   what tasks waited for: scheduling, deserialising, sending results
  *   - `engine_ms`   the operators themselves, by the engines' own clocks
  *   - `wire_ms`     the rest of the tasks' run time: frames (sealing included), sockets, shuffle files, waiting for each other

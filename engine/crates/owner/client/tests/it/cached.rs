@@ -72,7 +72,8 @@ async fn what_a_session_has_cached_others_read_and_nothing_in_its_place() {
     let (cache, other) = (caching(&mut client).await, caching(&mut client).await);
     let outputs = filled(&mut client, &mut engine, &cache).await;
     let others = filled(&mut client, &mut engine, &other).await;
-    let stale = filled(&mut client, &mut engine, &caching(&mut client).await).await;
+    let before = caching(&mut client).await;
+    let stale = filled(&mut client, &mut engine, &before).await;
 
     let query = Query::begin(&mut client).await;
     let accepted = read(&mut client, &query, 5, &cache).await.unwrap();

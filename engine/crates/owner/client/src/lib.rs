@@ -41,6 +41,7 @@ mod prune;
 mod reads;
 mod repeatable;
 mod result;
+mod rows;
 mod serve;
 mod service;
 mod session;

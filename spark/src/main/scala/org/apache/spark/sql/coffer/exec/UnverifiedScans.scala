@@ -25,7 +25,8 @@ private[coffer] object PlannedScans {
     case f: CofferFragmentExec => of(f.template) ++ below(f)
     case h: CofferClientExec => of(h.part) ++ below(h)
     case h: ClientRowsExec => of(h.root) ++ below(h)
-    case d: DriverPart => d.brought.flatMap(of)
+    case d: DriverPart => d.brought.flatMap(of) ++ d.repeated.map(s =>
+        PlannedScan(s.table.info.getHandle, s.readSchema().fieldNames.toVector, s.table.unverified))
     case other => below(other)
   }
 

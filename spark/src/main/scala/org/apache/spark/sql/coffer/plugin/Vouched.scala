@@ -35,7 +35,7 @@ object Vouched {
     case q: QueryStageExec => scans(q.plan)
     case h: ClientRowsExec => scans(h.root)
     case c: CofferCacheExec => scans(c.rows.filling)
-    case d: DriverPart => d.brought.flatMap(scans)
+    case d: DriverPart => (d.brought ++ d.earlier).flatMap(scans) ++ d.repeated
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)
     case SealedScan(_, scan) => Seq(scan)

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.plugin
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis._
-import org.apache.spark.sql.catalyst.catalog.InMemoryCatalog
+import org.apache.spark.sql.catalyst.catalog.{ExternalCatalogWithListener, InMemoryCatalog}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.common.CofferException
@@ -19,7 +19,11 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 private[plugin] object OwnCatalog {
   def is(session: SparkSession): Boolean = {
     val state = session.sessionState
-    state.catalog.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
+    val catalog = state.catalog.externalCatalog match {
+      case wrapped: ExternalCatalogWithListener => wrapped.unwrapped
+      case other => other
+    }
+    catalog.isInstanceOf[InMemoryCatalog] &&
     state.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
   }
 }

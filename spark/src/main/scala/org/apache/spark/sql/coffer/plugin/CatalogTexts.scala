@@ -48,7 +48,7 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
     plan
   }
 
-  private final case class Call(name: Seq[String], table: Boolean)
+  private case class Call(name: Seq[String], table: Boolean)
 
   private def called(node: LogicalPlan): Seq[Call] = {
     val rows = node match {
@@ -63,7 +63,7 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
   }
 
   private object Names extends LookupCatalog {
-    override protected def catalogManager: CatalogManager = session.sessionState.catalogManager
+    override protected lazy val catalogManager: CatalogManager = session.sessionState.catalogManager
   }
 
   /** Not whether the catalog has it: it could be asked twice, and answer differently. */

@@ -35,6 +35,7 @@ from coffer_adversary.report import Report
 from coffer_testing.answers import Answer
 from coffer_testing.parquet_layout import Chunk, pages
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
 
 SEED = 20261121
 # Few questions, but all kinds of stages: scans, shuffles, broadcasts, sorts, a write of each sort.
@@ -48,9 +49,18 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]
 
 
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
+# The proxy's are also applied below Spark, each of them, where they must be detected as here
+# (`cargo test --test attack`): of these one in four goes through Spark too.
+_WIRE = {mutation.name for mutation in wire.MUTATIONS}
+_NAMED = [pytest.param(mutation, id=mutation.name) for mutation in LOCAL]
+LOCAL_BY_TURNS = [
+    *(named for named in _NAMED if named.id not in _WIRE),
+    *one_of([named for named in _NAMED if named.id in _WIRE], 4),
+]
 # Over columns of other protections than `tee`: all mutations that exist there alone, and some of
 # those that apply to any query.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
+STORED = [mutation for mutation in registry.mutations() if "store" in mutation.needs]
 CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
 # What is broadcast there may be built at the client, where nobody can change it.
 SOME = [
@@ -69,7 +79,7 @@ def test_unharmed_questions_are_answered_right(cluster: AttackCluster) -> None:
         )
 
 
-@pytest.mark.parametrize("mutation", LOCAL, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", LOCAL_BY_TURNS)
 def test_a_mutation_is_detected_or_harmless(mutation: Mutation, cluster: AttackCluster) -> None:
     campaign = Campaign([mutation], lambda _: cluster, seed=SEED)
     row = campaign.once(mutation, cluster)
@@ -102,6 +112,25 @@ def test_a_mutation_over_protected_columns_is_detected_or_harmless(
         or "query" in mutation.needs
         or not expected.must_be_detected(mutation.name)
     )
+
+
+@pytest.fixture(scope="module")
+def stored(
+    cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackCluster]:
+    with AttackCluster(tmp_path_factory.mktemp("stored"), kind="store", like=cluster) as stored:
+        yield stored
+
+
+@pytest.mark.parametrize("mutation", STORED, ids=lambda mutation: mutation.name)
+def test_a_mutation_of_a_store_is_detected_or_harmless(
+    mutation: Mutation, stored: AttackCluster
+) -> None:
+    campaign = Campaign([mutation], lambda _: stored, seed=SEED)
+    row = campaign.once(mutation, stored)
+    assert not row.findings
+    assert row.applied >= 1
+    assert campaign.report.sound
 
 
 def test_the_proxy_and_the_registry_know_the_same_mutations(cluster: AttackCluster) -> None:

@@ -36,17 +36,18 @@ use crate::{
     ClientError, Service,
     access::signed,
     commits::Commit,
+    rows::Made,
     session::{Output, Session},
     tables::Opened,
     types::{data_type, declared, declared_type, field},
 };
 
 /// Rows of a row group at most.
-const ROW_GROUP_ROWS: u64 = 1 << 20;
+pub(crate) const ROW_GROUP_ROWS: u64 = 1 << 20;
 /// Encoded bytes of a row group at most; engines with little memory take less.
 const ROW_GROUP_BYTES: u64 = 128 << 20;
 /// A file is ended when it has grown so far.
-const FILE_BYTES: u64 = 512 << 20;
+pub(crate) const FILE_BYTES: u64 = 512 << 20;
 
 /// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not
 /// here: what shows other file systems under names of its own (`viewfs`, `har`, `alluxio`), and
@@ -59,28 +60,42 @@ const REMOTE: [&str; 20] = [
 /// Writes that were begun and are not over, by number.
 #[derive(Default)]
 pub(crate) struct Writes {
-    begun: HashMap<u32, Arc<TableWrite>>,
+    begun: HashMap<u32, (Arc<TableWrite>, Made)>,
     last: u32,
 }
 
 impl Writes {
     fn begin(&mut self, write: TableWrite) -> u32 {
         self.last += 1;
-        self.begun.insert(self.last, Arc::new(write));
+        let begun = (Arc::new(write), Made::default());
+        self.begun.insert(self.last, begun);
         self.last
     }
 
     fn get(&self, number: u32) -> Result<Arc<TableWrite>, ClientError> {
-        let write = self.begun.get(&number).cloned();
-        write.ok_or(ClientError::WriteUnknown(number))
+        self.begun(number).cloned()
     }
 
-    fn take(&mut self, number: u32) -> Result<TableWrite, ClientError> {
-        let write = self.begun.remove(&number);
+    pub(crate) fn begun(&self, number: u32) -> Result<&Arc<TableWrite>, ClientError> {
+        let begun = self.begun.get(&number);
+        let (write, _) = begun.ok_or(ClientError::WriteUnknown(number))?;
+        Ok(write)
+    }
+
+    /// What was made here for it.
+    pub(crate) fn made(&mut self, number: u32) -> Result<&mut Made, ClientError> {
+        let begun = self.begun.get_mut(&number);
+        let (_, made) = begun.ok_or(ClientError::WriteUnknown(number))?;
+        Ok(made)
+    }
+
+    fn take(&mut self, number: u32) -> Result<(TableWrite, Made), ClientError> {
+        let unknown = ClientError::WriteUnknown(number);
+        let Some((write, made)) = self.begun.remove(&number) else {
+            return Err(unknown);
+        };
         // A stage that is being sealed at this moment holds it too; nobody else does.
-        write
-            .and_then(Arc::into_inner)
-            .ok_or(ClientError::WriteUnknown(number))
+        Ok((Arc::into_inner(write).ok_or(unknown)?, made))
     }
 }
 
@@ -212,7 +227,7 @@ impl Service {
         self.writes.lock().get(write)
     }
 
-    fn take_write(&self, number: u32) -> Result<TableWrite, ClientError> {
+    fn take_write(&self, number: u32) -> Result<(TableWrite, Made), ClientError> {
         self.writes.lock().take(number)
     }
 
@@ -220,8 +235,8 @@ impl Service {
         &self,
         request: &PublishWrite,
     ) -> Result<WritePublished, ClientError> {
-        let write = self.take_write(request.write)?;
-        let (files, pins) = match self.to_publish(request, &write) {
+        let (write, made) = self.take_write(request.write)?;
+        let (files, pins) = match self.to_publish(request, &write, made) {
             Ok(found) => found,
             Err(error) => {
                 // The first failure is what counts; what cannot be removed now, `verify --clean`
@@ -260,29 +275,38 @@ impl Service {
         &self,
         request: &PublishWrite,
         write: &TableWrite,
+        made: Made,
     ) -> Result<(Vec<WrittenFile>, Vec<FilePin>), ClientError> {
         // A version without files had no stage, and so nobody has asked since it was begun.
         self.may_write(
             write.name(),
             write.columns().iter().map(|column| column.name.as_str()),
         )?;
-        let files = self.written(request, write)?;
+        let (files, host_chosen) = self.written(request, write, made)?;
+        let pin = |file| pin(file, host_chosen);
         let pins = files.iter().map(pin).collect::<Result<_, _>>()?;
         self.audit_publish(write)?;
         Ok((files, pins))
     }
 
-    /// The files of the write's stage: of each of its tasks exactly one commit record, taken once.
+    /// The files that were made here; or those of the write's stage: of each of its tasks exactly one
+    /// commit record, taken once. And whether the host may have chosen rows of them.
     fn written(
         &self,
         request: &PublishWrite,
         write: &TableWrite,
-    ) -> Result<Vec<WrittenFile>, ClientError> {
-        if request.session.is_empty() && request.commits.is_empty() {
-            return Ok(Vec::new());
-        }
-        let session = self.session(&request.session)?;
-        let files = commits(&mut session.lock(), request)?;
+        made: Made,
+    ) -> Result<(Vec<WrittenFile>, bool), ClientError> {
+        let (files, host_chosen) = match made.published(request)? {
+            Some(made) => made,
+            None if request.session.is_empty() && request.commits.is_empty() => {
+                return Ok((Vec::new(), false));
+            }
+            None => {
+                let session = self.session(&request.session)?;
+                commits(&mut session.lock(), request)?
+            }
+        };
         let mut paths = HashSet::new();
         for file in &files {
             if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
@@ -294,7 +318,7 @@ impl Service {
         // An engine whose storage is its own would have written them elsewhere.
         let sizes = files.iter().map(|file| (file.path.as_str(), file.size));
         write.has_files(&sizes.collect::<Vec<_>>())?;
-        Ok(files)
+        Ok((files, host_chosen))
     }
 
     fn record(&self, table: &VerifiedManifest) -> Result<(), ClientError> {
@@ -316,7 +340,7 @@ impl Service {
     }
 
     pub(crate) fn abort_write(&self, request: &AbortWrite) -> Result<WriteAborted, ClientError> {
-        self.take_write(request.write)?.abandon()?;
+        self.take_write(request.write)?.0.abandon()?;
         Ok(WriteAborted {})
     }
 
@@ -488,7 +512,10 @@ fn new_columns(request: &BeginWrite) -> Result<NewColumns, ClientError> {
     })
 }
 
-fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenFile>, ClientError> {
+fn commits(
+    session: &mut Session,
+    request: &PublishWrite,
+) -> Result<(Vec<WrittenFile>, bool), ClientError> {
     let (number, execution) = (request.stage, request.execution);
     let stage = session.collected(number, execution, Output::Write(request.write))?;
     if usize::try_from(stage.partitions) != Ok(request.commits.len()) {
@@ -524,10 +551,10 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
         &(0..stage.partitions).collect::<Vec<_>>(),
         origins,
     )?;
-    Ok(files)
+    Ok((files, stage.host_chosen))
 }
 
-fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
+fn pin(file: &WrittenFile, host_chosen: bool) -> Result<FilePin, ClientError> {
     if file.aad_prefix.len() != 16 {
         return Err(ClientError::WrittenFile("its AAD prefix"));
     }
@@ -554,6 +581,7 @@ fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
             .iter()
             .map(|value| value.value.clone())
             .collect(),
+        host_chosen,
     })
 }
 

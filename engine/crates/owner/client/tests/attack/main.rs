@@ -8,7 +8,7 @@
 //! `COFFER_ATTACK_RUNS`: how many applied mutations (default 300), `COFFER_ATTACK_SEED`,
 //! `COFFER_ATTACK_ONLY`: these scenarios alone, and `COFFER_ATTACK_JSON`: where the counts go.
 
-#[path = "../harness/mod.rs"]
+#[path = "../it/harness/mod.rs"]
 mod harness;
 mod host;
 mod judge;

@@ -19,14 +19,17 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 private[plugin] object OwnCatalog {
   def is(session: SparkSession): Boolean = {
     val state = session.sessionState
-    val catalog = state.catalog.externalCatalog match {
-      case wrapped: ExternalCatalogWithListener => wrapped.unwrapped
+    val external = state.catalog.externalCatalog match {
+      case listened: ExternalCatalogWithListener => listened.unwrapped
       case other => other
     }
-    catalog.isInstanceOf[InMemoryCatalog] &&
+    external.isInstanceOf[InMemoryCatalog] &&
     state.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
   }
 }
+
+/** A function that a query calls. */
+private final case class Call(name: Seq[String], table: Boolean)
 
 /**
  * A permanent function is a class and a JAR, or a text of SQL, that the catalog names. Spark loads
@@ -48,8 +51,6 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
     plan
   }
 
-  private case class Call(name: Seq[String], table: Boolean)
-
   private def called(node: LogicalPlan): Seq[Call] = {
     val rows = node match {
       case t: UnresolvedTableValuedFunction => Seq(Call(t.name, table = true))
@@ -63,7 +64,7 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
   }
 
   private object Names extends LookupCatalog {
-    override protected lazy val catalogManager: CatalogManager = session.sessionState.catalogManager
+    override protected val catalogManager: CatalogManager = session.sessionState.catalogManager
   }
 
   /** Not whether the catalog has it: it could be asked twice, and answer differently. */

@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
@@ -62,7 +63,7 @@ def same_error(one: QueryFailed, other: QueryFailed) -> bool:
 
 
 class Driver:
-    """A Spark session in a child process, with `tables` (name → path) as temporary views.
+    """A Spark session in a child process, with `tables` (name → path or URL) as temporary views.
 
     `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain
     Parquet and Spark is as it comes. `log`: the file that takes the child's standard error.
@@ -78,7 +79,7 @@ class Driver:
 
     def __init__(
         self,
-        tables: dict[str, Path],
+        tables: Mapping[str, Path | str],
         *,
         sealed: bool,
         log: Path,

@@ -13,7 +13,7 @@ use arrow::{
     array::RecordBatch,
     datatypes::{Schema, SchemaRef},
 };
-use coffer_protocol::storage::Storage;
+use coffer_protocol::{storage::Storage, wire};
 use coffer_schemes::Capability;
 use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
@@ -478,6 +478,40 @@ pub struct WrittenFile {
     pub pin: FilePin,
     /// By column: the order in which its values lie, if any.
     pub order: Vec<Option<ColumnOrder>>,
+}
+
+impl From<WrittenFile> for wire::WrittenFile {
+    fn from(written: WrittenFile) -> Self {
+        let pin = written.pin;
+        let order = |order: &Option<ColumnOrder>| match order {
+            None => 0,
+            Some(ColumnOrder::Ascending) => 1,
+            Some(ColumnOrder::Descending) => -1,
+        };
+        Self {
+            path: pin.path,
+            size: pin.size,
+            rows: pin.rows,
+            aad_prefix: pin.aad_prefix.into(),
+            footer_length: pin.footer_length,
+            footer_sha256: pin.footer_sha256.as_bytes().to_vec().into(),
+            row_groups: pin
+                .row_groups
+                .iter()
+                .map(|group| wire::written_file::RowGroup {
+                    rows: group.rows,
+                    bytes: group.bytes,
+                })
+                .collect(),
+            column_bytes: pin.column_bytes,
+            partition: pin
+                .partition
+                .into_iter()
+                .map(|value| wire::PartitionValue { value })
+                .collect(),
+            order: written.order.iter().map(order).collect(),
+        }
+    }
 }
 
 /// What the Parquet writer could not write, a full disk for one, is the file's error and not the

@@ -221,7 +221,10 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::ReleaseKeys | ClientMessage::SealStage => "release",
         ClientMessage::EncryptLiterals => "encrypt literals",
         ClientMessage::RunAtClient => "open at the client",
-        ClientMessage::BeginWrite | ClientMessage::PublishWrite => "write",
+        ClientMessage::BeginWrite | ClientMessage::WriteRows | ClientMessage::PublishWrite => {
+            "write"
+        }
+        ClientMessage::CheckSources => "read plain",
         ClientMessage::DropTable => "drop table",
         ClientMessage::RenameTable => "rename table",
         ClientMessage::CheckPlain => "write plain",

@@ -13,7 +13,7 @@ use crate::{
     ClientError, KeyService, Service,
     result::ResultRows,
     serve::Guest,
-    service::{Reply, kind_byte},
+    service::{Reply, Talk, kind_byte},
 };
 
 /// The longest request: the JVM's longest array.
@@ -150,7 +150,7 @@ async fn talk(
     mut read: ReadHalf,
     mut write: WriteHalf,
 ) -> Result<(), WireError> {
-    let mut greeted = false;
+    let mut state = Talk::default();
     let mut next = first;
     loop {
         let message = match next.take() {
@@ -160,10 +160,10 @@ async fn talk(
                 None => return Ok(()),
             },
         };
-        if greeted && message.kind == kind_byte(ClientMessage::ServeStorage) {
+        if state.greeted && message.kind == kind_byte(ClientMessage::ServeStorage) {
             return service.storage.port().serve(read, write).await;
         }
-        match guarded(service, &message, &mut greeted) {
+        match guarded(service, &message, &mut state) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
             Ok(Reply::Keep(rows, session, most)) => {
@@ -181,8 +181,8 @@ async fn talk(
 }
 
 /// Much of what is parsed comes from executors; a panic costs the request and no more.
-fn guarded(service: &Service, message: &Message, greeted: &mut bool) -> Result<Reply, ClientError> {
-    std::panic::catch_unwind(AssertUnwindSafe(|| service.handle(message, greeted)))
+fn guarded(service: &Service, message: &Message, state: &mut Talk) -> Result<Reply, ClientError> {
+    std::panic::catch_unwind(AssertUnwindSafe(|| service.handle(message, state)))
         .unwrap_or(Err(ClientError::Panicked))
 }
 

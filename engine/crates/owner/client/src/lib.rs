@@ -39,6 +39,7 @@ mod protections;
 mod reads;
 mod repeatable;
 mod result;
+mod rows;
 mod serve;
 mod service;
 mod session;

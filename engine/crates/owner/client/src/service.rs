@@ -14,8 +14,8 @@ use coffer_protocol::{
     wire::{
         ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed,
         Hello, MetricsOpened, NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult,
-        RunAtClient, SealValue, SealedObject, SessionEnded, TaskMetrics, Value, ValueSealed,
-        Welcome, sealed_object::Kind,
+        OpenTable, RunAtClient, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
+        ValueSealed, Welcome, sealed_object::Kind,
     },
 };
 use coffer_sealing::{
@@ -30,6 +30,7 @@ use crate::{
     follow::{Followed, Revoked},
     literals::Guesses,
     result::ResultRows,
+    rows::RowsStream,
     session::{self, Object, Session, Shared},
     sessions::Sessions,
     settings::Known,
@@ -105,6 +106,10 @@ pub(crate) struct Application {
     pub(crate) hosts: bool,
     /// The driver runs where the cluster does.
     pub(crate) cluster: bool,
+    /// Executors are the driver's own process.
+    pub(crate) local: bool,
+    /// What Spark's processes say to each other is authenticated and encrypted.
+    pub(crate) network_sealed: bool,
 }
 
 impl Application {
@@ -113,13 +118,25 @@ impl Application {
         if self.name.is_none() {
             self.name = Some(hello.application.clone());
             self.hosts = hello.host_engines;
+            (self.local, self.network_sealed) = (hello.local_master, hello.network_sealed);
         }
         self.cluster |= hello.cluster_deploy_mode;
+        self.local &= hello.local_master;
+        self.network_sealed &= hello.network_sealed;
         if self.name.as_ref() != Some(&hello.application) || self.hosts != hello.host_engines {
             return Err(ClientError::OtherApplication);
         }
         Ok(())
     }
+}
+
+/// What is known of a connection.
+#[derive(Default)]
+pub(crate) struct Talk {
+    /// It has said HELLO.
+    pub(crate) greeted: bool,
+    /// The rows that come over it.
+    pub(crate) rows: Option<RowsStream>,
 }
 
 /// What goes back.
@@ -223,17 +240,14 @@ impl Service {
         self.spills.end();
     }
 
-    /// Answers one request. `greeted` is the connection's.
-    pub(crate) fn handle(
-        &self,
-        message: &Message,
-        greeted: &mut bool,
-    ) -> Result<Reply, ClientError> {
+    /// Answers one request of a connection.
+    pub(crate) fn handle(&self, message: &Message, talk: &mut Talk) -> Result<Reply, ClientError> {
         let kind = ClientMessage::try_from(i32::from(message.kind))
             .map_err(|_| ClientError::UnknownMessage(message.kind))?;
-        let answer = self.answer(kind, message, greeted);
+        let answer = self.answer(kind, message, talk);
         if let Err(error) = &answer
             && error.is_refusal()
+            && !only_asked(kind, message, error)
         {
             self.audit_refusal(kind, message, error);
         }
@@ -244,17 +258,17 @@ impl Service {
         &self,
         kind: ClientMessage,
         message: &Message,
-        greeted: &mut bool,
+        talk: &mut Talk,
     ) -> Result<Reply, ClientError> {
-        if *greeted || kind == ClientMessage::Hello {
+        if talk.greeted || kind == ClientMessage::Hello {
             self.follow_for(kind)?;
         }
         if kind == ClientMessage::Hello {
             let welcome = self.hello(&decode(message, "HELLO")?)?;
-            *greeted = true;
+            talk.greeted = true;
             return reply(ClientMessage::Welcome, &welcome);
         }
-        if !*greeted {
+        if !talk.greeted {
             return Err(ClientError::NotGreeted);
         }
         match kind {
@@ -327,6 +341,10 @@ impl Service {
                 ClientMessage::WriteBegun,
                 &self.begin_write(&decode(message, "BEGIN_WRITE")?)?,
             ),
+            ClientMessage::WriteRows => reply(
+                ClientMessage::RowsTaken,
+                &self.write_rows(&decode(message, "WRITE_ROWS")?, &mut talk.rows)?,
+            ),
             ClientMessage::PublishWrite => reply(
                 ClientMessage::WritePublished,
                 &self.publish_write(&decode(message, "PUBLISH_WRITE")?)?,
@@ -346,6 +364,10 @@ impl Service {
             ClientMessage::CheckPlain => reply(
                 ClientMessage::PlainChecked,
                 &self.check_plain(&decode(message, "CHECK_PLAIN")?)?,
+            ),
+            ClientMessage::CheckSources => reply(
+                ClientMessage::SourcesChecked,
+                &self.check_sources(&decode(message, "CHECK_SOURCES")?)?,
             ),
             ClientMessage::CheckRead => reply(
                 ClientMessage::ReadChecked,
@@ -507,6 +529,13 @@ fn describe(request: &DescribeFragment) -> Result<FragmentDescribed, ClientError
     Ok(FragmentDescribed {
         text: coffer_plan::readable(&fragment),
     })
+}
+
+/// Whether a driver that has another way asked what the policy lists, and nobody was refused.
+fn only_asked(kind: ClientMessage, message: &Message, error: &ClientError) -> bool {
+    kind == ClientMessage::OpenTable
+        && matches!(error, ClientError::Unlisted(_))
+        && decode::<OpenTable>(message, "OPEN_TABLE").is_ok_and(|request| request.whether)
 }
 
 fn decode<M: prost::Message + Default>(

@@ -190,7 +190,8 @@ impl Service {
         let (began, mut bytes) = (std::time::Instant::now(), 0_u64);
         for (table, columns) in &all {
             if let Opened::Plain(plain) = table.as_ref() {
-                bytes = bytes.saturating_add(session.chunks.pin(plain, columns)?);
+                let reach = self.config_dir.reach();
+                bytes = bytes.saturating_add(session.chunks.pin(plain, columns, reach)?);
             }
         }
         if bytes > 0 {

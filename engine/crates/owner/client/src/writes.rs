@@ -36,17 +36,18 @@ use crate::{
     ClientError, Service,
     access::signed,
     commits::Commit,
+    rows::Made,
     session::{Output, Session},
     tables::Opened,
     types::{data_type, declared, declared_type, field},
 };
 
 /// Rows of a row group at most.
-const ROW_GROUP_ROWS: u64 = 1 << 20;
+pub(crate) const ROW_GROUP_ROWS: u64 = 1 << 20;
 /// Encoded bytes of a row group at most; engines with little memory take less.
 const ROW_GROUP_BYTES: u64 = 128 << 20;
 /// A file is ended when it has grown so far.
-const FILE_BYTES: u64 = 512 << 20;
+pub(crate) const FILE_BYTES: u64 = 512 << 20;
 
 /// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not
 /// here: what shows other file systems under names of its own (`viewfs`, `har`, `alluxio`), and
@@ -59,28 +60,42 @@ const REMOTE: [&str; 20] = [
 /// Writes that were begun and are not over, by number.
 #[derive(Default)]
 pub(crate) struct Writes {
-    begun: HashMap<u32, Arc<TableWrite>>,
+    begun: HashMap<u32, (Arc<TableWrite>, Made)>,
     last: u32,
 }
 
 impl Writes {
     fn begin(&mut self, write: TableWrite) -> u32 {
         self.last += 1;
-        self.begun.insert(self.last, Arc::new(write));
+        let begun = (Arc::new(write), Made::default());
+        self.begun.insert(self.last, begun);
         self.last
     }
 
     fn get(&self, number: u32) -> Result<Arc<TableWrite>, ClientError> {
-        let write = self.begun.get(&number).cloned();
-        write.ok_or(ClientError::WriteUnknown(number))
+        self.begun(number).cloned()
     }
 
-    fn take(&mut self, number: u32) -> Result<TableWrite, ClientError> {
-        let write = self.begun.remove(&number);
+    pub(crate) fn begun(&self, number: u32) -> Result<&Arc<TableWrite>, ClientError> {
+        let begun = self.begun.get(&number);
+        let (write, _) = begun.ok_or(ClientError::WriteUnknown(number))?;
+        Ok(write)
+    }
+
+    /// What was made here for it.
+    pub(crate) fn made(&mut self, number: u32) -> Result<&mut Made, ClientError> {
+        let begun = self.begun.get_mut(&number);
+        let (_, made) = begun.ok_or(ClientError::WriteUnknown(number))?;
+        Ok(made)
+    }
+
+    fn take(&mut self, number: u32) -> Result<(TableWrite, Made), ClientError> {
+        let unknown = ClientError::WriteUnknown(number);
+        let Some((write, made)) = self.begun.remove(&number) else {
+            return Err(unknown);
+        };
         // A stage that is being sealed at this moment holds it too; nobody else does.
-        write
-            .and_then(Arc::into_inner)
-            .ok_or(ClientError::WriteUnknown(number))
+        Ok((Arc::into_inner(write).ok_or(unknown)?, made))
     }
 }
 
@@ -212,7 +227,7 @@ impl Service {
         self.writes.lock().get(write)
     }
 
-    fn take_write(&self, number: u32) -> Result<TableWrite, ClientError> {
+    fn take_write(&self, number: u32) -> Result<(TableWrite, Made), ClientError> {
         self.writes.lock().take(number)
     }
 
@@ -220,8 +235,8 @@ impl Service {
         &self,
         request: &PublishWrite,
     ) -> Result<WritePublished, ClientError> {
-        let write = self.take_write(request.write)?;
-        let (files, pins) = match self.to_publish(request, &write) {
+        let (write, made) = self.take_write(request.write)?;
+        let (files, pins) = match self.to_publish(request, &write, made) {
             Ok(found) => found,
             Err(error) => {
                 // The first failure is what counts; what cannot be removed now, `verify --clean`
@@ -260,31 +275,38 @@ impl Service {
         &self,
         request: &PublishWrite,
         write: &TableWrite,
+        made: Made,
     ) -> Result<(Vec<WrittenFile>, Vec<FilePin>), ClientError> {
         // A version without files had no stage, and so nobody has asked since it was begun.
         self.may_write(
             write.name(),
             write.columns().iter().map(|column| column.name.as_str()),
         )?;
-        let (files, host_chosen) = self.written(request, write)?;
+        let (files, host_chosen) = self.written(request, write, made)?;
         let pin = |file| pin(file, host_chosen);
         let pins = files.iter().map(pin).collect::<Result<_, _>>()?;
         self.audit_publish(write)?;
         Ok((files, pins))
     }
 
-    /// The files of the write's stage: of each of its tasks exactly one commit record, taken once.
-    /// And whether the host may have chosen rows of them.
+    /// The files that were made here; or those of the write's stage: of each of its tasks exactly one
+    /// commit record, taken once. And whether the host may have chosen rows of them.
     fn written(
         &self,
         request: &PublishWrite,
         write: &TableWrite,
+        made: Made,
     ) -> Result<(Vec<WrittenFile>, bool), ClientError> {
-        if request.session.is_empty() && request.commits.is_empty() {
-            return Ok((Vec::new(), false));
-        }
-        let session = self.session(&request.session)?;
-        let (files, host_chosen) = commits(&mut session.lock(), request)?;
+        let (files, host_chosen) = match made.published(request)? {
+            Some(made) => made,
+            None if request.session.is_empty() && request.commits.is_empty() => {
+                return Ok((Vec::new(), false));
+            }
+            None => {
+                let session = self.session(&request.session)?;
+                commits(&mut session.lock(), request)?
+            }
+        };
         let mut paths = HashSet::new();
         for file in &files {
             if !write.id().named(&file.path) || !paths.insert(file.path.as_str()) {
@@ -318,7 +340,7 @@ impl Service {
     }
 
     pub(crate) fn abort_write(&self, request: &AbortWrite) -> Result<WriteAborted, ClientError> {
-        self.take_write(request.write)?.abandon()?;
+        self.take_write(request.write)?.0.abandon()?;
         Ok(WriteAborted {})
     }
 

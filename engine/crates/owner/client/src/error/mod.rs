@@ -1,5 +1,6 @@
 //! Why the client engine says no, as the driver is told: a stable code, a sentence, and what to do.
 
+use arrow::error::ArrowError;
 use coffer_custody::{KeyringError, LocationError, PolicyError};
 use coffer_plan::{Unsupported, codec::CodecError};
 use coffer_protocol::{EvidenceError, ReleaseError, wire::Problem};
@@ -318,6 +319,29 @@ pub enum ClientError {
     /// No write of this number was begun, or it is over.
     #[error("there is no write {0}: it was published or given up")]
     WriteUnknown(u32),
+    /// The driver's rows are no Arrow stream of the table's columns.
+    #[error("the driver's rows are no Arrow stream of the table's columns: {0}")]
+    Rows(#[source] ArrowError),
+    /// Rows may be missing: a stream has not come to its end, or was not counted.
+    #[error("{said} streams of rows were to be published, and {ended} came to their end")]
+    RowStreams {
+        /// As the request says.
+        said: u32,
+        /// As came to their end.
+        ended: u32,
+    },
+    /// Executors of another site could have a part in reading plain data.
+    #[error(
+        "{0}: plain data is read to be sealed only where the executors are trusted, and they \
+        are processes of another site"
+    )]
+    PlainSources(String),
+    /// The policy trusts the executors, and what goes to them is in clear.
+    #[error(
+        "{0}: the policy trusts the executors' site with plain data, and Spark's network is \
+        neither authenticated nor encrypted"
+    )]
+    ExecutorsInClear(String),
     /// A column of a new table has a type that no sealed table can hold.
     #[error("column `{0}` has a type that a sealed table cannot hold")]
     ColumnType(String),
@@ -423,6 +447,8 @@ impl ClientError {
             | Self::Unlisted(_)
             | Self::PlainAtClient
             | Self::PlainElsewhere(_)
+            | Self::PlainSources(_)
+            | Self::ExecutorsInClear(_)
             | Self::ForHosts(_)
             | Self::HostReadable(_)
             | Self::OtherApplication => true,

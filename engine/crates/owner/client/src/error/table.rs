@@ -100,6 +100,13 @@ coffer_sealing::error_table! {
     Self::Opening(error) => by_check!("opening", error), ALTERED;
     Self::Sealing(_) => "sealing";
     Self::WriteUnknown(_) => "write_unknown", "run the command again";
+    Self::Rows(_) => "rows", RELEASES;
+    Self::RowStreams { .. } => "row_streams", "nothing was written; run the command again";
+    Self::PlainSources(_) => "plain_source",
+        "seal the files with coffer encrypt, or read and write them under a local master; if the \
+            executors' site is yours, set trust_executors = true under [driver] in the policy";
+    Self::ExecutorsInClear(_) => "executors_in_clear",
+        "set spark.authenticate and spark.network.crypto.enabled to true, or use a local master";
     Self::ColumnType(_) => "column_type",
         "cast it to another type: a table holds no intervals, times of day, variants or VOID";
     Self::HostReadable(_) => "COFFER_HOST_READABLE_WRITE",

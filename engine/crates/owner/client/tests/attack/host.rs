@@ -111,6 +111,7 @@ impl Host {
             cluster_deploy_mode: false,
             local_master: true,
             host_engines: false,
+            network_sealed: false,
         };
         self.request(ClientMessage::Hello, &hello)
     }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     keyring::{FIRST_MASTER, check_master_name},
-    location::{local_path, path_of},
+    location::path_of,
     master::MasterUri,
     policy::{
         Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
@@ -69,6 +69,7 @@ struct Defaults {
 #[serde(deny_unknown_fields, default)]
 struct Driver {
     trust_cluster_deploy_mode: bool,
+    trust_executors: bool,
 }
 
 /// What users may do in a day.
@@ -145,10 +146,11 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         attestation: attestation(document.attestation, folder)?,
         zones: zone::zones(document.zones, folder)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
+        trust_executors: document.driver.trust_executors,
         unverified_inputs: document
             .unverified_inputs
             .iter()
-            .map(|path| local_at("unverified_inputs", path, folder))
+            .map(|path| at("unverified_inputs", path, folder))
             .collect::<Result<_, PolicyError>>()?,
     })
 }
@@ -185,17 +187,6 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         own_master: written.master,
         ..defaults
     })
-}
-
-/// A path or `file:` URL of the policy, of what is read in place only.
-fn local_at(entry: &str, path: &Path, folder: &Path) -> Result<PathBuf, PolicyError> {
-    match local_path(path) {
-        Ok(path) => Ok(folder.join(path)),
-        Err(source) => Err(PolicyError::Location {
-            entry: entry.to_owned(),
-            source,
-        }),
-    }
 }
 
 /// A path or URL of the policy; relative ones count from its folder.

@@ -54,6 +54,7 @@ pub struct Draft {
     evidence: Vec<EvidenceKind>,
     attestation: Attestation,
     trust_cluster_deploy_mode: bool,
+    trust_executors: bool,
     unverified_inputs: Vec<PathBuf>,
     literals_per_day: u32,
 }
@@ -295,6 +296,11 @@ impl Draft {
     /// Whether the driver may run on the host, because the owner trusts that site.
     pub fn trusts_cluster_deploy_mode(&self) -> bool {
         self.trust_cluster_deploy_mode
+    }
+
+    /// Whether executors are on a site that the owner trusts with data that is not sealed yet.
+    pub fn trusts_executors(&self) -> bool {
+        self.trust_executors
     }
 
     /// Plain Parquet that may be read beside sealed tables.

@@ -12,13 +12,11 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use coffer_expr::types;
-use coffer_format::{
-    Column, ColumnOrder, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions,
-};
+use coffer_format::{Column, FileGuard, FileWriter, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_plan::{boundary_schema, codec::Packing};
 use coffer_protocol::{
     storage::Storage,
-    wire::{PartitionValue, WriteColumn, WriteTask, WrittenFile, written_file::RowGroup},
+    wire::{WriteColumn, WriteTask, WrittenFile},
 };
 use coffer_sealing::TableId;
 use datafusion_execution::memory_pool::MemoryReservation;
@@ -179,7 +177,7 @@ impl WriteSink {
         if let Some(file) = self.open.take() {
             let (written, guard) = file.finish_guarded()?;
             self.guards.push(guard);
-            self.files.push(described(written));
+            self.files.push(written.into());
             self.reservation.resize(self.outbox.waiting());
         }
         Ok(())
@@ -256,36 +254,4 @@ fn in_schema(schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch, Sin
         batch.columns().to_vec(),
         &options,
     )?)
-}
-
-fn described(written: coffer_format::WrittenFile) -> WrittenFile {
-    let pin = written.pin;
-    let order = |order: &Option<ColumnOrder>| match order {
-        None => 0,
-        Some(ColumnOrder::Ascending) => 1,
-        Some(ColumnOrder::Descending) => -1,
-    };
-    WrittenFile {
-        path: pin.path,
-        size: pin.size,
-        rows: pin.rows,
-        aad_prefix: pin.aad_prefix.into(),
-        footer_length: pin.footer_length,
-        footer_sha256: pin.footer_sha256.as_bytes().to_vec().into(),
-        row_groups: pin
-            .row_groups
-            .iter()
-            .map(|group| RowGroup {
-                rows: group.rows,
-                bytes: group.bytes,
-            })
-            .collect(),
-        column_bytes: pin.column_bytes,
-        partition: pin
-            .partition
-            .into_iter()
-            .map(|value| PartitionValue { value })
-            .collect(),
-        order: written.order.iter().map(order).collect(),
-    }
 }

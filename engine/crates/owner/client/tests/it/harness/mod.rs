@@ -189,6 +189,7 @@ impl Client {
             cluster_deploy_mode,
             local_master: true,
             host_engines: false,
+            network_sealed: false,
         };
         self.ask(ClientMessage::Hello, &hello).await
     }

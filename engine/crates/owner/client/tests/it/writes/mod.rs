@@ -2,6 +2,8 @@
 
 mod conflicts;
 mod drops;
+mod rows;
+
 use crate::harness;
 
 use std::{fs, path::PathBuf};
@@ -140,6 +142,7 @@ impl Writing {
                 .iter()
                 .map(|output| output.done.sealed_commit.clone())
                 .collect(),
+            streams: 0,
         };
         self.client.ask(ClientMessage::PublishWrite, &publish).await
     }

@@ -29,6 +29,16 @@ trait ClientEngine {
   def abortWrite(request: AbortWrite): WriteAborted
 
   /**
+   * A stream of rows that this process has, for a write that was begun: the client engine makes
+   * files of them. `hostChosen`: bytes that the host may have chosen are among them, beside sealed
+   * ones.
+   */
+  def writeRows(write: Int, hostChosen: Boolean): RowStream
+
+  /** Errors unless plain data of these names may be read, to be sealed. */
+  def checkSources(names: Seq[String]): SourcesChecked
+
+  /**
    * `check` only asks whether it may be; no id: what the register knows at the path, which does not
    * open. `name` is what the user called it; an error where the table there is not called so.
    */
@@ -65,6 +75,16 @@ trait OpenedResult extends Iterator[Array[Byte]] with AutoCloseable {
 
   /** Rows of the whole result; known once the iterator is used up. */
   def rows: Option[Long]
+}
+
+/** Rows on their way to the client engine, over a connection of their own. Closed early: given up. */
+trait RowStream extends AutoCloseable {
+
+  /** Some rows, as a whole Arrow IPC stream; it is sent while the one before is being sealed. */
+  def send(arrow: Array[Byte]): Unit
+
+  /** No more come; how many were taken. From now on publishing the write counts the stream. */
+  def finish(): Long
 }
 
 /** The client engine of this JVM's SparkContext, while the plugin runs. */

@@ -41,6 +41,8 @@ object CofferConf {
    * the Python package.
    */
   val ALLOW_PICKLES = "spark.coffer.driver.allowPickles"
+  /** Of a session. `on` (default): what engines cannot do runs in the driver; `off`: refused. */
+  val CLIENT_TAIL = "spark.coffer.client.tail"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
   /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */
@@ -75,6 +77,10 @@ object CofferConf {
     val master = conf.get("spark.master", "")
     master == "local" || master.startsWith("local[")
   }
+
+  /** Whether Spark's processes know each other, and encrypt what they say. */
+  def networkSealed(conf: SparkConf): Boolean =
+    Seq("spark.authenticate", "spark.network.crypto.enabled").forall(conf.getBoolean(_, false))
 
   /**
    * Executors in processes of their own on this machine, for tests: they inherit the driver's

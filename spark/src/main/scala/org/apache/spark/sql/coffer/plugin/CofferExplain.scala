@@ -29,9 +29,9 @@ import org.apache.spark.sql.coffer.exec.{
 }
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
-import org.apache.spark.sql.coffer.tail.CofferTailExec
+import org.apache.spark.sql.coffer.tail.{CofferTailExec, TailRowsExec, UserCalls}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
-import org.apache.spark.sql.coffer.write.CofferWriteStageExec
+import org.apache.spark.sql.coffer.write.{ClientWriteExec, CofferWriteStageExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.{
   AdaptiveSparkPlanExec,
@@ -118,7 +118,13 @@ private final class Description(query: Option[CofferQuery]) {
         case other => of(other)
       }
     case r: CofferRootExec => of(r.child)
-    case t: CofferTailExec => tail(t)
+    case t: CofferTailExec =>
+      val first = "in the driver, by Spark's own operators (client tail):"
+      tail(first, t.operators, UserCalls.of(t.tail), t.reasons, t.rows)
+    case w: ClientWriteExec =>
+      val first = "in the driver, by Spark's own operators; its rows are sealed by the client " +
+        "engine:"
+      tail(first, w.operators, UserCalls.of(w.tail), w.reasons, w.rows)
     case r: CofferResultExec => fragment("result, opened by the client " +
           "engine", r.child)(result) ++ below(r.child)
     case w: CofferWriteStageExec => fragment("files of a sealed " +
@@ -135,16 +141,21 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   /** Spark's own operators, and what comes to them. */
-  private def tail(t: CofferTailExec): Seq[String] = {
-    val operators = "in the driver, by Spark's own operators (client tail):" +:
-      t.operators.map("  " + _)
+  private def tail(
+      first: String,
+      named: Seq[String],
+      users: Seq[String],
+      reasons: Seq[String],
+      rows: Seq[TailRowsExec]): Seq[String] = {
+    val operators = first +: named.map("  " + _)
     val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
-    val brought = t.rows.flatMap { r =>
+    val brought = rows.flatMap { r =>
       val expected = r.expected.fold("")(text => s" ($text; ${ClientBytes.KEY}: $most)")
       s"brought to the driver: ${r.output.map(_.name).mkString(", ")}$expected" +:
         of(r.root).map("  " + _)
     }
-    operators ++ t.reasons.map("  because of " + _) ++ brought
+    val notes = users ++ reasons.map("because of " + _)
+    operators ++ notes.map("  " + _) ++ brought
   }
 
   private def tables(plan: SparkPlan): Seq[ClientTable] =
@@ -178,7 +189,7 @@ private final class Description(query: Option[CofferQuery]) {
   }
 
   private def ended(plan: SparkPlan): Boolean = plan match {
-    case _: CofferClientExec | _: CofferTailExec => true
+    case _: CofferClientExec | _: CofferTailExec | _: ClientWriteExec => true
     case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
     case _ => false
   }

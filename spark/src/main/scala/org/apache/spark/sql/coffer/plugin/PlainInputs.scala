@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.SealedPlans
-import org.apache.spark.sql.coffer.split.CofferTable
+import org.apache.spark.sql.coffer.split.{CofferTable, Locations}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -25,20 +25,28 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 object PlainInputs extends Rule[LogicalPlan] {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (SealedPlans.mentions(plan)) AnalysisHelper.allowInvokingTransformsInAnalyzer(convert(plan))
+    if (SealedPlans.mentions(plan)) AnalysisHelper.allowInvokingTransformsInAnalyzer(convert(plan,
+        PlainSources.written(plan)))
     else plan
 
-  private def convert(plan: LogicalPlan): LogicalPlan =
+  /** `written`: what engines do not read, the driver may, to have it sealed. */
+  private def convert(plan: LogicalPlan, written: Boolean): LogicalPlan =
     plan.transformUp { case node =>
-      relation(node).transformExpressions { case s: SubqueryExpression =>
-        s.withNewPlan(convert(s.plan))
+      (if (written) orNot(node) else relation(node, whether = false)).transformExpressions {
+        case s: SubqueryExpression => s.withNewPlan(convert(s.plan, written))
       }
     }
 
-  private def relation(node: LogicalPlan): LogicalPlan = node match {
+  private def orNot(node: LogicalPlan): LogicalPlan =
+    try relation(node, whether = true)
+    catch { case e: CofferException if LEFT(e.code) => node }
+
+  private val LEFT = Set("unverified_input", "COFFER_UNVERIFIED_INPUT", "COFFER_UNSUPPORTED")
+
+  private def relation(node: LogicalPlan, whether: Boolean): LogicalPlan = node match {
     case l @ LogicalRelation(fs: HadoopFsRelation, _, _, false, _)
         if fs.fileFormat.isInstanceOf[ParquetFileFormat] =>
-      val table = CofferTable.plain(files(fs), l.output.headOption.fold("")(_ => name(l)))
+      val table = CofferTable.plain(files(fs), l.output.headOption.fold("")(_ => name(l)), whether)
       val found = table.schema.fields.map(f => f.name -> f.dataType).toMap
       val columns = l.output.map { a =>
         // Spark's own schema of a file without columns that it asks for would give NULLs.
@@ -73,10 +81,11 @@ object PlainInputs extends Rule[LogicalPlan] {
     fs.location.inputFiles.toVector.map(file)
   }
 
-  /** A local path; other storage is the client engine's to refuse. */
+  /** A local path, or the name of a place on other storage. */
   private def file(uri: String): String = {
     val parsed = new URI(uri)
-    if (parsed.getScheme == null || parsed.getScheme == "file") parsed.getPath else uri
+    if (parsed.getScheme == null || parsed.getScheme == "file") parsed.getPath
+    else Locations.served(parsed)
   }
 
   private def stored(t: DataType): DataType = t match {

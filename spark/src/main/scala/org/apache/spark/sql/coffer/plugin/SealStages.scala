@@ -120,6 +120,7 @@ private[coffer] object SealStages extends ColumnarRule {
   /** The query of a write: AQE's plan, or all of it here at once. */
   private def query(plan: SparkPlan): SparkPlan = plan match {
     case root: CofferRootExec => root
+    case part: DriverPart => CofferRootExec(part, CofferQuery.create())
     case aqe: AdaptiveSparkPlanExec => CofferRootExec(aqe, CofferQuery.create())
     case whole =>
       CheckSupport.check(whole)

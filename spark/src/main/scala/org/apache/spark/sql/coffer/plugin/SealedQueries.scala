@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.analysis.{
 }
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.common.{Client, CofferException}
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.split.{
   ClientRows,
@@ -17,7 +17,7 @@ import org.apache.spark.sql.coffer.split.{
   SealedLeaf,
   SealedProvider
 }
-import org.apache.spark.sql.coffer.tail.{ListedRows, TailConf}
+import org.apache.spark.sql.coffer.tail.{ClientRelation, ListedRows, TailConf}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -42,8 +42,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
   override def apply(plan: LogicalPlan): Unit = if (mentions(plan)) {
     plan match {
       case _: ExplainCommand | _: CreateViewCommand | _: AlterViewAs | _: AlterViewAsCommand => ()
-      case insert: SealedInsert => query(insert.child)
-      case SealedMaking(rows) => query(rows)
+      case insert: SealedInsert => query(insert.child, written = true)
+      case SealedMaking(rows) => query(rows, written = true)
       // Nothing of it is read.
       case _: UncacheTable => ()
       // It runs one of the two above.
@@ -88,7 +88,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
     "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it " +
       "there")
 
-  private def query(plan: LogicalPlan): Unit = {
+  /** `written`: its rows are sealed, and go nowhere else. */
+  private def query(plan: LogicalPlan, written: Boolean = false): Unit = {
     // What a user's function sees in the driver is the user's.
     val inDriver = TailConf.on(SQLConf.get)
     if (!inDriver) plan.foreach {
@@ -96,14 +97,17 @@ object SealedQueries extends (LogicalPlan => Unit) {
           _: ObjectProducer => throw CofferFragmentExec.noRows
       case _ =>
     }
-    val reasons = plan.collectWithSubqueries { case node =>
-      leaf(node).toSeq ++
-        (if (inDriver) Nil else node.expressions.flatMap(foreign))
+    val sources = if (written && inDriver) PlainSources.of(plan) else Nil
+    val reasons = plan.collectWithSubqueries {
+      case node if sources.exists(_._1 eq node) => Nil
+      case node => leaf(node).toSeq ++
+          (if (inDriver) Nil else node.expressions.flatMap(foreign))
     }
     (reasons.flatten ++ beside(plan)).distinct match {
       case Nil => ()
       case some => throw CofferException.refusal(some)
     }
+    if (sources.nonEmpty) Client.get.checkSources(sources.map(_._2).distinct)
   }
 
   /** A subquery without a sealed table is Spark's own, with jobs of its own. */
@@ -129,7 +133,9 @@ object SealedQueries extends (LogicalPlan => Unit) {
     // The query's own values: they stand in its text, or in the program that made it.
     case _: LocalRelation | _: ResolvedInlineTable | _: OneRowRelation | _: Range |
         _: EmptyRelation => None
-    case _: CTERelationRef => None
+    case _: CTERelationRef | _: UnionLoopRef => None
+    // Rows of a query over sealed tables that the driver holds.
+    case _: ClientRelation => None
     // Of Coffer's own planning.
     case _: SealedLeaf | _: ClientRows | _: ClientTable => None
     // What a command is about; it gives a query no rows.

@@ -238,12 +238,13 @@ object CofferTable {
       Client.get.openTable(OpenTable.newBuilder.setPath(path).setIfThere(true).build()), path)
 
   /** Plain Parquet files of the policy's unverified inputs, as one table for engines to read. */
-  def plain(files: Seq[String], name: String): CofferTable = {
+  /** `whether`: one that the policy does not list is no refusal, as there is another way. */
+  def plain(files: Seq[String], name: String, whether: Boolean = false): CofferTable = {
     if (files.isEmpty) throw new CofferException(
       "COFFER_UNVERIFIED_INPUT",
       s"the plain table $name has no files",
       "leave it out of the query, or put a relation of VALUES in its place")
-    val request = OpenTable.newBuilder
+    val request = OpenTable.newBuilder.setWhether(whether)
     files.foreach(request.addPlainFiles)
     new CofferTable(Client.get.openTable(request.build()), name)
   }

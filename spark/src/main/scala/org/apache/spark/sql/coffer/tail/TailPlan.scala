@@ -3,18 +3,19 @@ package org.apache.spark.sql.coffer.tail
 import org.apache.spark.sql.catalyst.expressions
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight}
 import org.apache.spark.sql.catalyst.plans.{FullOuter, InnerLike, RightOuter}
-import org.apache.spark.sql.catalyst.plans.logical.{
-  JoinHint,
-  Join,
-  LogicalPlan,
-  RepartitionOperation
+import org.apache.spark.sql.catalyst.expressions.{
+  PythonFuncExpression,
+  SubqueryExpression,
+  UserDefinedExpression
 }
+import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.SCALAR_SUBQUERY
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.exchange.{
   BroadcastExchangeExec,
   EnsureRequirements,
@@ -25,13 +26,10 @@ import org.apache.spark.sql.execution.joins.BroadcastNestedLoopJoinExec
 /** Plans a tail with Spark's own planner, as one partition in this process. */
 private[coffer] object TailPlan {
 
-  def of(session: SparkSession, logical: LogicalPlan): SparkPlan = {
-    val one = logical.transform {
-      case r: RepartitionOperation => r.child
-      case j: Join => j.copy(hint = JoinHint.NONE)
-    }
-    val planned = Planning.in(Planning.Tail) { session.sessionState.planner.plan(one).next() }
-    val rules = Seq(
+  def of(session: SparkSession, logical: LogicalPlan): SparkPlan = planned(
+    session,
+    logical,
+    Seq(
       Subqueries(session),
       NestedLoops,
       OnePartition,
@@ -39,9 +37,37 @@ private[coffer] object TailPlan {
       EnsureRequirements(),
       InProcess,
       RemoveRedundantSorts,
-      RemoveRedundantWindowGroupLimits,
-      ApplyColumnarRulesAndInsertTransitions(Nil, outputsColumnar = false),
-      CollapseCodegenStages())
+      RemoveRedundantWindowGroupLimits) ++ last)
+
+  /** As partitions that know nothing of each other; none where an operator needs all rows at once. */
+  def apart(session: SparkSession, logical: LogicalPlan): Option[SparkPlan] =
+    if (logical.exists(!isNarrow(_))) None
+    else Some(planned(session, logical, RemoveRedundantProjects +: last))
+
+  /** Users' functions may count in accumulators, of which each thread would have a copy. */
+  private def isNarrow(node: LogicalPlan): Boolean = (node match {
+    case _: Project | _: Filter | _: Generate | _: Union | _: RepartitionOperation |
+        _: LogicalRelation | _: LogicalRDD | _: LocalRelation => true
+    case _ => false
+  }) && !node.expressions.exists(_.exists {
+    case _: SubqueryExpression | _: UserDefinedExpression | _: PythonFuncExpression => true
+    case _ => false
+  })
+
+  /** With a counter of stages that is one plan's. */
+  private def last: Seq[Rule[SparkPlan]] = Seq(
+    ApplyColumnarRulesAndInsertTransitions(Nil, outputsColumnar = false),
+    CollapseCodegenStages())
+
+  private def planned(
+      session: SparkSession,
+      logical: LogicalPlan,
+      rules: Seq[Rule[SparkPlan]]): SparkPlan = {
+    val one = logical.transform {
+      case r: RepartitionOperation => r.child
+      case j: Join => j.copy(hint = JoinHint.NONE)
+    }
+    val planned = Planning.in(Planning.Tail) { session.sessionState.planner.plan(one).next() }
     rules.foldLeft(planned)((plan, rule) => rule(plan))
   }
 
@@ -102,6 +128,10 @@ private[coffer] object TailPlan {
   /** A part of the query that runs sealed, or is refused: it is optimised already. */
   def sealedPart(session: SparkSession, part: LogicalPlan): SparkPlan =
     Planning.in(Planning.Inner)(new PartExecution(session, part).executedPlan)
+
+  /** A query that is optimised already, as one of its own. */
+  def whole(session: SparkSession, query: LogicalPlan): SparkPlan =
+    Planning.in(Planning.Off)(new PartExecution(session, query).executedPlan)
 
   private final class PartExecution(session: SparkSession, part: LogicalPlan)
       extends QueryExecution(session, part) {

@@ -6,11 +6,22 @@ import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
-import com.google.protobuf.{ByteString, InvalidProtocolBufferException, MessageLite, Parser}
+import com.google.protobuf.{
+  ByteString,
+  InvalidProtocolBufferException,
+  MessageLite,
+  Parser,
+  UnsafeByteOperations
+}
 import org.apache.hadoop.conf.Configuration
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.coffer.common.{ClientEngine, CofferException, OpenedResult}
+import org.apache.spark.sql.coffer.common.{
+  ClientEngine,
+  CofferException,
+  OpenedResult,
+  RowStream
+}
 import org.apache.spark.sql.coffer.proto.storage.StorageRequest
 import org.apache.spark.sql.coffer.proto.wire.{ClientMessage => M}
 import org.apache.spark.sql.coffer.proto.wire._
@@ -30,9 +41,10 @@ final class ClientConnections(
 
   override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
   override def openTable(request: OpenTable): TableInfo = {
-    // Where the policy's names lead is not known here; plain files are local.
+    // Where the policy's names lead is not known here.
     if (request.getName.nonEmpty && request.getPath.isEmpty) serveStorage()
     else serveStorage(request.getPath)
+    request.getPlainFilesList.asScala.find(!_.startsWith("/")).foreach(serveStorage(_))
     call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   }
   override def newSession(query: String): ByteString =
@@ -43,8 +55,11 @@ final class ClientConnections(
       Challenge.parser).getChallenge
   override def admitEngine(request: AdmitEngine): Admitted =
     call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
-  override def sealStage(request: SealStage): SealedStage =
+  override def sealStage(request: SealStage): SealedStage = {
+    // Plain inputs are read once more.
+    serveStorage("")
     call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+  }
   override def releaseKeys(request: ReleaseKeys): Release =
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
   override def acceptCommits(request: AcceptCommits): CommitsAccepted =
@@ -72,6 +87,14 @@ final class ClientConnections(
   override def abortWrite(request: AbortWrite): WriteAborted = {
     serveStorage("")
     call(M.ABORT_WRITE, request, M.WRITE_ABORTED, WriteAborted.parser)
+  }
+  override def writeRows(write: Int, hostChosen: Boolean): RowStream = {
+    serveStorage("")
+    new Rows(guarded(pool.take()), WriteRows.newBuilder.setWrite(write).setHostChosen(hostChosen))
+  }
+  override def checkSources(names: Seq[String]): SourcesChecked = {
+    val request = CheckSources.newBuilder.addAllNames(names.asJava).build()
+    call(M.CHECK_SOURCES, request, M.SOURCES_CHECKED, SourcesChecked.parser)
   }
 
   override def dropTable(
@@ -146,6 +169,48 @@ final class ClientConnections(
     }
   }
 
+  /** An answer is awaited only before the next message, so that both sides work at once. */
+  private final class Rows(channel: Channel, request: WriteRows.Builder) extends RowStream {
+    private var waiting = false
+    private var open = true
+
+    override def send(arrow: Array[Byte]): Unit = {
+      answered()
+      say(request.setArrow(UnsafeByteOperations.unsafeWrap(arrow)))
+    }
+
+    override def finish(): Long = {
+      answered()
+      say(request.clearArrow().setLast(true))
+      val rows = answered()
+      open = false
+      pool.give(channel)
+      rows
+    }
+
+    override def close(): Unit = if (open) {
+      open = false
+      channel.close()
+    }
+
+    private def say(message: WriteRows.Builder): Unit = {
+      guarded(channel.send(M.WRITE_ROWS_VALUE, message.build()))
+      waiting = true
+    }
+
+    private def answered(): Long =
+      if (!waiting) 0L
+      else {
+        waiting = false
+        val message = guarded(channel.receive())
+        message.kind match {
+          case M.ROWS_TAKEN_VALUE => parse(RowsTaken.parser, message).getRows
+          case M.PROBLEM_VALUE => throw problem(message)
+          case other => throw unexpected(other)
+        }
+      }
+  }
+
   private def call[T](kind: M, request: MessageLite, answer: M, parser: Parser[T]): T = {
     val message = guarded(pool.lend(exchange(_, kind, request)))
     message.kind match {
@@ -201,6 +266,7 @@ final class ClientConnections(
     }
 
   private var serving = Seq.empty[Channel]
+  private val listings = new Listings
 
   /** So that the client engine can ask for the files of a table at a URL, or go on to. */
   private def serveStorage(path: String): Unit = synchronized {
@@ -238,7 +304,7 @@ final class ClientConnections(
   }
 
   private def answers(channel: Channel): Unit = {
-    val storage = new StorageServer(hadoop, keepsOpen = false)
+    val storage = new StorageServer(hadoop, keepsOpen = false, listings)
     try
       while (true) {
         val message = channel.receive()

@@ -131,6 +131,7 @@ object CofferDriver extends Logging {
         .setApplication(application)
         .setClusterDeployMode(sc.deployMode == "cluster")
         .setLocalMaster(CofferConf.isLocal(conf))
+        .setNetworkSealed(CofferConf.networkSealed(conf))
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
       val address =

@@ -39,6 +39,7 @@ final case class CofferWriteExec(target: WriteTarget, child: SparkPlan) extends 
     val published = SealedPublication(Client.get, target) { begun =>
       root.through {
         case stage: CofferWriteStageExec => stage.write(begun)
+        case here: ClientWriteExec => here.write(begun)
         case other => throw CofferException.refusal(Seq(s"${other.nodeName} does not write"))
       }
     }

@@ -53,13 +53,13 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
 
   private def called(node: LogicalPlan): Seq[Call] = {
     val rows = node match {
-      case t: UnresolvedTableValuedFunction => Seq(Call(t.name, table = true))
+      case t: UnresolvedTableValuedFunction => Seq(FunctionCall(t.name, table = true))
       case _ => Nil
     }
     rows ++ node.expressions.flatMap(_.collect {
-      case f: UnresolvedFunction if !f.isInternal => Call(f.nameParts, table = false)
+      case f: UnresolvedFunction if !f.isInternal => FunctionCall(f.nameParts, table = false)
       case g: UnresolvedGenerator =>
-        Call(g.name.database.toSeq :+ g.name.funcName, table = false)
+        FunctionCall(g.name.database.toSeq :+ g.name.funcName, table = false)
     })
   }
 
@@ -68,15 +68,14 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
   }
 
   /** Not whether the catalog has it: it could be asked twice, and answer differently. */
-  private def elsewhere(call: Call): Boolean = {
+  private def elsewhere(call: FunctionCall): Boolean = {
     val catalog = session.sessionState.catalog
     def here = call.name.size == 1 && (
       if (call.table) catalog.lookupBuiltinOrTempTableFunction(call.name.head)
       else catalog.lookupBuiltinOrTempFunction(call.name.head)).isDefined
-    !here && (qualified(call.name) match {
-      case Names.CatalogAndIdentifier(found, _) => CatalogV2Util.isSessionCatalog(found)
-      case _ => true
-    })
+    !here && Names.CatalogAndIdentifier.unapply(qualified(call.name)).forall {
+      case (found, _) => CatalogV2Util.isSessionCatalog(found)
+    }
   }
 
   /** Inside a view's text names are completed by what was current where it was made. */

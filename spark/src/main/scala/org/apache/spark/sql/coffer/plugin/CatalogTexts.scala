@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.plugin
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis._
-import org.apache.spark.sql.catalyst.catalog.{ExternalCatalogWithListener, InMemoryCatalog}
+import org.apache.spark.sql.catalyst.catalog.InMemoryCatalog
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.common.CofferException
@@ -18,18 +18,13 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
  */
 private[plugin] object OwnCatalog {
   def is(session: SparkSession): Boolean = {
-    val state = session.sessionState
-    val external = state.catalog.externalCatalog match {
-      case listened: ExternalCatalogWithListener => listened.unwrapped
-      case other => other
-    }
-    external.isInstanceOf[InMemoryCatalog] &&
-    state.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
+    session.sharedState.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
+    session.sessionState.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
   }
 }
 
-/** A function that a query calls. */
-private final case class Call(name: Seq[String], table: Boolean)
+/** `table`: where rows are expected. */
+private[plugin] final case class FunctionCall(name: Seq[String], table: Boolean)
 
 /**
  * A permanent function is a class and a JAR, or a text of SQL, that the catalog names. Spark loads
@@ -51,32 +46,32 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
     plan
   }
 
-  private def called(node: LogicalPlan): Seq[Call] = {
+  private def called(node: LogicalPlan): Seq[FunctionCall] = {
     val rows = node match {
-      case t: UnresolvedTableValuedFunction => Seq(Call(t.name, table = true))
+      case t: UnresolvedTableValuedFunction => Seq(FunctionCall(t.name, table = true))
       case _ => Nil
     }
     rows ++ node.expressions.flatMap(_.collect {
-      case f: UnresolvedFunction if !f.isInternal => Call(f.nameParts, table = false)
+      case f: UnresolvedFunction if !f.isInternal => FunctionCall(f.nameParts, table = false)
       case g: UnresolvedGenerator =>
-        Call(g.name.database.toSeq :+ g.name.funcName, table = false)
+        FunctionCall(g.name.database.toSeq :+ g.name.funcName, table = false)
     })
   }
 
   private object Names extends LookupCatalog {
-    override protected val catalogManager: CatalogManager = session.sessionState.catalogManager
+    override protected lazy val catalogManager: CatalogManager =
+      session.sessionState.catalogManager
   }
 
   /** Not whether the catalog has it: it could be asked twice, and answer differently. */
-  private def elsewhere(call: Call): Boolean = {
+  private def elsewhere(call: FunctionCall): Boolean = {
     val catalog = session.sessionState.catalog
     def here = call.name.size == 1 && (
       if (call.table) catalog.lookupBuiltinOrTempTableFunction(call.name.head)
       else catalog.lookupBuiltinOrTempFunction(call.name.head)).isDefined
-    !here && (qualified(call.name) match {
-      case Names.CatalogAndIdentifier(found, _) => CatalogV2Util.isSessionCatalog(found)
-      case _ => true
-    })
+    !here && Names.CatalogAndIdentifier.unapply(qualified(call.name)).forall {
+      case (found, _) => CatalogV2Util.isSessionCatalog(found)
+    }
   }
 
   /** Inside a view's text names are completed by what was current where it was made. */

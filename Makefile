@@ -1,5 +1,5 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
-# make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see
+# make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see; STORE=s3, STORE=hdfs: its tables there
 # make quick   a short selection while you work: formatters, unit tests, goldens, and one sealed session
 # make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
@@ -37,7 +37,7 @@ JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type 
 BENCH_SF ?= 1
 RUNS ?= 10000
 
-.PHONY: build parts programs tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
+.PHONY: build parts programs store tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
 build: tools
@@ -62,6 +62,10 @@ engine: | tools
 programs: | tools
 	@cargo build --release --locked --workspace --bins --test unsealed --manifest-path engine/Cargo.toml
 
+# What reaches tables at URLs for the command line.
+store: | tools
+	@cargo build --release --locked -p coffer-store --manifest-path helpers/Cargo.toml
+
 $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
@@ -72,8 +76,8 @@ $(VENV)/.ready: testing/requirements.txt | tools
 	@touch $@
 
 demo: tools
-	@$(MAKE) --no-print-directory -j3 programs $(JAR) $(VENV)/.ready
-	@testing/run demo
+	@$(MAKE) --no-print-directory -j3 programs $(if $(STORE),store) $(JAR) $(VENV)/.ready
+	@testing/run demo $(if $(STORE),--store $(STORE))
 
 quick: build
 	@scripts/test-all --quick

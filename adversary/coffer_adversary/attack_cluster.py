@@ -17,15 +17,17 @@ from coffer_adversary import fixtures, hostile, policy, questions
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.logs import Log
 from coffer_adversary.mutation import Outcome, Verdict
-from coffer_adversary.proxies import Done, Proxies, program
+from coffer_adversary.proxies import Done, Health, Proxies, program
 from coffer_adversary.questions import PROFILES, Question
 from coffer_testing import policies, tpch
 from coffer_testing.answers import Answer, difference
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
+from coffer_testing.processes import named as named_processes
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers.store_relay import RelayedS3
 
-Kind = Literal["local", "cluster", "det-ope", "mixed"]
+Kind = Literal["local", "cluster", "store", "det-ope", "mixed"]
 # clusters in local mode whose tables' columns have protections, by the policy's name:
 # `coffer_testing.policies`.
 PROTECTED: tuple[Kind, ...] = ("det-ope", "mixed")
@@ -64,8 +66,9 @@ class Judgement:
 
 class AttackCluster:
     """One Spark application under attack. `kind`: local mode, where driver and executor are one
-    JVM, over `tee` columns or under a policy of other protections; or a cluster of two workers on
-    loopback. `scale`: TPC-H's. `only`: names of the questions that are asked, all by default.
+    JVM, over `tee` columns or under a policy of other protections, or with an S3 whose answers are
+    the harness's; or a cluster of two workers on loopback. `scale`: TPC-H's. `only`: names of the
+    questions that are asked, all by default.
     `like`: a cluster whose questions this one takes over, and, where the policy is the same, its
     owner and tables."""
 
@@ -101,8 +104,14 @@ class AttackCluster:
         self._cluster: Cluster | None = None
         self._kept: dict[str, Any] = {}
         self.driver: Driver
+        self.store: RelayedS3 | None = None
         try:
-            self._questions = like._questions if like else self._answered(only, profiles)
+            if kind == "store":
+                # Its mutations have questions of their own.
+                self.store = RelayedS3(folder / "store").start()
+                self._questions = []
+            else:
+                self._questions = like._questions if like else self._answered(only, profiles)
             self._start()
         except BaseException:
             self.stop()
@@ -278,6 +287,8 @@ class AttackCluster:
         self._kept.clear()
         self._end()
         self.proxies.close()
+        if self.store is not None:
+            self.store.stop()
 
     def __enter__(self) -> Self:
         return self
@@ -297,11 +308,15 @@ class AttackCluster:
         environment = self.proxies.environment()
         conf = {
             **CONF,
-            "spark.coffer.engine.path": str(program()),
             "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
             "spark.task.maxFailures": "1",
         }
-        if self.kind != "cluster":
+        if self.store is not None:
+            # The proxy knows of no storage that is asked for; what is attacked is behind it.
+            conf |= self.store.conf()
+        else:
+            conf["spark.coffer.engine.path"] = str(program())
+        if self.kind not in ("cluster", "store"):
             conf |= hostile.configuration()
         if self.kind == "cluster":
             self._cluster = Cluster(
@@ -320,10 +335,11 @@ class AttackCluster:
             env=environment,
         )
         self._log = Log(self.driver, self.folder / "driver.log")
-        self.proxies.wait(2 if self.kind == "cluster" else 1)
+        if self.store is None:
+            self.proxies.wait(2 if self.kind == "cluster" else 1)
         self._engines = frozenset()
         self.within(lambda: self.driver.query("SELECT count(*) FROM nation"))
-        self._engines = self.proxies.health().engines
+        self._engines = self._health().engines
 
     def _end(self) -> None:
         driver = getattr(self, "driver", None)
@@ -403,10 +419,15 @@ class AttackCluster:
             return Judgement("wrong", code, short)
         return Judgement("detected", code, short)
 
+    def _health(self) -> Health:
+        if self.store is None:
+            return self.proxies.health()
+        return Health(frozenset(named_processes({self.driver.pid}, "coffer-engine")), ())
+
     def _healthy(self) -> Judgement | None:
         """None if the engines are those that ran before and nothing has panicked: they, one that is
         gone, or the client engine."""
-        health = self.proxies.health()
+        health = self._health()
         panics = [panic for panic in (self._log.panic(), *health.panics) if panic]
         if panics:
             self._engines = health.engines

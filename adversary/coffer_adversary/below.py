@@ -28,6 +28,7 @@ SCENARIOS = (
     "repeat-map-of-averages",
     "repeat-map-of-moments",
     "repeat-map-of-a-limit",
+    "value-of-another-version",
     "replay-a-session-ended-long-ago",
     "lease-renewed-by-a-start",
     "lease-renewed-by-an-old-release",

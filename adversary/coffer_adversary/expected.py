@@ -350,6 +350,18 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("stored-plain-file-of-sealed-magic", _FOOTER, _FOOTER_UNREAD),
     _must("stored-plain-file", _FOOTER, _FOOTER_UNREAD),
     _must("stored-*", _FOOTER, _FOOTER_UNREAD),
+    # stores.py
+    _harmless("store-size-larger", "what is behind the length that the manifest has is not read"),
+    _harmless("store-size-huge", "what is behind the length that the manifest has is not read"),
+    _must("store-size-*", _OF_A_FILE, _FOOTER_UNREAD),
+    _harmless("store-range-long", "what is behind a range is not read"),
+    _must("store-range-*", _OF_A_FILE, _PRUNED),
+    _must("store-manifest-*", _MANIFEST | _VERSION | {"file_length"}),
+    _must("store-listing-extra-there", {"version_unknown"}),
+    _harmless("store-listing-*", "which version counts says the register, and no listing"),
+    _must("store-put-of-manifest-taken", {"version_taken"}),
+    _must("store-put-of-manifest-dropped", _VERSION | _MANIFEST),
+    _must("store-put-*", _PUBLISHED | _OF_A_FILE),
     # versions.py
     _harmless("version-parent-changed", "nobody reads an earlier manifest"),
     _harmless("version-strange-files", "nobody reads a file that no manifest names"),
@@ -421,6 +433,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _harmless("job-group-guessed", "a group's name is hashed with a salt of the driver's"),
     # below Spark alone: engine/crates/owner/client/tests/attack/scenarios.rs
     _must("repeat-map-of-a-limit", {"mixed"}),
+    _must("value-of-another-version", {"mixed"}),
     _must(
         "repeat-map-of-*", {"mixed"}, Benign("what is summed exactly is the same in any order", 1.0)
     ),

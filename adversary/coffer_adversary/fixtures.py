@@ -93,6 +93,15 @@ class Pieces(Table):
     ROWS = 140_000
 
     def __init__(self, cluster: AttackCluster, name: str = "pieces", seed: int = 20261121) -> None:
+        plain = self._make(cluster, name, seed)
+        sealed = cluster.folder / "sealed" / name
+        # So little memory that a file gets several row groups, and threads enough for several
+        # files.
+        cluster.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
+        super().__init__(cluster, name, sealed, plain / "pieces.parquet")
+
+    def _make(self, cluster: AttackCluster, name: str, seed: int) -> Path:
+        """A folder with its rows in the clear."""
         plain = cluster.folder / "plain" / name
         plain.mkdir(parents=True)
         rng = np.random.default_rng(seed)
@@ -102,11 +111,7 @@ class Pieces(Table):
         self._s = [f"piece-{value % 997:03d}" for value in self._a.tolist()]
         rows = pa.table({"id": self._id, "a": self._a, "b": self._b, "s": self._s})
         pq.write_table(rows, plain / "pieces.parquet", row_group_size=8192)
-        sealed = cluster.folder / "sealed" / name
-        # So little memory that a file gets several row groups, and threads enough for several
-        # files.
-        cluster.owner.coffer("encrypt", "--threads", "3", "--memory", "1MiB", plain, sealed)
-        super().__init__(cluster, name, sealed, plain / "pieces.parquet")
+        return plain
 
     def question(self, rng: random.Random) -> Question:
         """About all rows, some, or one; with its answer."""
@@ -122,13 +127,7 @@ class Pieces(Table):
         if which == 2:
             last = first + rng.randrange(1, 3000)
             sql = f"SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id BETWEEN {first} AND {last}"  # noqa: E501
-            some = slice(first, last + 1)
-            row = [
-                str(last + 1 - first),
-                str(int(self._a[some].sum())),
-                str(int(self._b[some].sum())),
-            ]
-            return _question(sql, {"n": "bigint", "a": "bigint", "b": "bigint"}, [row])
+            return self.sums(first, last, sql)
         sql = f"SELECT a, b, s FROM pieces WHERE id = {first}"
         row = [str(self._a[first]), str(self._b[first]), self._s[first]]
         return _question(sql, {"a": "bigint", "b": "bigint", "s": "string"}, [row])
@@ -140,6 +139,12 @@ class Pieces(Table):
         row = [str(self.ROWS), *map(str, sums), min(self._s), max(self._s)]
         types = ["bigint", "bigint", "bigint", "bigint", "string", "string"]
         return _question(sql, dict(zip("niabfl", types, strict=True)), [row])
+
+    def sums(self, first: int, last: int, sql: str) -> Question:
+        """How many rows there are of those with these ids, and what `a` and `b` add up to."""
+        some = slice(first, last + 1)
+        row = [str(last + 1 - first), str(int(self._a[some].sum())), str(int(self._b[some].sum()))]
+        return _question(sql, {"n": "bigint", "a": "bigint", "b": "bigint"}, [row])
 
     def by_index(self, rng: random.Random) -> Question:
         """About few rows, of all columns, found by a condition that every row group may fulfil:
@@ -223,7 +228,7 @@ def _question(sql: str, columns: dict[str, str], rows: list[list[str]]) -> Quest
     )
 
 
-def load(cluster: AttackCluster, name: str, folder: Path) -> None:
+def load(cluster: AttackCluster, name: str, folder: Path | str) -> None:
     """Opens a sealed table anew, as a view of that name."""
     cluster.within(lambda: cluster.driver.run(_LOAD, name=name, path=str(folder)))
 

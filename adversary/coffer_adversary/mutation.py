@@ -32,7 +32,8 @@ class Mutation(Protocol):
     """One mutation by a host. `name` is its row in the table; what may come of it is declared in
     `expected`.
 
-    `needs` is what of a cluster it takes: "cluster", else it runs in local mode; "write" when it
+    `needs` is what of a cluster it takes: "cluster", else it runs in local mode; "store" for one
+    whose tables lie on an S3; "write" when it
     attacks writes; "alone" when nothing else may have run in its cluster since the last restart;
     "query" when any query will do, so that it runs over columns of every protection too;
     "protected" when it takes columns that are stored as ciphertexts.

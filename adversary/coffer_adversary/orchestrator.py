@@ -25,6 +25,8 @@ def kinds_of(mutation: Mutation) -> tuple[Kind, ...]:
     """The clusters that a mutation runs in."""
     if "cluster" in mutation.needs:
         return ("cluster",)
+    if "store" in mutation.needs:
+        return ("store",)
     if "protected" in mutation.needs:
         return PROTECTED
     return (*PROTECTED, "local") if "query" in mutation.needs else ("local",)
@@ -60,8 +62,8 @@ class Campaign:
         the time, so cheap ones run more often. With `seconds`, it ends at that time with as many as
         there were."""
         started = time.monotonic()
-        # The cluster first: its runs are few, the rest is filled in local mode.
-        for kind in ("cluster", *PROTECTED, "local"):
+        # The cluster and the store first: their runs are few, the rest is filled in local mode.
+        for kind in ("cluster", "store", *PROTECTED, "local"):
             mine = [mutation for mutation in self._mutations if kind in kinds_of(mutation)]
             if not mine:
                 continue
@@ -70,8 +72,8 @@ class Campaign:
                 for mutation in mine:
                     self.once(mutation, cluster)
                 share = runs
-                if kind == "cluster":
-                    share = runs * len(mine) // (10 * len(self._mutations))
+                if kind in ("cluster", "store"):
+                    share = before + runs * len(mine) // (10 * len(self._mutations))
                 elif kind != "local":
                     share = before + runs * _PROTECTED_PERCENT // 100
                 self._run(cluster, mine, share, None if seconds is None else started + seconds)

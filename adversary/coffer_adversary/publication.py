@@ -25,6 +25,7 @@ from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.mutation import Outcome
 from coffer_adversary.questions import Question
 from coffer_testing.answers import Answer
+from coffer_testing.processes import ended
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Keeper:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
-        self._thread.join(60)
+        ended(self._thread)
 
     @property
     def staged(self) -> Path | None:
@@ -208,7 +209,7 @@ class PutBack:
                 run(insert)
             finally:
                 over.set()
-                thread.join(60)
+                ended(thread)
         else:
             run(insert)
         if self.when == "after":

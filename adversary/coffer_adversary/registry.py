@@ -19,6 +19,7 @@ MODULES = (
         "driver",
     ),
     *("cipher", "client_inputs", "paths", "plain", "publication", "site", "properties"),
+    "stores",
 )
 
 

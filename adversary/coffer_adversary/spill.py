@@ -20,6 +20,7 @@ from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.logs import Log
 from coffer_adversary.mutation import Outcome
 from coffer_testing.answers import difference
+from coffer_testing.processes import ended
 from coffer_testing.processes import named as processes_named
 from coffer_testing.runner import Driver, QueryFailed
 
@@ -179,7 +180,7 @@ class Spilled:
             verdict = ("wrong", "rows", found) if found else ("right_rows", "", "")
         finally:
             over.set()
-            thread.join(60)
+            ended(thread)
         if cramped.engines() != engines:
             verdict = ("wrong", "engine-lost", "the engine ended")
         panic = cramped.log.panic()

@@ -19,6 +19,7 @@ from coffer_adversary.attack_cluster import Unwritten
 from coffer_adversary.judge import DEFECTS, named
 from coffer_adversary.mutation import Outcome
 from coffer_testing.answers import Answer, difference
+from coffer_testing.processes import ended
 from coffer_testing.runner import QueryFailed
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class _Host:
         """No change from now on; those made beside the table's own files are undone."""
         self._over.set()
         if self._thread.is_alive():
-            self._thread.join(60)
+            ended(self._thread)
         while self.write.undo:
             self.write.undo.pop()()
 

@@ -11,21 +11,21 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from coffer_bench import encrypt, keys, page, queries, report, schemes, sides
+from coffer_bench import encrypt, keys, page, queries, report, schemes, sides, storage
 from coffer_testing import policies
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
     parser.add_argument(
-        "benchmark", choices=[*queries.SUITES, "encrypt", "keys", "schemes", "page"]
+        "benchmark", choices=[*queries.SUITES, "encrypt", "keys", "schemes", "storage", "page"]
     )
     parser.add_argument("--sf", default="1", help="scale factor of the data (default: %(default)s)")
     parser.add_argument(
         "--queries",
         default="all",
-        help="tpch, tpcds: which queries, as 1,6,12-15; of TPC-DS also 14a, v2.7 or 5a_v2.7 "
-        "(default: %(default)s)",
+        help="tpch, tpcds, storage: which queries, as 1,6,12-15; of TPC-DS also 14a, v2.7 or "
+        "5a_v2.7 (default: %(default)s)",
     )
     parser.add_argument(
         "--sides",
@@ -44,7 +44,8 @@ def main() -> int:
         "--warm-ups",
         type=int,
         default=3,
-        help="tpch, tpcds: runs of each side before those that count (default: %(default)s)",
+        help="tpch, tpcds, storage: runs of each side before those that count (default: "
+        "%(default)s)",
     )
     parser.add_argument(
         "--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)"
@@ -102,6 +103,21 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
             _write(arguments.json, keys.measure(Path(folder), arguments.tables))
         return 0
+
+    if arguments.benchmark == "storage":
+        with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
+            result = storage.measure(
+                arguments.sf,
+                arguments.queries,
+                queries.Rounds(max(1, arguments.warm_ups), arguments.runs),
+                Path(folder),
+                sides.Resources.of(
+                    arguments.cores, arguments.partitions or 4, arguments.engine_memory
+                ),
+            )
+        _write(arguments.json, result)
+        storage.show(result)
+        return 0 if all(result["same_answer"].values()) else 1
 
     with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
         measured = _measure(arguments, Path(folder))

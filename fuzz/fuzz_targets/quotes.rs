@@ -13,7 +13,10 @@ use tempfile::TempDir;
 /// June 2025, when the recorded collateral was in force.
 const NOW: u64 = 1_750_420_000;
 const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/quotes");
-const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../helpers/verifiers/tests/vectors");
+const VECTORS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../helpers/verifiers/tests/vectors"
+);
 const COLLATERAL: [(&str, &str); 3] = [
     ("sgx", "sgx_quote_collateral.json"),
     ("tdx", "tdx_quote_collateral.json"),
@@ -34,14 +37,25 @@ fn policy() -> &'static Attestation {
             let input = std::fs::read(Path::new(CORPUS).join(report)).expect("a recorded report");
             let (kind, report) = split(&input).expect("a kind and a report");
             let asked = check(kind, &policy, report, &[0; 64], NOW);
-            let mut words = asked.0.iter().flat_map(|check| check.found.split([' ', ':']));
+            let mut words = asked
+                .0
+                .iter()
+                .flat_map(|check| check.found.split([' ', ':']));
             let name = words.find(|word| word.ends_with(".json") || word.ends_with(".der"));
             let name = name.expect("collateral is looked for by its name");
-            std::fs::copy(Path::new(VECTORS).join(collateral),
-                folder.path().join(name)).expect("the collateral is copied");
+            std::fs::copy(
+                Path::new(VECTORS).join(collateral),
+                folder.path().join(name),
+            )
+            .expect("the collateral is copied");
             let again = check(kind, &policy, report, &[0; 64], NOW);
-            assert!(again.0.iter().any(|check| check.name == "signature" && check.passed),
-                "{again:?}");
+            assert!(
+                again
+                    .0
+                    .iter()
+                    .any(|check| check.name == "signature" && check.passed),
+                "{again:?}"
+            );
         }
         (policy, folder)
     });

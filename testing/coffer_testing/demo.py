@@ -7,12 +7,16 @@ import argparse
 import shutil
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from coffer_testing.owner import Owner
     from coffer_testing.queries import Query
     from coffer_testing.runner import Driver
+    from coffer_testing.servers.hdfs import Hdfs
+    from coffer_testing.servers.s3 import S3
 
 # Values that everybody knows to be in TPC-H: what a curious host would look for first.
 KNOWN_VALUES = [
@@ -33,12 +37,19 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="testing/run demo", description=__doc__)
     parser.add_argument("--sf", default="0.1", help="TPC-H scale factor (default: %(default)s)")
     parser.add_argument(
+        "--store",
+        choices=["folder", "s3", "hdfs"],
+        default="folder",
+        help="where the sealed tables lie: a folder, or a server on loopback that is started for "
+        "the demo (default: %(default)s)",
+    )
+    parser.add_argument(
         "--keep", action="store_true", help="keep the temporary folder and say where it is"
     )
     arguments = parser.parse_args(argv)
     folder = Path(tempfile.mkdtemp(prefix="coffer-demo-"))
     try:
-        return _run(arguments.sf, folder)
+        return _run(arguments.sf, arguments.store, folder)
     finally:
         if arguments.keep:
             print(f"kept: {folder}", file=sys.stderr)
@@ -46,7 +57,7 @@ def main(argv: list[str]) -> int:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(scale: str, folder: Path) -> int:
+def _run(scale: str, store: str, folder: Path) -> int:
     from coffer_testing import tpch
     from coffer_testing.owner import Owner
     from coffer_testing.runner import Driver
@@ -54,30 +65,63 @@ def _run(scale: str, folder: Path) -> int:
     _say(f"making TPC-H data at scale {scale} (kept for the next run)")
     data = tpch.data(scale)
     plain = dict(data)
-    _say("making a keyring and sealing the tables")
-    owner = Owner.create(folder / "trusted")
-    sealed = owner.encrypt(plain, folder / "untrusted" / "tables")
-    _say("starting plaintext Spark and Coffer")
-    local = folder / "untrusted" / "local"
-    with (
-        Driver(
-            plain,
-            sealed=False,
-            log=folder / "plain.log",
-            conf={"spark.local.dir": str(folder / "plain-local")},
-        ) as spark,
-        Driver(
-            sealed,
-            sealed=True,
-            log=folder / "sealed.log",
-            home=owner.home,
-            passphrase_file=owner.passphrase_file,
-            conf={"spark.local.dir": str(local)},
-        ) as coffer,
-    ):
+    with ExitStack() as stack:
+        server = _server(store, folder / "untrusted" / "server")
+        if server is not None:
+            _say(f"starting a server of {server.scheme}: on loopback")
+            server.start()
+            stack.callback(server.stop)
+        _say("making a keyring and sealing the tables")
+        owner = Owner.create(folder / "trusted")
+        sealed = _sealed(owner, plain, server, folder / "untrusted" / "tables")
+        _say("starting plaintext Spark and Coffer")
+        local = folder / "untrusted" / "local"
+        spark = stack.enter_context(
+            Driver(
+                plain,
+                sealed=False,
+                log=folder / "plain.log",
+                conf={"spark.local.dir": str(folder / "plain-local")},
+            )
+        )
+        coffer = stack.enter_context(
+            Driver(
+                sealed,
+                sealed=True,
+                log=folder / "sealed.log",
+                home=owner.home,
+                passphrase_file=owner.passphrase_file,
+                conf={"spark.local.dir": str(local), **(server.conf() if server else {})},
+            )
+        )
         same, counted = _compare(spark, coffer)
-        clean = _what_the_host_saw(plain, sealed, [local], counted)
+        stored = (
+            server.dump(folder / "untrusted" / "objects")
+            if server
+            else [folder / "untrusted" / "tables"]
+        )
+        clean = _what_the_host_saw(plain, sealed, stored, [local], counted)
     return 0 if same and clean else 1
+
+
+def _server(store: str, folder: Path) -> S3 | Hdfs | None:
+    """Where the tables are to lie; none: in a folder."""
+    from coffer_testing.servers.hdfs import Hdfs
+    from coffer_testing.servers.s3 import S3
+
+    return {"s3": S3, "hdfs": Hdfs}[store](folder) if store != "folder" else None
+
+
+def _sealed(
+    owner: Owner, plain: dict[str, Path], server: S3 | Hdfs | None, folder: Path
+) -> dict[str, str]:
+    """The sealed tables, by name: where Spark finds each."""
+    if server is None:
+        return {name: str(path) for name, path in owner.encrypt(plain, folder).items()}
+    sealed = {name: f"{server.root}/{name}" for name in plain}
+    for name, source in plain.items():
+        owner.coffer("encrypt", source, sealed[name], env=server.environment())
+    return sealed
 
 
 def queries() -> list[Query]:
@@ -117,17 +161,27 @@ def _compare(spark: Driver, coffer: Driver) -> tuple[bool, dict[str, int]]:
 
 
 def _what_the_host_saw(
-    plain: dict[str, Path], sealed: dict[str, Path], local: list[Path], counted: dict[str, int]
+    plain: dict[str, Path],
+    sealed: dict[str, str],
+    stored: list[Path],
+    local: list[Path],
+    counted: dict[str, int],
 ) -> bool:
+    """`stored`: all that lies in storage, as its owner finds it there."""
     from coffer_testing.search import files, search, text
 
     print("\nWhat the untrusted side could see:")
-    for name, folder in sealed.items():
-        stored = [path for path in files([folder]) if path.suffix == ".parquet"]
-        print(
-            f"  {name:<9} {len(stored)} files of random names, such as {stored[0].name}, "
-            f"{_mb(stored)} MB"
-        )
+    lying = files(stored)
+    for name, url in sealed.items():
+        mine = [path for path in lying if path.parent.name == name and path.suffix == ".parquet"]
+        if mine:
+            print(
+                f"  {name:<9} {len(mine)} files of random names, such as {mine[0].name}, "
+                f"{_mb(mine)} MB"
+            )
+        else:
+            print(f"  {name:<9} {url}")
+    print(f"  storage      {len(lying)} files, {_mb(lying)} MB, its log and lists among them")
     shuffled = files(local)
     print(f"  local disks  {len(shuffled)} files, {_mb(shuffled)} MB of sealed frames")
     if counted:
@@ -137,7 +191,7 @@ def _what_the_host_saw(
         print(f"  between Spark and engine: {told}")
     values = [text(value) for value in KNOWN_VALUES]
     control, _ = search(plain.values(), values)
-    hits, searched = search([*sealed.values(), *local], values)
+    hits, searched = search([*stored, *local], values)
     known = {hit.value for hit in control}
     print(
         f"  searched {searched / 1e6:.1f} MB of sealed tables and local disks for {len(known)} "

@@ -34,13 +34,14 @@ class Owner:
         return owner
 
     def coffer(
-        self, *arguments: str | Path, check: bool = True, env: dict[str, str] | None = None
+        self, *arguments: str | Path, check: bool = True, env: dict[str, str | None] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Runs the command line as this owner. With `check`, an exit code other than 0 is an error
-        with its words. `env`: more of its environment."""
+        with its words. `env`: more of its environment; what is None it does not have."""
         program = self.programs / "coffer" if self.programs else find_binary("coffer")
         command = [str(program), *map(str, arguments)]
-        variables = {**self.environment(), **(env or {})}
+        changed = {**self.environment(), **(env or {})}
+        variables = {name: value for name, value in changed.items() if value is not None}
         done = subprocess.run(
             command,
             env=variables,

@@ -1,5 +1,5 @@
-"""Processes that end with the one that starts them, and descendants from /proc: so that tests leave
-nothing behind, and touch only what they started."""
+"""Processes that end with the one that starts them, threads that must end, and descendants from
+/proc: so that tests leave nothing behind, and touch only what they started."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import select
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,6 +24,13 @@ def start(command: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any
     comes about. Its own children are its business."""
     ending = [_SETPRIV, "--pdeathsig", "TERM", "--"] if _SETPRIV else []
     return _STARTER.submit(subprocess.Popen, [*ending, *command], **options).result(60)
+
+
+def ended(thread: threading.Thread, seconds: float = 60) -> None:
+    """Waits for a thread. AssertionError where it goes on: what it does then, it does to whatever
+    comes next."""
+    thread.join(seconds)
+    assert not thread.is_alive(), f"the thread {thread.name} still runs after {seconds:.0f} s"
 
 
 def line_of(process: subprocess.Popen[Any], seconds: float) -> Any:

@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 import traceback
+import uuid
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
@@ -61,7 +63,7 @@ def same_error(one: QueryFailed, other: QueryFailed) -> bool:
 
 
 class Driver:
-    """A Spark session in a child process, with `tables` (name → path) as temporary views.
+    """A Spark session in a child process, with `tables` (name → path or URL) as temporary views.
 
     `sealed`: the tables are sealed ones and the session is Coffer's; else the files are plain
     Parquet and Spark is as it comes. `log`: the file that takes the child's standard error.
@@ -71,10 +73,13 @@ class Driver:
     # Whether children are kept for the next driver of their kind when a driver stops: a JVM that
     # runs already starts a Spark context in a second. What a test set outside of Spark would stay.
     kept = False
+    # Where drivers of clusters record of which classes objects are sent to them, each in a file of
+    # its own (`coffer_testing.recorded`); none: nowhere.
+    record: ClassVar[Path | None] = None
 
     def __init__(
         self,
-        tables: dict[str, Path],
+        tables: Mapping[str, Path | str],
         *,
         sealed: bool,
         log: Path,
@@ -94,6 +99,11 @@ class Driver:
             "passphrase_file": str(passphrase_file) if passphrase_file else None,
             "conf": conf or {},
         }
+        if sealed and Driver.record and not master.startswith("local"):
+            record = Driver.record / f"{uuid.uuid4().hex}.tsv"
+            name = "spark.driver.extraJavaOptions"
+            options = [(conf or {}).get(name, ""), f"-Dcoffer.deserialization.record={record}"]
+            start["conf"] = {**(conf or {}), name: " ".join(filter(None, options))}
         # What a JVM takes when it starts, and what classes of Spark and Hadoop keep for all of its
         # life.
         kind = (
@@ -230,6 +240,8 @@ class _Child:
             self.process.stdout.close()
         # Its last words are in the log when this returns, unless a process of its own lives on.
         self._pump.join(10)
+        if self._pump.is_alive():
+            print(f"a process that the driver started lives on; see {self._log}", file=sys.stderr)
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Sends a request and waits for its answer. QueryFailed where that is an error."""

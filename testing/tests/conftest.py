@@ -4,12 +4,14 @@ process of the run."""
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from coffer_testing import archives, data, tpch
+from coffer_testing import archives, data, recorded, tpch
 from coffer_testing.answers import Answer
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
@@ -61,6 +63,12 @@ HAND_ON = (
     "test_zones",
 )
 
+# Files that send a driver what it must refuse. Of all others, what executors send is recorded, and
+# what of it is on no list fails the run.
+HOSTILE = ("test_attack", "test_pickles")
+# The folder of the records, in the environment: all processes of a run have one.
+RECORDS = "COFFER_TEST_RECORDS"
+
 TPCH_SCALE = "0.1"
 TPCH_TABLES = tpch.TABLES
 
@@ -91,6 +99,23 @@ def pytest_configure(config: pytest.Config) -> None:
         hadoop_kms.jars()
         archives.prepare()
     archives.install()
+    if not hasattr(config, "workerinput"):
+        os.environ[RECORDS] = tempfile.mkdtemp(prefix="coffer-records-")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Objects of classes that are on no list fail the run: honest executors sent them."""
+    if hasattr(session.config, "workerinput") or RECORDS not in os.environ:
+        return
+    folder = Path(os.environ.pop(RECORDS))
+    refused = recorded.refused(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if refused:
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        text = "executors sent objects of classes that the driver refuses: " + ", ".join(refused)
+        if reporter is not None:
+            reporter.write_line(text, red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -125,7 +150,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def drivers(request: pytest.FixtureRequest) -> None:
-    Driver.kept = request.module.__name__.rpartition(".")[2] in HAND_ON
+    name = request.module.__name__.rpartition(".")[2]
+    Driver.kept = name in HAND_ON
+    Driver.record = None if name in HOSTILE else Path(os.environ[RECORDS])
 
 
 @pytest.fixture(scope="session")

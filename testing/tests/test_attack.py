@@ -60,6 +60,7 @@ LOCAL_BY_TURNS = [
 # Over columns of other protections than `tee`: all mutations that exist there alone, and some of
 # those that apply to any query.
 PROTECTED = [mutation for mutation in registry.mutations() if "protected" in mutation.needs]
+STORED = [mutation for mutation in registry.mutations() if "store" in mutation.needs]
 CLUSTERED = [mutation for mutation in registry.mutations() if "cluster" in mutation.needs]
 # What is broadcast there may be built at the client, where nobody can change it.
 SOME = [
@@ -111,6 +112,25 @@ def test_a_mutation_over_protected_columns_is_detected_or_harmless(
         or "query" in mutation.needs
         or not expected.must_be_detected(mutation.name)
     )
+
+
+@pytest.fixture(scope="module")
+def stored(
+    cluster: AttackCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[AttackCluster]:
+    with AttackCluster(tmp_path_factory.mktemp("stored"), kind="store", like=cluster) as stored:
+        yield stored
+
+
+@pytest.mark.parametrize("mutation", STORED, ids=lambda mutation: mutation.name)
+def test_a_mutation_of_a_store_is_detected_or_harmless(
+    mutation: Mutation, stored: AttackCluster
+) -> None:
+    campaign = Campaign([mutation], lambda _: stored, seed=SEED)
+    row = campaign.once(mutation, stored)
+    assert not row.findings
+    assert row.applied >= 1
+    assert campaign.report.sound
 
 
 def test_the_proxy_and_the_registry_know_the_same_mutations(cluster: AttackCluster) -> None:

@@ -3,13 +3,17 @@ operator brings it there, and whatever way they are taken."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from coffer_testing.answers import difference
-from coffer_testing.queries import EDGE, Query
+from coffer_testing.generated import GENERATED
+from coffer_testing.joins import JOINS
+from coffer_testing.nested import NESTED
+from coffer_testing.queries import EDGE, TPCH, Query
 from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.search import search, text
 from coffer_testing.turns import one_of
@@ -148,6 +152,73 @@ def test_engines_do_what_they_can(sealed: Driver, name: str, comes: str) -> None
     assert below.get(name, "Scan") in part
 
 
+# An early end, and what then still holds rows of the client engine.
+ENDS = """
+import time
+root = spark._jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator()
+bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
+def held():
+    return [a.getName() for a in root.getChildAllocators() if a.getName() == 'coffer-result']
+exec(way)
+deadline = time.monotonic() + 60
+while (held() or bridge.liveTails()) and time.monotonic() < deadline:
+    time.sleep(0.1)
+result = [held(), bridge.liveTails()]
+"""
+EARLY = {
+    "take": "assert spark.sql(\"SELECT n FROM events WHERE format_string('%S', g) <> 'x' "
+    'LIMIT 3").collect()',
+    "iterator": "rows = spark.sql(\"SELECT n, format_string('%S', g) FROM events\")"
+    ".toLocalIterator()\nassert next(rows)\nrows.close()",
+    "iterator_of_engines": "rows = spark.sql('SELECT * FROM events').toLocalIterator()\n"
+    "assert next(rows)\nrows.close()",
+    "error": "import pytest\nwith pytest.raises(Exception, match='planted'):\n"
+    "    spark.sql(\"SELECT IF(n < 9000, n, raise_error('planted')), format_string('%S', g) "
+    'FROM events").toArrow()',
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_what_is_not_read_to_its_end_is_let_go(name: str, sealed: Driver) -> None:
+    assert sealed.run(ENDS, way=EARLY[name]) == [[], 0]
+
+
+def refusal(driver: Driver, code: str) -> str:
+    with pytest.raises(QueryFailed) as refused:
+        driver.run(code)
+    assert refused.value.condition == "COFFER_UNSUPPORTED", refused.value.message
+    return refused.value.message
+
+
+def test_cached_rows_are_not_taken_from_executors(sealed: Driver) -> None:
+    code = (
+        "few = spark.range(9).cache()\n"
+        "try:\n"
+        "    few.join(spark.sql(\"SELECT id, format_string('%S', s) FROM edge\"), 'id').collect()\n"
+        "finally:\n    few.unpersist()"
+    )
+    assert "InMemoryRelation" in refusal(sealed, code)
+
+
+def test_a_sample_is_drawn_as_rand_is(sealed: Driver) -> None:
+    drawn = "SELECT * FROM (SELECT format_string('%S', s) AS x FROM edge) TABLESAMPLE (50 PERCENT)"
+    assert "Sample" in refusal(sealed, f'spark.sql("{drawn}").collect()')
+
+
+def test_no_filter_goes_below_what_is_not_deterministic(sealed: Driver) -> None:
+    """Spark calls such a function for every row."""
+    code = (
+        "from pyspark.sql.functions import udf\n"
+        "f = udf(lambda x: x, 'bigint')\n"
+        "f = f.asNondeterministic() if loose else f\n"
+        "df = spark.table('edge').select('k', f('id').alias('x')).where('k > 1')\n"
+        "mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('formatted')\n"
+        "text = df._jdf.queryExecution().explainString(mode)\n"
+        "result = 'Filter' in text.partition('brought to the driver')[2]"
+    )
+    assert sealed.run(code, loose=False) and not sealed.run(code, loose=True)
+
+
 def test_it_can_be_switched_off(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.query(SQL["project"], {TAIL: "off"})
@@ -159,6 +230,13 @@ def test_it_is_bounded(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.query(
             "SELECT n, format_string('%S', g) FROM events", {"spark.coffer.client.maxBytes": "100k"}
+        )
+    assert refused.value.condition == "too_much_at_client"
+    assert "would come there" in refused.value.message  # said before anything has run
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(
+            "SELECT n, format_string('%S', g) FROM events WHERE n >= 0",
+            {"spark.coffer.client.maxBytes": "100k"},
         )
     assert refused.value.condition == "too_much_at_client"
     # What is left after engines have done their part is little.
@@ -188,6 +266,13 @@ def test_rows_are_not_spilled_in_clear(sealed: Driver) -> None:
         assert refused.value.condition == "COFFER_CONF" and key in refused.value.message
 
 
+def test_what_functions_log_is_no_block(sealed: Driver) -> None:
+    key = "spark.sql.pyspark.worker.logging.enabled"
+    with pytest.raises(QueryFailed) as refused:
+        sealed.query(SQL["project"], {key: "true"})
+    assert refused.value.condition == "COFFER_CONF" and key in refused.value.message
+
+
 # ---- only sealed work leaves the driver ---------------------------------------------------------
 
 # The RDDs of all jobs of a query, as the UI draws them, and how many are kept as blocks.
@@ -198,42 +283,79 @@ draw = spark._jvm.org.apache.spark.ui.scope.RDDOperationGraph.makeDotFile
 def jobs():
     sc.listenerBus().waitUntilEmpty()
     return set(spark.sparkContext._jsc.statusTracker().getJobIdsForGroup(None))
-before = jobs()
+# What the driver's block manager has, in memory and on disk.
+bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
+def stored():
+    return set(bridge.driverBlocks())
+before, had = jobs(), stored()
 spark.sql(sql).collect()
-names = set()
+names, stages = set(), 0
 for job in jobs() - before:
     for stage in spark.sparkContext._jsc.statusTracker().getJobInfo(job).stageIds():
+        stages += 1
         drawn = draw(sc.statusStore().operationGraphForStage(stage))
         names.update(re.findall(r'label="?(?:<[^>]*>)?(\\w+) \\[', drawn))
-result = {'names': sorted(names), 'kept': len(sc.getRDDStorageInfo())}
+new = stored() - had
+broadcasts = {b.split('_')[1] for b in new if b.startswith('broadcast_')}
+result = {
+    'names': sorted(names), 'kept': len(sc.getRDDStorageInfo()),
+    'more': len(broadcasts) - stages,
+    'blocks': sorted(b for b in new if not b.startswith('broadcast_')),
+}
 """
 
 
 SEALED = {"SealedRDD"}
+SEALED_BLOCK = re.compile(r"(shuffle|taskresult)_\d+")
 
 
 @pytest.mark.parametrize("name", SQL)
 def test_only_sealed_work_leaves_the_driver(name: str, sealed: Driver) -> None:
     seen = sealed.run(WATCH, sql=SQL[name])
     assert seen["names"] and set(seen["names"]) <= SEALED and seen["kept"] == 0
+    # A stage's tasks are broadcast, its fragment in them sealed; nothing else is.
+    assert seen["more"] <= 0
+    assert all(SEALED_BLOCK.match(block) for block in seen["blocks"]), seen["blocks"]
 
 
 # ---- each operator in turn ---------------------------------------------------------------------
 
-OPERATORS = ("*", "Project", "Filter", "Aggregate", "Join", "Sort", "Window", "Generate", "Union")
-CASES = [
-    pytest.param(query, operator, id=f"{query.name}-{operator}")
-    for place, query in enumerate(q for q in EDGE + WINDOWS if q.error is None)
-    for operator in ("*", OPERATORS[1 + place % (len(OPERATORS) - 1)])
-]
+# Operators of a query as Spark has optimised it: what can be forced of it.
+OPERATORS = """
+import re
+text = spark.sql(sql)._jdf.queryExecution().optimizedPlan().toString()
+names = {m.group(1) for m in re.finditer(r'^[ :+|-]*([A-Z]\\w*)', text, re.M)}
+result = ['*', *sorted(n for n in names if not n.startswith(('Relation', 'CTE')))]
+"""
+QUERIES = [q for q in EDGE + WINDOWS + NESTED + JOINS + TPCH + GENERATED if q.error is None]
 
 
-@pytest.mark.parametrize(("query", "operator"), one_of(CASES, 2))
-def test_forced(query: Query, operator: str, expected: Expected, sealed: Driver) -> None:
+def forced(query: Query, operator: str, expected: Expected, sealed: Driver) -> str | None:
     ansi = query.ansi[0]
     want = expected.answer(query.sql, ansi)
     got = sealed.query(query.sql, {**ansi_conf(ansi), FORCE: operator})
-    assert difference(want, got, ordered=query.ordered) is None
+    return difference(want, got, ordered=query.ordered)
+
+
+@pytest.mark.parametrize(
+    ("query", "turn"),
+    one_of([pytest.param(q, n, id=q.name) for n, q in enumerate(QUERIES)], 24),
+)
+def test_forced(query: Query, turn: int, expected: Expected, sealed: Driver) -> None:
+    """At one of the query's operators, by turns."""
+    operators = sealed.run(OPERATORS, sql=query.sql)
+    operator = operators[turn // 24 % len(operators)]
+    assert forced(query, operator, expected, sealed) is None, operator
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("query", [pytest.param(q, id=q.name) for q in QUERIES])
+def test_forced_at_each_operator(query: Query, expected: Expected, sealed: Driver) -> None:
+    wrong = {}
+    for operator in sealed.run(OPERATORS, sql=query.sql):
+        if (found := forced(query, operator, expected, sealed)) is not None:
+            wrong[operator] = found
+    assert not wrong
 
 
 # ---- on a cluster ------------------------------------------------------------------------------

@@ -15,6 +15,11 @@ from pyspark.sql import functions as f, Window
 edge, events = spark.table('edge'), spark.table('events')
 def rows(df):
     return sorted(repr(list(row)) for row in df.collect())
+def local(df, coffered):
+    if not coffered:
+        return df
+    import coffer
+    return coffer.local(df)
 """
 CALLS = {
     "local_iterator": "result = [r.id for r in edge.select('id').orderBy('id').toLocalIterator()]",
@@ -96,6 +101,63 @@ CALLS = {
     "edge.orderBy('id').select('id', f.format_string('%S', 's')).toArrow()"
     ".to_pydict())",
     "count": "result = edge.where(f.format_string('%S', 's') != 'x').count()",
+    "local": (
+        "few = local(edge.where('k > 0').select('id', 'k', 's'), coffered)\n"
+        "w = Window.partitionBy('k').orderBy('id')\n"
+        "few.createOrReplaceTempView('few')\n"
+        "result = [\n"
+        "    rows(few),\n"
+        "    rows(few.groupBy('k').agg(f.count('*'), f.max('s'))),\n"
+        "    rows(few.withColumn('r', f.row_number().over(w)).where('r < 3')),\n"
+        "    rows(few.join(edge.select('id', 'n'), 'id').where('n > 5')),\n"
+        "    rows(few.alias('a').join(few.alias('b'), f.expr('a.id = b.k'))),\n"
+        "    rows(spark.sql('SELECT id FROM edge WHERE id > (SELECT avg(id) FROM few)')),\n"
+        "    rows(few.select(f.udf(lambda x: x + 1, 'bigint')('id'))),\n"
+        "    [r.id for r in few.orderBy(f.desc('id')).limit(4).collect()],\n"
+        "    few.count(), few.where('1 = 0').count(), len(few.toPandas()),\n"
+        "    few.union(edge.select('id', 'k', 's')).count(),\n"
+        "]"
+    ),
+    "rdd": (
+        "pairs = edge.select('k', 'id').rdd.map(lambda r: (r.k or 0, r.id))\n"
+        "result = [sorted(pairs.reduceByKey(lambda a, b: a + b).collect()), pairs.count(), "
+        "pairs.filter(lambda p: p[1] < 9).count(), edge.select('id').rdd.isEmpty()]"
+    ),
+    "observe": (
+        "from pyspark.sql import Observation\n"
+        "seen = Observation('seen')\n"
+        "n = edge.observe(seen, f.count('*').alias('c'), f.max('id').alias('m'))"
+        ".where('k > 0').count()\n"
+        "result = [n, seen.get]"
+    ),
+    "recursive": (
+        "result = [rows(spark.sql(q)) for q in (\n"
+        "    'WITH RECURSIVE t(n, id) AS (SELECT 1, id FROM edge WHERE id < 3 UNION ALL '\n"
+        "    'SELECT n + 1, e.id FROM t JOIN edge e ON e.id = t.id + 1 WHERE n < 5) '\n"
+        "    'SELECT n, count(*), max(id) FROM t GROUP BY n',\n"
+        "    'WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20) '\n"
+        "    'SELECT s.n, e.k FROM s JOIN edge e ON e.id = s.n',\n"
+        "    'WITH RECURSIVE s(n) AS (SELECT max(id) FROM edge WHERE id = 1 UNION ALL '\n"
+        "    'SELECT n + 1 FROM s) SELECT n FROM s LIMIT 7')]"
+    ),
+    "learning": (
+        "from pyspark.ml.feature import VectorAssembler\n"
+        "from pyspark.ml.regression import LinearRegression\n"
+        "points = edge.selectExpr('double(id) AS x', 'double(coalesce(k, 0)) AS y', "
+        "'3.0 * id - 2.0 * coalesce(k, 0) + 5 AS label')\n"
+        "made = VectorAssembler(inputCols=['x', 'y'], outputCol='features').transform(points)\n"
+        "model = LinearRegression(solver='normal').fit(made)\n"
+        "result = [[round(c, 6) for c in model.coefficients], round(model.intercept, 6),\n"
+        "    rows(model.transform(made).selectExpr('x', 'round(prediction, 4)').where('x < 9'))]"
+    ),
+    "pandas_on_spark": (
+        "p = edge.where('id < 200').select('id', 'k', 'n').pandas_api()\n"
+        "q = p.sort_values('id')\n"
+        "result = [repr(x) for x in (\n"
+        "    q.head(3), p.shape, p.id.sum(), p.groupby('k').id.sum().sort_index(),\n"
+        "    p.id.mean(), q[q.k > 1].id.head(4).tolist(), p.k.nunique(), p.isnull().sum(),\n"
+        "    q.fillna(0).tail(2), p.id.max(), sorted(p.columns), q.id.head(5).to_pandas())]"
+    ),
     "view": (
         "edge.select('id', f.format_string('%S', 's').alias('h'))"
         ".createOrReplaceTempView('hashed')\n"
@@ -113,6 +175,50 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
 def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
     code = HEAD + CALLS[name]
     assert sealed.run(code, coffered=True) == plain.run(code, coffered=False)
+
+
+def refused(driver: Driver, code: str) -> QueryFailed:
+    with pytest.raises(QueryFailed) as failed:
+        driver.run(HEAD + code)
+    return failed.value
+
+
+def test_local_rows_are_bounded(sealed: Driver) -> None:
+    code = (
+        "spark.conf.set('spark.coffer.client.maxBytes', '10k')\n"
+        "try:\n    {}\nfinally:\n    spark.conf.unset('spark.coffer.client.maxBytes')"
+    )
+    for way in ("local(events, True)", "events.rdd.count()"):
+        assert refused(sealed, code.format(way)).condition == "too_much_at_client"
+
+
+def test_rounds_are_bounded_as_sparks(plain: Driver, sealed: Driver) -> None:
+    code = (
+        "spark.sql('WITH RECURSIVE s(n) AS (SELECT max(id) FROM edge UNION ALL SELECT n + 1 FROM s)"
+        " SELECT n FROM s').collect()"
+    )
+    ours, theirs = refused(sealed, code), refused(plain, code)
+    assert ours.condition == theirs.condition == "RECURSION_LEVEL_LIMIT_EXCEEDED"
+
+
+def test_rows_of_jobs_are_in_no_task(sealed: Driver) -> None:
+    """Serialised, an RDD of rows has their number."""
+    code = (
+        "jvm = spark._jvm\n"
+        "rdd = edge.where('id < 50').select(f.concat(f.lit('planted-'), f.col('id')))"
+        "._jdf.queryExecution().toRdd()\n"
+        "size = lambda: len(jvm.org.apache.spark.util.Utils.serialize(rdd))\n"
+        "before = size()\n"
+        "count = rdd.count()\n"
+        "data = bytes(jvm.org.apache.spark.util.Utils.serialize(rdd))\n"
+        "result = [count, b'planted' in data, len(data) - before < 4096]"
+    )
+    assert sealed.run(HEAD + code) == [50, False, True]
+
+
+def test_checkpoints_are_refused(sealed: Driver) -> None:
+    code = "edge.localCheckpoint()"
+    assert refused(sealed, code).condition == "COFFER_ROWS_ON_EXECUTORS"
 
 
 def test_a_local_iterator_fails_as_its_query_does(sealed: Driver) -> None:

@@ -603,6 +603,33 @@ def test_folders_with_odd_names_are_served(s: Session) -> None:
 # ---- Hive's catalog ----------------------------------------------------------------------------
 
 
+def texts_of_others(h: Session) -> None:
+    """What Hive's catalog says to be run is refused, nothing of it loaded; what the session says
+    works."""
+    h.sql("CREATE VIEW guesses AS SELECT 1 AS a")
+    h.sql("CREATE FUNCTION called AS 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFReflect'")
+    h.sql("CREATE FUNCTION twice(x INT) RETURNS INT RETURN x * 2")
+    exit = "called('java.lang.System', 'setProperty', 'coffer.called', 'yes')"
+    for text in (
+        "SELECT t.a FROM t JOIN guesses ON t.a = guesses.a",
+        "CREATE VIEW kept AS SELECT a FROM t",
+        "CREATE OR REPLACE VIEW guesses AS SELECT a FROM t",
+        "ALTER VIEW guesses AS SELECT a FROM t",
+        f"SELECT {exit} FROM t",
+        f"SELECT {exit}",
+        "SELECT twice(a) FROM t",
+        "SELECT d.twice(a) FROM t",
+    ):
+        refused(lambda text=text: h.sql(text), "COFFER_CATALOG_TEXT")
+    assert h.run("result = spark._jvm.java.lang.System.getProperty('coffer.called')") is None
+    assert h.sql("SELECT a FROM guesses") == [[1]]
+    h.sql("CREATE TEMPORARY VIEW own AS SELECT a FROM t")
+    h.sql("CREATE TEMPORARY FUNCTION thrice(x INT) RETURNS INT RETURN x * 3")
+    assert sorted(h.sql("SELECT thrice(a) FROM own")) == [[3], [6]]
+    for statement in ("VIEW own", "VIEW guesses", "FUNCTION called", "FUNCTION twice"):
+        h.sql(f"DROP {statement}")
+
+
 @pytest.mark.full
 def test_hive_s_catalog(tmp_path: Path) -> None:
     owner, running = session(
@@ -635,6 +662,7 @@ def test_hive_s_catalog(tmp_path: Path) -> None:
         h.sql("DROP TABLE u")
         assert not (h.warehouse / "t").exists()
         h.sql(MAKE)
+        texts_of_others(h)
         h.sql("USE default")
         h.sql("DROP DATABASE d CASCADE")
         assert h.registered() == []

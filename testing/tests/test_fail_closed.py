@@ -26,7 +26,11 @@ REWRITE = "rewrite this part of the query, or run it on the result"
 BRING = (
     "bring the result to the client (collect, coffer.to_arrow, coffer.to_pandas) and write it there"
 )
-TAKE = "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)"
+TAKE = (
+    "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df); "
+    "coffer.local(df) keeps working on rows in the driver, and under a local master (local[*]) "
+    "rdd, foreach and fit run there"
+)
 
 # How many jobs the scheduler was ever given.
 JOBS = "result = spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()"

@@ -96,6 +96,31 @@ FUNCTIONS = {
         "spark.udtf.register('pairs', Pairs)\n"
         "result = rows(spark.sql('SELECT id, a1, b1 FROM edge, LATERAL pairs(k) WHERE id < 30'))"
     ),
+    "table_argument": (
+        "@udtf(returnType='n bigint, t bigint')\n"
+        "class Sums:\n"
+        "    def __init__(self):\n        self.n = self.t = 0\n"
+        "    def eval(self, row):\n        self.n += 1\n        self.t += row['id']\n"
+        "    def terminate(self):\n        yield self.n, self.t\n"
+        "spark.udtf.register('sums', Sums)\n"
+        "result = rows(spark.sql('SELECT * FROM sums(TABLE(SELECT id, k FROM edge WHERE k > 0) "
+        "PARTITION BY k)'))"
+    ),
+    "table_arrow": (
+        "import pyarrow.compute as pc\n"
+        "@f.arrow_udtf(returnType='x bigint')\n"
+        "class Twice:\n"
+        "    def eval(self, batch: pa.RecordBatch) -> 'Iterator[pa.Table]':\n"
+        "        yield pa.table({'x': pc.multiply(batch.column('id'), 2)})\n"
+        "spark.udtf.register('twice_all', Twice)\n"
+        "result = rows(spark.sql('SELECT * FROM twice_all(TABLE(SELECT id FROM edge))'))"
+    ),
+    "arrow_aggregate": (
+        "import pyarrow.compute as pc\n"
+        "def top(v: pa.Array) -> int:\n    return pc.max(v).as_py()\n"
+        "top = arrow_udf(top, 'bigint')\n"
+        "result = rows(edge.groupBy('k').agg(top('id')))"
+    ),
     "accumulator": (
         "seen = spark.sparkContext.accumulator(0)\n"
         "def note(x):\n    seen.add(1)\n    return x\n"
@@ -132,6 +157,18 @@ def test_an_error_of_theirs_is_told_as_sparks(plain: Driver, sealed: Driver) -> 
     assert same_error(theirs.value, ours.value) and "ValueError: planted" in ours.value.message
 
 
+def test_their_cost_is_explained(sealed: Driver) -> None:
+    code = (
+        "up = udf(lambda s: s, 'string')\n"
+        "mode = spark._jvm.org.apache.spark.sql.execution.ExplainMode.fromString('formatted')\n"
+        "result = edge.select(up('s'))._jdf.queryExecution().explainString(mode)"
+    )
+    shown = sealed.run(HEAD + code)
+    assert " calls of <lambda> over about " in shown, shown
+    count = sealed.run("result = spark.table('edge').count()")
+    assert f"about {count:,} calls" in shown, shown
+
+
 def test_switched_off_they_are_refused(sealed: Driver) -> None:
     code = (
         "spark.conf.set('spark.coffer.client.tail', 'off')\n"
@@ -141,6 +178,80 @@ def test_switched_off_they_are_refused(sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as refused:
         sealed.run(HEAD + code)
     assert refused.value.condition == "COFFER_UNSUPPORTED"
+
+
+CANCEL = """
+import time
+from pyspark import InheritableThread
+bridge = spark._jvm.org.apache.spark.sql.coffer.PythonBridge
+sc = spark.sparkContext
+
+def wait(until):
+    deadline = time.monotonic() + 60
+    while not until() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert until()
+
+@udf('bigint')
+def sleeping(x):
+    time.sleep(3600)
+    return x
+
+failed = {}
+def start(name, prepare):
+    def work():
+        prepare()
+        try:
+            edge.select(sleeping('id')).collect()
+        except Exception as error:
+            failed[name] = str(error)
+    before = bridge.liveTails()
+    thread = InheritableThread(target=work)
+    thread.start()
+    wait(lambda: bridge.liveTails() == before + 1)
+
+calls = [
+    ('group', lambda: sc.setJobGroup('g', 'of a test'), lambda: sc.cancelJobGroup('g')),
+    ('tag', lambda: sc.addJobTag('t'), lambda: sc.cancelJobsWithTag('t')),
+    ('session tag', lambda: spark.addTag('u'), lambda: spark.interruptTag('u')),
+    ('session', lambda: None, lambda: spark.interruptAll()),
+]
+for name, prepare, _ in calls:
+    start(name, prepare)
+for place, (name, _, cancel) in enumerate(calls):
+    assert len(failed) == place
+    cancel()
+    wait(lambda: name in failed)
+start('all', lambda: None)
+sc.cancelAllJobs()
+wait(lambda: 'all' in failed and bridge.liveTails() == 0)
+result = failed
+"""
+
+
+def test_they_are_cancelled(sealed: Driver) -> None:
+    """Each call ends its own query, which waits for a function that does not return."""
+    failed = sealed.run(HEAD + CANCEL)
+    assert set(failed) == {"group", "tag", "session tag", "session", "all"}
+    assert all("SPARK_JOB_CANCELLED" in message for message in failed.values()), failed
+
+
+def test_their_workers_end_with_the_query(sealed: Driver) -> None:
+    code = (
+        "import os, time\n"
+        "me = udf(lambda x: __import__('os').getpid(), 'bigint')\n"
+        "pids = {r[0] for r in edge.select(me('id')).collect()}\n"
+        "one = edge.select(me('id').alias('p')).where('p > 0').limit(1)\n"
+        "pids |= {r[0] for r in one.collect()}\n"
+        "deadline = time.monotonic() + 30\n"
+        "def alive():\n"
+        "    return [p for p in pids if os.path.exists(f'/proc/{p}') and "
+        "'Z' not in open(f'/proc/{p}/stat').read().rpartition(')')[2].split()[0]]\n"
+        "while alive() and time.monotonic() < deadline:\n    time.sleep(0.1)\n"
+        "result = [len(pids), alive()]"
+    )
+    count, left = sealed.run(HEAD + code)
+    assert count and not left
 
 
 @pytest.mark.cluster

@@ -4,12 +4,18 @@ configuration, by real servers on loopback."""
 from __future__ import annotations
 
 import base64
+import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 import pytest
 
+from coffer.kms import crypto_factory
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.servers.hdfs import Hdfs
@@ -116,6 +122,14 @@ at.getFileSystem(spark._jsc.hadoopConfiguration()).delete(at, False)
 """
         self.run(code, path=path)
 
+    def is_there(self, path: str) -> bool:
+        """Whether there is a file or a folder, to Spark."""
+        code = """
+at = spark._jvm.org.apache.hadoop.fs.Path(path)
+result = at.getFileSystem(spark._jsc.hadoopConfiguration()).exists(at)
+"""
+        return bool(self.run(code, path=path))
+
     def make(self, name: str) -> str:
         path = self.at(name)
         self.sql(f"CREATE TABLE {name} USING coffer LOCATION '{path}' AS {VALUES}")
@@ -128,8 +142,11 @@ def s(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) 
     owner = Owner.create(folder / "trusted")
     store = STORES[request.param](folder / "store").start()
     try:
+        none, listed = "unverified_inputs = []", f'unverified_inputs = ["{store.root}/listed"]'
+        assert none in owner.policy
+        owner.sign(owner.policy.replace(none, listed))
         conf = {
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.sql.warehouse.dir": f"{store.root}/warehouse",
             "spark.coffer.scan.targetBytes": "65536",
             **store.conf(),
         }
@@ -209,6 +226,57 @@ def test_partitions(s: Stored) -> None:
     ]
 
 
+def test_managed_tables(s: Stored) -> None:
+    """Below a warehouse that lies there too."""
+    s.sql(f"CREATE TABLE managed USING coffer AS {VALUES}")
+    path = s.at("warehouse/managed")
+    assert s.rows(path) == ROWS
+    s.sql("ALTER TABLE managed RENAME TO renamed")
+    assert s.sql("SELECT count(*) FROM renamed") == [["200"]]
+    s.sql("CREATE OR REPLACE TABLE renamed USING coffer AS SELECT 7 AS id")
+    assert s.sql("SELECT id FROM renamed") == [["7"]]
+    s.sql("DROP TABLE renamed")
+    assert not s.is_there(path) and not s.is_there(s.at("warehouse/renamed"))
+    s.sql(f"CREATE TABLE managed USING coffer AS {VALUES}")
+    assert s.rows(path) == ROWS
+    s.sql("DROP TABLE managed")
+
+
+def parquet(**columns: Any) -> bytes:
+    """A plain file."""
+    out = io.BytesIO()
+    pq.write_table(pa.table(columns), out, compression="none", use_dictionary=False)
+    return out.getvalue()
+
+
+def test_plain_inputs(s: Stored) -> None:
+    s.make("beside")
+    view = "spark.read.parquet(path).createOrReplaceTempView(name)"
+    # A name that is written otherwise in a URL.
+    file = s.at("listed/plain/a b%41.parquet")
+    s.put(file, parquet(id=pa.array([7, 8, 500], pa.int32()), n=[1, 2, 3]))
+    s.run(view, path=s.at("listed/plain"), name="listed")
+    join = "SELECT name, n FROM beside JOIN {plain} USING (id) ORDER BY n"
+    assert s.sql(join.format(plain="listed")) == [[f"{SECRET}-7", "1"], [f"{SECRET}-8", "2"]]
+    plan = s.run(
+        "result = spark.sql(sql)._jdf.queryExecution().toString()", sql=join.format(plain="listed")
+    )
+    assert "not verified" in plan and "FileScan parquet" not in plan
+    s.put(s.at("unlisted/plain/a.parquet"), parquet(id=pa.array([7], pa.int32()), n=[1]))
+    s.run(view, path=s.at("unlisted/plain"), name="unlisted")
+    with pytest.raises(QueryFailed, match="unverified_inputs"):
+        s.sql(join.format(plain="unlisted"))
+
+    # Pinned when the query is analysed: another file is not read.
+    hold = "import builtins\nbuiltins.held = spark.sql(sql)\nbuiltins.held.schema"
+    s.run(hold, sql="SELECT id FROM beside UNION ALL SELECT id FROM listed")
+    s.put(file, parquet(id=pa.array([7, 8, 9], pa.int32()), n=[4, 5, 6]))
+    with pytest.raises(QueryFailed, match=r"COFFER_INPUT_CHANGED|not what it was"):
+        s.run("import builtins\nresult = len(builtins.held.collect())")
+    s.run(view, path=s.at("listed/plain"), name="listed")
+    assert len(s.sql(join.format(plain="listed"))) == 3
+
+
 def test_one_place_has_one_name(s: Stored) -> None:
     path = s.make("named")
     others = [f"{path}/", path.replace("/named", "//x/.././named")]
@@ -239,6 +307,11 @@ def test_an_altered_file_is_refused(s: Stored) -> None:
         s.put(f"{path}/{part}", bad)
         with pytest.raises(QueryFailed):
             s.rows(path)
+    s.put(f"{path}/{part}", good)
+    assert s.rows(path) == ROWS
+    # From now on the engine has the footer, by its digest, and does not read it again.
+    s.put(f"{path}/{part}", good[:-1])
+    assert s.rows(path) == ROWS
     # What lies behind the end is never asked for.
     s.put(f"{path}/{part}", good + b"x")
     assert s.rows(path) == ROWS
@@ -289,6 +362,19 @@ def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
     coffer("decrypt", url, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().count(SECRET) == 50
     assert "version  2" in coffer("inspect", url)
+    closed = s.owner.coffer("inspect", "--json", url, env={**env, "COFFER_PASSPHRASE": None})
+    shown = json.loads(closed.stdout)
+    assert (shown["version"], shown["verified"]) == (2, False)
+    assert len(shown["files"]) == 2 and all(file["size"] > 0 for file in shown["files"])
+
+    # The same rows under new keys, in new files.
+    before = set(s.files(s.at("typed")))
+    coffer("keys", "rewrap", "--data", "typed")
+    assert s.rows(s.at("typed")) == [*wanted, [99, "more"]]
+    coffer("verify", "--clean", url)
+    left = {name for name in s.files(s.at("typed")) if name.startswith("part-")}
+    assert left and not left & before
+    assert s.rows(s.at("typed")) == [*wanted, [99, "more"]]
 
     # What Spark wrote, and what a writer that was killed left.
     path = s.make("checked")
@@ -302,5 +388,83 @@ def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
     assert SECRET not in s.store.log.read_text(errors="replace")
 
     # A store that the program does not know is said to be that.
-    refused = s.owner.coffer("verify", "gs://nowhere/t", env=env, check=False)
+    refused = s.owner.coffer("verify", "oss://nowhere/t", env=env, check=False)
+    assert refused.returncode != 0
+
+
+@pytest.mark.parametrize("s", ["s3", "hdfs"], indirect=True)
+def test_files_of_others_are_adopted(s: Stored, tmp_path: Path) -> None:
+    env = s.store.environment()
+    path = s.at("adopted")
+    factory = crypto_factory(s.owner.home, s.owner.passphrase_file)
+    properties = factory.file_encryption_properties(
+        pe.KmsConnectionConfig(),
+        pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True),
+    )
+    for part in range(2):
+        ids = range(part * 100, part * 100 + 100)
+        table = pa.table(
+            {
+                "id": pa.array(ids, pa.int32()),
+                "name": [f"{SECRET}-{i}" for i in ids],
+                "day": pa.array([i % 3 for i in ids], pa.int32()),
+            }
+        )
+        file = tmp_path / "part.parquet"
+        with pq.ParquetWriter(file, table.schema, encryption_properties=properties) as writer:
+            writer.write_table(table, row_group_size=30)
+        s.put(f"{path}/of-pyarrow-{part}.parquet", file.read_bytes())
+
+    s.put(f"{path}/plain.parquet", parquet(id=pa.array([1], pa.int32()), name=["x"]))
+    refused = s.owner.coffer("adopt", path, env=env, check=False)
+    assert refused.returncode != 0 and "nothing in it is encrypted" in refused.stderr
+    s.delete(f"{path}/plain.parquet")
+    s.owner.coffer("adopt", path, env=env)
+    assert s.rows(path) == ROWS
+    s.sql(f"CREATE TABLE adopted USING coffer LOCATION '{path}'")
+    s.sql("INSERT INTO adopted VALUES (1000, 'more', 9)")
+    assert s.rows(path) == sorted([*ROWS, [1000, "more", 9]])
+    again = s.owner.coffer("adopt", path, "--name", "again", env=env, check=False)
+    assert again.returncode != 0 and "sealed table already" in again.stderr
+    assert "sound" in s.owner.coffer("verify", "--deep", path, env=env).stdout
+    file = "of-pyarrow-1.parquet"
+    good = s.files(path)[file]
+    s.put(f"{path}/{file}", good[:200] + bytes([good[200] ^ 1]) + good[201:])
+    assert s.owner.coffer("verify", "--deep", path, env=env, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("s", ["s3"], indirect=True)
+def test_a_file_beside_a_folder_of_its_name(s: Stored) -> None:
+    """An object store may have both; a listing names it once."""
+    path = s.make("both")
+    s.put(f"{path}/_coffer", b"not a folder")
+    assert s.rows(path) == ROWS
+    s.sql("INSERT INTO both VALUES (1000, 'more', 9)")
+    assert len(s.rows(path)) == 201
+    checked = s.owner.coffer("verify", path, env=s.store.environment(), check=False)
+    assert "storage gave" not in checked.stderr
+
+
+@pytest.mark.parametrize("s", ["s3"], indirect=True)
+def test_the_command_line_has_the_profile_s_credentials(s: Stored, tmp_path: Path) -> None:
+    path = s.make("profiled")
+    of_environment = s.store.environment()
+    (tmp_path / "config").write_text(
+        f"[profile tables]\nregion = {of_environment['AWS_REGION']}\n"
+        f"endpoint_url = {s.store.address}\n[profile empty]\nregion = us-east-1\n"
+        f"endpoint_url = {s.store.address}\n"
+    )
+    (tmp_path / "credentials").write_text(
+        f"[tables]\naws_access_key_id = {of_environment['AWS_ACCESS_KEY_ID']}\n"
+        f"aws_secret_access_key = {of_environment['AWS_SECRET_ACCESS_KEY']}\n"
+    )
+    env: dict[str, str | None] = {
+        **dict.fromkeys(of_environment),
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    verified = s.owner.coffer("verify", path, env={**env, "AWS_PROFILE": "tables"})
+    assert "sound" in verified.stdout
+    refused = s.owner.coffer("verify", path, env={**env, "AWS_PROFILE": "empty"}, check=False)
     assert refused.returncode != 0

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from coffer_testing import recorded
+
 CHECK = Path(__file__).parents[2] / "scripts" / "check-tools"
 
 # What the script itself needs to run.
@@ -130,3 +132,12 @@ def test_debians_packages_are_installed_when_told_to(tools: Path) -> None:
     assert done.returncode == 1
     assert "missing: mvn" in done.stderr
     assert "missing: swtpm" not in done.stderr and "missing: gcore" not in done.stderr
+
+
+def test_a_record_names_what_is_refused_and_by_what_it_came(tmp_path: Path) -> None:
+    (tmp_path / "one.tsv").write_text(
+        "java.lang.String\tALLOWED\tjava.lang.String\njava.net.URL\tREJECTED\tjava.net.URL\n"
+        "a.B\tREJECTED\tscala.Some\n"
+    )
+    (tmp_path / "two.tsv").write_text("a.B\tREJECTED\tscala.Some\nc.D\tREJECTED\t\n")
+    assert recorded.refused(tmp_path) == ["a.B (in scala.Some)", "c.D"]

@@ -18,7 +18,7 @@ import pytest
 from coffer.pme import load_keks, read_file
 from coffer_testing import data
 from coffer_testing.owner import Owner
-from coffer_testing.processes import named
+from coffer_testing.processes import ended, named
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.search import search, text
 
@@ -430,7 +430,7 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
             time.sleep(0.005)
         for engine in named({driver.pid}, "coffer-engine"):
             os.kill(engine, signal.SIGKILL)
-        thread.join(300)
+        ended(thread, 300)
         # In local mode Spark does not repeat a task, so the command fails; had it been over, there
         # would be nothing to test.
         assert failed, "it was over before it could be interrupted"
@@ -533,7 +533,7 @@ def test_a_publication_that_failed_stays_failed(w: Writing) -> None:
         refused(lambda: w.sql("INSERT INTO failed VALUES (2)"), "exists already")
     finally:
         done.set()
-        watcher.join(60)
+        ended(watcher)
     # The host puts back what it kept, whole.
     manifests = [
         bytes_

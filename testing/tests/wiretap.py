@@ -236,7 +236,8 @@ def main(engine: str, folder: Path, arguments: list[str]) -> int:
 
     threading.Thread(target=accept, daemon=True).start()
     print(json.dumps({**ready, "listening": f"unix:{address}"}), flush=True)
-    return process.wait()
+    # Longer than any test: the engine ends with its executor.
+    return process.wait(timeout=3600)
 
 
 if __name__ == "__main__":

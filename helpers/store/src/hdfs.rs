@@ -10,11 +10,12 @@ use hdfs_native::{
 use uuid::Uuid;
 
 use crate::{
-    answers::{Answer, failure, other, page, unserved, within},
+    answers::{Answer, Listings, Names, failure, other, unserved, within},
     port::{
-        storage_answer::{Done, Entry, Failure, Kind, Of, PutIfAbsent, Ranges, Size},
+        storage_answer::{Done, Failure, Kind, Of, PutIfAbsent, Ranges, Size},
         storage_request::{self, Of as Asked},
     },
+    services,
 };
 
 /// Where a NameNode listens if nothing else is said.
@@ -25,6 +26,7 @@ const PORT: u16 = 8020;
 pub(crate) struct Hdfs {
     clients: HashMap<String, Arc<Client>>,
     uploads: HashMap<String, Upload>,
+    listings: Listings,
 }
 
 struct Upload {
@@ -135,23 +137,11 @@ impl Hdfs {
 
     async fn list(&mut self, asked: storage_request::List) -> Answer {
         let (client, path) = self.at(&asked.path)?;
-        let found = match client.list_status(&path, false).await {
-            Ok(found) => found,
-            Err(HdfsError::FileNotFound(_)) => Vec::new(),
-            Err(error) => return Err(failed(error)),
+        let names = match self.listings.kept(&asked) {
+            Some(names) => names,
+            None => list(&client, &path, &asked.after).await?,
         };
-        let entries = found
-            .iter()
-            // Of a file HDFS lists the file itself.
-            .filter(|found| found.path.trim_end_matches('/') != path.trim_end_matches('/'))
-            .filter_map(|found| {
-                let (_, name) = found.path.rsplit_once('/')?;
-                Some(Entry {
-                    name: name.to_owned(),
-                    folder: found.isdir,
-                })
-            });
-        Ok(page(entries.collect(), &asked.after))
+        Ok(self.listings.page(asked.path, names))
     }
 
     async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
@@ -160,12 +150,9 @@ impl Hdfs {
         let wanted = match status(&client, &path).await? {
             None => false,
             Some(found) if asked.folder => {
-                found.isdir
-                    && client
-                        .list_status(&path, false)
-                        .await
-                        .map_err(failed)?
-                        .is_empty()
+                let inside = client.list_status_iter(&path, false);
+                let first = inside.next().await.transpose().map_err(failed)?;
+                found.isdir && first.is_none()
             }
             Some(found) => !found.isdir,
         };
@@ -176,8 +163,28 @@ impl Hdfs {
     }
 }
 
+/// A folder's names behind one.
+async fn list(client: &Client, path: &str, after: &str) -> Result<Names, Failure> {
+    let mut names = Names::behind(after);
+    let found = client.list_status_iter(path, false);
+    loop {
+        let found = match found.next().await {
+            None | Some(Err(HdfsError::FileNotFound(_))) => return Ok(names),
+            Some(found) => found.map_err(failed)?,
+        };
+        // Of a file HDFS lists the file itself.
+        if found.path.trim_end_matches('/') != path.trim_end_matches('/')
+            && let Some((_, name)) = found.path.rsplit_once('/')
+        {
+            names.add(name, found.isdir)?;
+        }
+    }
+}
+
 /// A name service of the configuration, or a NameNode.
 fn connect(authority: &str) -> Result<Client, HdfsError> {
+    // Names of places are in lower case, and keys of the configuration may not be.
+    let authority = &services::as_configured(authority);
     let url = format!("hdfs://{authority}");
     let has_port = authority
         .rsplit_once(':')

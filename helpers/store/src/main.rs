@@ -1,5 +1,5 @@
-//! `coffer-store`: answers questions for files of object stores and of HDFS, one after the other, from standard
-//! input to standard output. A message is `length: u32 LE ‖ protobuf`, StorageRequest and
+//! `coffer-store`: answers questions for files of object stores and of HDFS, one after the other,
+//! from standard input to standard output. A message is `length: u32 LE ‖ protobuf`, StorageRequest and
 //! StorageAnswer of `storage.proto`.
 //!
 //! It has the network and the environment's credentials, and no key of Coffer's: what passes
@@ -8,6 +8,8 @@
 mod answers;
 mod hdfs;
 mod object;
+mod profile;
+mod services;
 mod stores;
 
 use std::io;

@@ -1,21 +1,30 @@
-//! Files of object stores: S3, and what speaks its protocol.
+//! Files of object stores: S3 and what speaks its protocol, Azure's, and Google's.
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use object_store::{
     Error, MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutPayload,
-    aws::{AmazonS3Builder, AmazonS3ConfigKey},
+    aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey},
+    azure::MicrosoftAzureBuilder,
+    gcp::GoogleCloudStorageBuilder,
+    list::{PaginatedListOptions, PaginatedListStore},
     path::Path,
 };
 
 use crate::{
-    answers::{Answer, failure, other, page, unserved, within},
+    answers::{Answer, Listings, Names, failure, other, unserved, within},
     port::{
-        storage_answer::{Done, Entry, Failure, Kind, Of, PutIfAbsent, Ranges, Size},
+        storage_answer::{Done, Failure, Kind, Of, PutIfAbsent, Ranges, Size},
         storage_request::{self, Of as Asked},
     },
+    profile,
 };
+
+/// What is known here of a store.
+trait Store: ObjectStore + PaginatedListStore {}
+
+impl<T: ObjectStore + PaginatedListStore> Store for T {}
 
 /// A part of an upload; S3 wants 5 MiB at least.
 const PART: usize = 8 << 20;
@@ -23,8 +32,9 @@ const PART: usize = 8 << 20;
 /// The buckets that were asked for, and the files that are being put.
 #[derive(Default)]
 pub(crate) struct Objects {
-    buckets: HashMap<String, Arc<dyn ObjectStore>>,
+    buckets: HashMap<String, Arc<dyn Store>>,
     uploads: HashMap<String, Upload>,
+    listings: Listings,
 }
 
 #[derive(Default)]
@@ -47,20 +57,28 @@ impl Objects {
     }
 
     /// The store of a URL, and the path there.
-    fn at(&mut self, url: &str) -> Result<(Arc<dyn ObjectStore>, Path), Failure> {
-        let rest = url.strip_prefix("s3a://").ok_or_else(|| unserved(url))?;
+    async fn at(&mut self, url: &str) -> Result<(Arc<dyn Store>, Path), Failure> {
+        let (scheme, rest) = url.split_once("://").ok_or_else(|| unserved(url))?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
-        let store = match self.buckets.get(bucket) {
+        let root = format!("{scheme}://{bucket}");
+        let store = match self.buckets.get(&root) {
             Some(store) => Arc::clone(store),
             None => {
-                let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
-                // Elsewhere AWS_ALLOW_HTTP says whether it goes unencrypted.
-                let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-                if endpoint.is_some_and(|endpoint| is_loopback(&endpoint)) {
-                    builder = builder.with_allow_http(true);
-                }
-                let store: Arc<dyn ObjectStore> = Arc::new(builder.build().map_err(failed)?);
-                self.buckets.insert(bucket.to_owned(), Arc::clone(&store));
+                let store: Arc<dyn Store> = match scheme {
+                    "s3a" => Arc::new(s3(bucket).await.map_err(failed)?),
+                    "abfss" => {
+                        let store = MicrosoftAzureBuilder::from_env().with_url(&root).build();
+                        Arc::new(store.map_err(failed)?)
+                    }
+                    "gs" => {
+                        let store = GoogleCloudStorageBuilder::from_env()
+                            .with_bucket_name(bucket)
+                            .build();
+                        Arc::new(store.map_err(failed)?)
+                    }
+                    _ => return Err(unserved(url)),
+                };
+                self.buckets.insert(root, Arc::clone(&store));
                 store
             }
         };
@@ -69,7 +87,7 @@ impl Objects {
     }
 
     async fn size(&mut self, url: &str) -> Answer {
-        let (store, path) = self.at(url)?;
+        let (store, path) = self.at(url).await?;
         let bytes = match store.head(&path).await {
             Ok(found) => Some(found.size),
             Err(Error::NotFound { .. }) => None,
@@ -79,14 +97,14 @@ impl Objects {
     }
 
     async fn ranges(&mut self, asked: storage_request::Ranges) -> Answer {
-        let (store, path) = self.at(&asked.path)?;
+        let (store, path) = self.at(&asked.path).await?;
         let ranges = within(&asked.ranges)?;
         let read = store.get_ranges(&path, &ranges).await.map_err(failed)?;
         Ok(Of::Ranges(Ranges { ranges: read }))
     }
 
     async fn put(&mut self, asked: storage_request::Put) -> Answer {
-        let (store, path) = self.at(&asked.path)?;
+        let (store, path) = self.at(&asked.path).await?;
         // Taken out: where it fails, nothing more comes of it.
         let mut upload = match (self.uploads.remove(&asked.path), asked.offset) {
             (None, 0) => Upload::default(),
@@ -108,7 +126,7 @@ impl Objects {
     }
 
     async fn put_if_absent(&mut self, asked: storage_request::PutIfAbsent) -> Answer {
-        let (store, path) = self.at(&asked.path)?;
+        let (store, path) = self.at(&asked.path).await?;
         let payload = PutPayload::from_bytes(asked.bytes);
         let put = store.put_opts(&path, payload.clone(), PutMode::Create.into());
         let taken = match put.await {
@@ -131,30 +149,16 @@ impl Objects {
     }
 
     async fn list(&mut self, asked: storage_request::List) -> Answer {
-        let (store, path) = self.at(&asked.path)?;
-        let found = store
-            .list_with_delimiter(Some(&path))
-            .await
-            .map_err(failed)?;
-        let entry = |at: &Path, folder| {
-            let name = at.filename().map(str::to_owned);
-            // What Hadoop leaves in a folder's place is the folder itself.
-            name.filter(|_| *at != path)
-                .map(|name| Entry { name, folder })
+        let (store, path) = self.at(&asked.path).await?;
+        let names = match self.listings.kept(&asked) {
+            Some(names) => names,
+            None => list(store.as_ref(), &path, &asked.after).await?,
         };
-        let files = found
-            .objects
-            .iter()
-            .filter_map(|file| entry(&file.location, false));
-        let folders = found
-            .common_prefixes
-            .iter()
-            .filter_map(|at| entry(at, true));
-        Ok(page(files.chain(folders).collect(), &asked.after))
+        Ok(self.listings.page(asked.path, names))
     }
 
     async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
-        let (store, path) = self.at(&asked.path)?;
+        let (store, path) = self.at(&asked.path).await?;
         give_up(self.uploads.remove(&asked.path)).await;
         if !asked.folder {
             match store.delete(&path).await {
@@ -197,6 +201,66 @@ impl Upload {
             parts.complete().await?;
         }
         Ok(())
+    }
+}
+
+/// A bucket by the settings and credentials that AWS's own tools find.
+async fn s3(bucket: &str) -> object_store::Result<AmazonS3> {
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    let has = |builder: &AmazonS3Builder, key| builder.get_config_value(&key).is_some();
+    let settings = profile::settings().await;
+    if !has(&builder, AmazonS3ConfigKey::Region)
+        && !has(&builder, AmazonS3ConfigKey::DefaultRegion)
+        && let Some(region) = settings.region()
+    {
+        builder = builder.with_region(region.as_ref());
+    }
+    if !has(&builder, AmazonS3ConfigKey::Endpoint)
+        && let Some(endpoint) = settings.endpoint_url()
+    {
+        builder = builder.with_endpoint(endpoint);
+    }
+    // Elsewhere AWS_ALLOW_HTTP says whether it goes unencrypted.
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    if endpoint.is_some_and(|endpoint| is_loopback(&endpoint)) {
+        builder = builder.with_allow_http(true);
+    }
+    // Which of several it is, is the chain's to say, as for all AWS tools.
+    let chain = profile::Chain::of(&settings).await;
+    builder.with_credentials(Arc::new(chain)).build()
+}
+
+/// A folder's names behind one.
+async fn list(store: &dyn Store, folder: &Path, after: &str) -> Result<Names, Failure> {
+    let prefix = (!folder.as_ref().is_empty()).then(|| format!("{folder}/"));
+    let mut names = Names::behind(after);
+    let mut page_token = None;
+    loop {
+        let options = PaginatedListOptions {
+            delimiter: Some("/".into()),
+            page_token: page_token.take(),
+            ..PaginatedListOptions::default()
+        };
+        let page = store.list_paginated(prefix.as_deref(), options).await;
+        let page = page.map_err(failed)?;
+        let files = page
+            .result
+            .objects
+            .iter()
+            .map(|file| (&file.location, false));
+        let folders = page.result.common_prefixes.iter().map(|at| (at, true));
+        for (at, is_folder) in files.chain(folders) {
+            // What Hadoop leaves in a folder's place is the folder itself.
+            if let Some(name) = at.filename().filter(|_| at != folder) {
+                names.add(name, is_folder)?;
+            }
+        }
+        // One without entries counts too, since there may be another behind it.
+        names.answered()?;
+        match page.page_token {
+            Some(next) => page_token = Some(next),
+            None => return Ok(names),
+        }
     }
 }
 

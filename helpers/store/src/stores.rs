@@ -22,7 +22,7 @@ impl Stores {
             Some(asked) => {
                 let scheme = url(&asked).split_once("://").map(|(scheme, _)| scheme);
                 match scheme {
-                    Some("s3a") => self.objects.answer(asked).await,
+                    Some("s3a" | "abfss" | "gs") => self.objects.answer(asked).await,
                     Some("hdfs") => self.hdfs.answer(asked).await,
                     _ => Err(unserved(url(&asked))),
                 }

@@ -13,7 +13,7 @@ driver.
 
 from coffer._find import CofferNotFound, find_binary, find_jar
 from coffer.pickles import PickleRefused
-from coffer.results import NotSealed, to_arrow, to_pandas, verified
+from coffer.results import NotSealed, local, to_arrow, to_pandas, verified
 from coffer.session import configuration, session
 
 __version__ = "0.1.0"
@@ -25,6 +25,7 @@ __all__ = [
     "configuration",
     "find_binary",
     "find_jar",
+    "local",
     "session",
     "to_arrow",
     "to_pandas",

@@ -48,6 +48,18 @@ def to_pandas(df: DataFrame) -> pd.DataFrame:
     return frame
 
 
+def local(df: DataFrame) -> DataFrame:
+    """The rows of a sealed query, brought to the driver once, as a DataFrame: what is built on it
+    runs there, by Spark's own operators, and so does a join of it with a sealed table. At most
+    `spark.coffer.client.maxBytes`; the rows stay in the driver's memory as long as a DataFrame over
+    them."""
+    from pyspark.sql.classic.dataframe import DataFrame as Classic
+
+    _require_sealed(df)
+    install()
+    return Classic(_bridge(df).local(df._jdf), df.sparkSession)
+
+
 def verified(df: DataFrame) -> bool:
     """Whether there is a proof of the answer of a sealed query: enclaves that proved themselves as
     the policy asks, or the client engine alone. Nobody does where host engines have a part in it

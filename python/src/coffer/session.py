@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer import pickles, results
+from coffer import cancelling, pickles, results
 from coffer._find import engine_jar, find_binary, find_jar
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ def configuration(
         "spark.driver.extraClassPath": jar,
         "spark.coffer.client.path": str(find_binary("coffer-client")),
         _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
+        # A worker of Python functions has had rows in the clear: it ends with its query.
+        "spark.python.worker.reuse": "false",
     }
     if master is not None and pickles.is_local(master):
         conf["spark.jars"] = jar
@@ -112,6 +114,7 @@ def session(
     with _passphrase(settings):
         spark = builder.getOrCreate()
     results.install()
+    cancelling.install(spark)
     pickles.install(spark)
     return spark
 

@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from coffer_testing.processes import ended
+
 KINDS = ("shuffle", "spill", "disk")
 _PAUSE = 0.02  # seconds; what lives shorter is missed
 
@@ -31,7 +33,7 @@ class Keeper:
     def stop(self) -> None:
         """A last look, then no more."""
         self._ended.set()
-        self._thread.join(60)
+        ended(self._thread)
         self._look()
 
     def _watch(self) -> None:

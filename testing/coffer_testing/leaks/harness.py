@@ -16,6 +16,7 @@ from coffer_testing.leaks.host import Host, Seen
 from coffer_testing.leaks.workloads import Session
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers.store_relay import RelayedS3
 
 # What Spark would compress lies open on both sides, or the control would find little.
 OPEN = {
@@ -49,12 +50,23 @@ TIGHT = {
 class Application:
     """Workloads that one Spark application runs; whether memory is dumped after each, or after the
     last only. `policy`: that of its tables' columns, which are `tee` without one; see
-    `protected`."""
+    `protected`. `store`: its tables lie on an S3."""
 
     conf: dict[str, str]
     workloads: tuple[tuple[str, Callable[[Session], None]], ...]
     look_after_each: bool = True
     policy: str | None = None
+    store: bool = False
+
+
+# Tables of a store, and what is asked of them there.
+AT_STORE = ("secret", "nation", "supplier")
+STORE = Application(
+    {"spark.coffer.engine.memory": "256MiB"},
+    (("store", workloads.store),),
+    look_after_each=False,
+    store=True,
+)
 
 
 def _few(session: Session) -> None:
@@ -76,6 +88,7 @@ FULL = (
             ("protections", protected.protections),
         ),
     ),
+    STORE,
     Application(TIGHT, (("spilling", workloads.spilling),)),
 )
 SMALL = (
@@ -91,6 +104,7 @@ SMALL = (
         ),
         look_after_each=False,
     ),
+    STORE,
     # Where nothing makes the driver spill, which is refused.
     Application(
         {"spark.coffer.engine.memory": "256MiB"},
@@ -182,7 +196,9 @@ def _side(
     asked: dict[str, Asked] = {}
     owner: Owner | None = None
     tables: dict[str, Path] = {}
-    with Host(folder / "untrusted", wanted) as host:
+    stored = any(application.store for application in applications)
+    with Host(folder / "untrusted", wanted, store=stored) as host:
+        env = host.store.environment() if host.store else None
         # A table of its own, to lose its files.
         sources = {**plain, "gone": plain["nation"]}
         for number, application in enumerate(applications):
@@ -205,8 +221,13 @@ def _side(
                 )
                 tables = owner.encrypt(sources, host.stored)
             if owner and not programs:
-                host.want(keys.secrets(owner, folder / f"keks-{number}"))
-            with _driver(folder, number, tables, owner, host, application.conf) as driver:
+                host.want(keys.secrets(owner, folder / f"keks-{number}", env))
+            mine: dict[str, Path] | dict[str, str] = tables
+            conf = application.conf
+            if application.store and host.store:
+                mine = _at_store(host.store, plain, owner)
+                conf = {**conf, **host.store.conf()}
+            with _driver(folder, number, mine, owner, host, conf) as driver:
                 if "gone" in tables:
                     for part in tables.pop("gone").glob("part-*"):
                         part.unlink()
@@ -217,6 +238,7 @@ def _side(
                         "coffer" if owner else "parquet",
                         host.stored,
                         lambda when, of=name: host.look(f"{of}, {when}"),
+                        host.store.root if host.store else "",
                     )
                     workload(session)
                     asked[name] = Asked(session.queries, session.failed, session.rows)
@@ -229,7 +251,7 @@ def _side(
                         _refused_event_log(folder, tables, owner, host)
                     if owner and not programs:
                         # Those of tables that the workloads made, too.
-                        host.want(keys.secrets(owner, folder / "keks-at-the-end"))
+                        host.want(keys.secrets(owner, folder / "keks-at-the-end", env))
                         host.seen.keys_in_engines = keys.in_engines(
                             owner, host.cluster.engines(), folder / "engines"
                         )
@@ -237,10 +259,23 @@ def _side(
     return Run(seen, asked, time.monotonic() - started)
 
 
+def _at_store(store: RelayedS3, plain: dict[str, Path], owner: Owner | None) -> dict[str, str]:
+    """Some of the tables on a store: sealed by their owner, or as they are."""
+    tables = {name: f"{store.root}/tables/{name}" for name in AT_STORE}
+    for name, url in tables.items():
+        if owner:
+            name_there = f"{name}_at_store"
+            owner.coffer("encrypt", "--name", name_there, plain[name], url, env=store.environment())
+        else:
+            for file in plain[name].iterdir():
+                store.put(f"{url}/{file.name}", file.read_bytes())
+    return tables
+
+
 def _driver(
     folder: Path,
     number: int,
-    tables: dict[str, Path],
+    tables: dict[str, Path] | dict[str, str],
     owner: Owner | None,
     host: Host,
     conf: dict[str, str],

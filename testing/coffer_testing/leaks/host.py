@@ -17,6 +17,7 @@ from coffer_testing.leaks import disks, dumps, pages
 from coffer_testing.leaks.capture import Capture, Captured
 from coffer_testing.leaks.pages import Fetched
 from coffer_testing.search import Hit, Planted, search
+from coffer_testing.servers.store_relay import RelayedS3
 
 # What is searched, in the order of reports.
 PLACES = {
@@ -31,6 +32,8 @@ PLACES = {
     "pages": "the web pages and JSON of master and workers",
     "traffic": "TCP streams between driver, executors, workers and master",
     "stored": "the tables as stored, and those that were written",
+    "store": "a store that tables lie on (S3): its objects, all that it was asked and answered, "
+    "its log",
     "names": "names of all those files",
     "processes": "command lines and environments of executors, engines, workers, master",
     "daemons": "heap dumps of master and workers",
@@ -73,9 +76,10 @@ class Seen:
 class Host:
     """A two-worker cluster under `folder` and its reader. All its addresses, and that of a driver,
     are in one network, which tells its traffic from whatever else goes over loopback: PySpark's
-    talk with its own JVM is the client site's."""
+    talk with its own JVM is the client site's. With `store`, it has an S3 too, whose relay writes
+    down each request and answer whole."""
 
-    def __init__(self, folder: Path, wanted: Iterable[Planted]) -> None:
+    def __init__(self, folder: Path, wanted: Iterable[Planted], *, store: bool = False) -> None:
         number = os.getpid()
         network = f"127.{1 + number // 250 % 250}.{1 + number % 250}."
         self.driver_address = f"{network}9"
@@ -90,6 +94,7 @@ class Host:
         self.cluster = Cluster(folder / "site", hosts=[f"{network}{last}" for last in (10, 11, 12)])
         local = [self.cluster.local_folder(number) for number in range(2)]
         self._keeper = disks.Keeper(local, folder / "kept")
+        self.store = RelayedS3(folder / "server", record=True).start() if store else None
 
     def __enter__(self) -> Self:
         return self
@@ -104,6 +109,8 @@ class Host:
         if self._capture:
             self._capture.stop()
         self._keeper.stop()
+        if self.store:
+            self.store.stop()
 
     def want(self, more: Iterable[Planted]) -> None:
         """Searches for these too, from now on."""
@@ -149,8 +156,10 @@ class Host:
             *(cluster.work_folder(number) for number in range(2)),
         ]
         kept = {kind: [folder / "kept" / kind] for kind in disks.KINDS}
+        store = [*self.store.dump(folder / "objects"), self.store.recorded] if self.store else []
         gathered = {
             **kept,
+            "store": store,
             "logs": logs,
             **{
                 place: [folder / place]

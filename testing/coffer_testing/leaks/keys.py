@@ -13,10 +13,10 @@ from coffer_testing.owner import Owner
 from coffer_testing.search import Planted
 
 
-def secrets(owner: Owner, folder: Path) -> list[Planted]:
+def secrets(owner: Owner, folder: Path, env: dict[str, str] | None = None) -> list[Planted]:
     """The KEKs of all columns and footers of the owner's tables, as bytes, base64 and hexadecimal,
     and the passphrase. Keys above them (table keys, masters) never leave the keyring, not even for
-    its owner, so nobody can search for them.
+    its owner, so nobody can search for them. `env`: what reaches those that lie on a store.
 
     Raises RuntimeError where an export's own file does not hold what was made of it: the search
     could find nothing.
@@ -25,7 +25,8 @@ def secrets(owner: Owner, folder: Path) -> list[Planted]:
     found = {}
     for table in json.loads(owner.coffer("keys", "list", "--json").stdout)["tables"]:
         file = folder / f"{len(found)}.json"
-        owner.coffer("keys", "export-keks", "--table", table["name"], "--output", file)
+        export = ("keys", "export-keks", "--table", table["name"], "--output", file)
+        owner.coffer(*export, env=env)
         for name, text in json.loads(file.read_text())["keks"].items():
             found[f"KEK {name}"] = base64.b64decode(text)
     wanted = [Planted(name, _forms(key)) for name, key in found.items()]

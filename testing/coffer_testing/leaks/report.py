@@ -21,10 +21,15 @@ MUST_SHOW = (
     "pages",
     "traffic",
     "stored",
+    "store",
     "names",
 )
 # Where the sealed run must have left something to search.
-MUST_BE_THERE = ("heap", "core", "shuffle", "spill", "logs", "pages", "traffic", "stored", "names")
+MUST_BE_THERE = (
+    *("heap", "core", "shuffle", "spill", "logs", "pages", "traffic", "stored", "store", "names"),
+)
+# Not of the run over protected columns, which has neither the memory to spill nor tables there.
+_NOT_PROTECTED = {"spill", "store"}
 # Where Coffer's own bytes must show the values when its programs seal nothing, or that search of
 # them proves nothing.
 MUST_BE_OPEN = ("shuffle", "spill", "traffic", "stored")
@@ -82,7 +87,7 @@ def problems(runs: Runs, allowed: frozenset[str] = frozenset()) -> list[str]:
             found.append(f"the control found nothing in {place}: the search there proves nothing")
     for run, places in (
         (runs.sealed, MUST_BE_THERE),
-        (runs.protected, set(MUST_BE_THERE) - {"spill"}),
+        (runs.protected, set(MUST_BE_THERE) - _NOT_PROTECTED),
     ):
         for place in sorted(places):
             if place not in skipped(run) and not run.seen.searched[place]:

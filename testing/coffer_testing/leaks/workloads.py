@@ -67,6 +67,7 @@ class Session:
     format: str
     folder: Path
     observe: Callable[[str], None]  # called in the middle of something that goes on
+    store: str = ""  # the URL below which tables of a store lie
     queries: int = 0
     failed: int = 0
     rows: int = 0
@@ -245,6 +246,29 @@ def writes(session: Session) -> None:
         f"SELECT b, count(*), max(a) FROM small WHERE b <> '{LITERAL}-13' GROUP BY b ORDER BY b"
     )
     session.ask(f"SELECT tag, count(*), min({COLUMN}) FROM parted GROUP BY tag")
+
+
+def store(session: Session) -> None:
+    """Tables that lie on a store: read, made, partitioned, changed."""
+    at = f"USING {session.format} LOCATION '{session.store}"
+    session.ask(
+        f"SELECT {COLUMN}, count(*), max(number) FROM secret "
+        f"WHERE {COLUMN} LIKE '{DATA}-amber-1%' AND tag <> '{LITERAL}-34' GROUP BY {COLUMN}"
+    )
+    session.ask(
+        f"SELECT n_name, count(*) FROM nation JOIN supplier ON s_nationkey = n_nationkey "
+        f"WHERE n_name = '{DATA}FRANCE' GROUP BY n_name"
+    )
+    session.ask(
+        f"CREATE TABLE there {at}/there' AS SELECT * FROM secret WHERE tag <> '{LITERAL}-35'"
+    )
+    session.ask(f"INSERT INTO there SELECT * FROM secret WHERE {COLUMN} = '{DATA}-amber-5'")
+    session.ask(f"SELECT count(*), min({COLUMN}) FROM there WHERE number <> {LITERAL_NUMBER}L")
+    session.ask(
+        f"CREATE TABLE there_parted {at}/parted' PARTITIONED BY (tag) AS "
+        f"SELECT number, {COLUMN}, tag FROM secret"
+    )
+    session.ask(f"SELECT tag, count(*) FROM there_parted WHERE tag = '{PARTITION}-1' GROUP BY tag")
 
 
 def failed(session: Session) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from coffer_testing.servers.hadoop_kms import HadoopKms
 from coffer_testing.servers.jars import fetched
 from coffer_testing.servers.process import ServerProcess
 
@@ -27,11 +28,12 @@ def jars() -> Path:
 
 
 class Hdfs:
-    """A cluster of its own folder; its files are gone when it stops."""
+    """A cluster of its own folder; its files are gone when it stops. `kms`: with whose keys folders
+    may be made encryption zones."""
 
     scheme = "hdfs"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kms: HadoopKms | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "log4j.properties").write_text(_LOG)
         java = Path(os.environ["JAVA_HOME"]) / "bin/java" if "JAVA_HOME" in os.environ else "java"
@@ -50,6 +52,12 @@ class Hdfs:
             *("-D", "dfs.permissions.enabled=false"),
             *("-D", "dfs.namenode.fs-limits.min-block-size=0"),
         ]
+        self._keys = {}
+        if kms is not None:
+            provider = kms.address.replace("://", "@", 1)
+            self._keys["hadoop.security.key.provider.path"] = f"kms://{provider}"
+        for name, value in self._keys.items():
+            command += ["-D", f"{name}={value}"]
         says = r"NameNode RPC up at: (?:localhost|127\.0\.0\.1)/?\S*?:(\d+)"
         self.process = ServerProcess(command, folder / "server.log", says, self._answers, {})
         self._folder = folder
@@ -73,11 +81,16 @@ class Hdfs:
 
     def conf(self) -> dict[str, str]:
         """Spark's settings to reach it."""
-        return {"spark.hadoop.dfs.replication": "1"}
+        keys = {f"spark.hadoop.{name}": value for name, value in self._keys.items()}
+        return {"spark.hadoop.dfs.replication": "1", **keys}
 
     def environment(self) -> dict[str, str]:
         """What the command line needs to reach it."""
         return {"HADOOP_USER_NAME": USER}
+
+    def dump(self, _: Path) -> list[Path]:
+        """What a host can read: the disks of NameNode and DataNode, and what they say."""
+        return [self._folder / "data", self.log]
 
     def _answers(self) -> None:
         if "Started MiniDFSCluster" not in self.process.log.read_text(errors="replace"):

@@ -13,6 +13,8 @@ import urllib.parse
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from coffer_testing.processes import ended
+
 # : What it does with a request, given what it is for; see `Relay`.
 Fault = Callable[[str], str | None]
 
@@ -73,7 +75,7 @@ class Relay:
         self._stopped.set()
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join(60)
+        ended(self._thread)
 
     def _handle(self, request: BaseHTTPRequestHandler) -> None:
         what = request.path

@@ -30,6 +30,24 @@ def jars() -> list[Path]:
     return sorted(fetched(f"hadoop-aws-{VERSION}", _POM).glob("*.jar"))
 
 
+def conf(address: str) -> dict[str, str]:
+    """Spark's settings to reach an S3 there."""
+    return {
+        "spark.jars": ",".join(map(str, [find_jar(), *jars()])),
+        "spark.hadoop.fs.s3a.endpoint": address,
+        "spark.hadoop.fs.s3a.endpoint.region": REGION,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.access.key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
+        "spark.hadoop.fs.s3a.secret.key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+
+
+def environment(address: str) -> dict[str, str]:
+    """What the command line needs to reach an S3 there."""
+    return {**CREDENTIALS, "AWS_ENDPOINT_URL": address}
+
+
 class S3:
     """A server with one bucket; its objects are gone when it stops."""
 
@@ -66,23 +84,16 @@ class S3:
 
     def conf(self) -> dict[str, str]:
         """Spark's settings to reach it."""
-        return {
-            "spark.jars": ",".join(map(str, [find_jar(), *jars()])),
-            "spark.hadoop.fs.s3a.endpoint": self.address,
-            "spark.hadoop.fs.s3a.endpoint.region": REGION,
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.access.key": CREDENTIALS["AWS_ACCESS_KEY_ID"],
-            "spark.hadoop.fs.s3a.secret.key": CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        }
+        return conf(self.address)
 
     def environment(self) -> dict[str, str]:
         """What the command line needs to reach it."""
-        return {**CREDENTIALS, "AWS_ENDPOINT_URL": self.address}
+        return environment(self.address)
 
     def files(self, folder: str) -> dict[str, bytes]:
         """What lies below a folder, by its name there."""
-        prefix = folder.removeprefix(self.root).strip("/") + "/"
+        prefix = folder.removeprefix(self.root).strip("/")
+        prefix = f"{prefix}/" if prefix else ""
         query = urllib.parse.urlencode({"list-type": "2", "prefix": prefix})
         listing = Xml.fromstring(self._ask("GET", f"/{BUCKET}?{query}"))
         space = "{http://s3.amazonaws.com/doc/2006-03-01/}"
@@ -92,6 +103,15 @@ class S3:
             for key in keys
             if not key.endswith("/")
         }
+
+    def dump(self, folder: Path) -> list[Path]:
+        """Writes all objects below a folder, for who searches what a host can read; with what the
+        server says of its requests."""
+        for name, content in {**self.files(self.root), "requests": self.log.read_bytes()}.items():
+            file = folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+        return [folder]
 
     def put(self, path: str, content: bytes) -> None:
         """Makes or replaces a file."""

@@ -27,7 +27,7 @@ static FOLDER: LazyLock<tempfile::TempDir> = LazyLock::new(fixture::scratch);
 fn run(input: &[u8]) -> Outcome {
     let path = FOLDER.path().join("input.parquet");
     fs::write(&path, input).unwrap();
-    outcome(PlainTable::open(&[path]))
+    outcome(PlainTable::open(&[path], &None))
 }
 
 /// A file whose footer is this FileMetaData.

@@ -108,7 +108,7 @@ fn sealed(input: &[u8]) -> Outcome {
 fn unverified(input: &[u8]) -> Outcome {
     let path = FOLDER.path().join("plain.parquet");
     fs::write(&path, input).unwrap();
-    let table = match PlainTable::open(std::slice::from_ref(&path)) {
+    let table = match PlainTable::open(std::slice::from_ref(&path), &None) {
         Ok(table) => table,
         Err(error) => return variant(&error),
     };
@@ -122,7 +122,7 @@ fn unverified(input: &[u8]) -> Outcome {
         .map(|field| field.name.clone())
         .collect();
     let mut pins = ChunkPins::default();
-    if let Err(error) = pins.pin(&table, &columns) {
+    if let Err(error) = pins.pin(&table, &columns, &None) {
         return variant(&error);
     }
     let pinned = |name: String| {

@@ -32,8 +32,8 @@ fn literal_text<'a>(call: &'a CallInfo<'_>, index: usize) -> Result<Option<&'a s
 
 /// Of a text, the classes of characters that the driver's Java knows, and a character for each
 /// class. The second argument has the first character of each run of one class, the third the
-/// runs' classes: `U`pper, `L`ower, `D`igit, or other. Java masks units of UTF-16: what is outside
-/// of the first plane is two others.
+/// runs' classes: upper (`U`), lower (`L`), digit (`D`), or other. Java masks units of UTF-16: what
+/// is outside of the first plane is two others.
 fn mask(call: &CallInfo<'_>) -> Built {
     rows::takes(call, &[UTF8; 7], &UTF8)?;
     let (starts, classes) = (literal_text(call, 1)?, literal_text(call, 2)?);

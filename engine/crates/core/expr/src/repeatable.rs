@@ -5,9 +5,9 @@
 //! What a function may depend on is its arguments and what the fragment says of it (types, mode,
 //! time zone). Not: the clock, a seed, the machine (`exp`, `log` and `pow` are fdlibm's and not the
 //! processor's, time zones are compiled in), the task, the place of a row among others. What Spark
-//! has of those kinds (`rand`, `uuid`, `monotonically_increasing_id`, `spark_partition_id`,
-//! `input_file_name`) is refused by the translation; `current_timestamp` and its like are literals
-//! by then.
+//! has of those kinds (`rand`, `uuid`, `monotonically_increasing_id`, `spark_partition_id`) is an
+//! operator of its own, which depends on the order of its rows (`Placed`), or is refused
+//! (`input_file_name`); `current_timestamp` and its like are literals by then.
 
 use coffer_protocol::plan::{self, expr::Kind};
 

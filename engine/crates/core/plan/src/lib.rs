@@ -56,5 +56,5 @@ pub use error::Unsupported;
 pub use io::{ReadLimit, ScanFiles, TaskIo, with_task_io};
 pub use metrics::NodeMetrics;
 pub use readable::readable;
-pub use scan::{BytesSeen, FooterCache, TableFiles, read_rest};
+pub use scan::{BytesSeen, FooterCache, RawFooters, TableFiles, read_rest};
 pub use schema::{boundary_schema, config};

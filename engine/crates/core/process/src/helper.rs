@@ -42,9 +42,22 @@ pub fn aws_environment(
     all: impl Iterator<Item = (OsString, OsString)>,
     more: &[&str],
 ) -> impl Iterator<Item = (OsString, OsString)> {
+    cloud_environment(all, &["AWS_"], more)
+}
+
+/// What of these variables a program that speaks to a cloud is to know: those whose names begin so,
+/// and these more.
+pub fn cloud_environment(
+    all: impl Iterator<Item = (OsString, OsString)>,
+    prefixes: &[&str],
+    more: &[&str],
+) -> impl Iterator<Item = (OsString, OsString)> {
     let named = |name: &OsString, known: &[&str]| known.iter().any(|it| name == OsStr::new(it));
     all.filter(move |(name, _)| {
-        name.as_encoded_bytes().starts_with(b"AWS_")
+        let bytes = name.as_encoded_bytes();
+        prefixes
+            .iter()
+            .any(|prefix| bytes.starts_with(prefix.as_bytes()))
             || named(name, &ENVIRONMENT)
             || named(name, more)
     })

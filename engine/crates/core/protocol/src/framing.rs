@@ -64,6 +64,14 @@ pub async fn read_message_up_to<R: AsyncRead + Unpin>(
     reader: &mut R,
     limit: usize,
 ) -> Result<Option<Message>, WireError> {
+    read_message_within(reader, || limit).await
+}
+
+/// As [`read_message_up_to`], with a limit that is asked for once a message's length is here.
+pub async fn read_message_within<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    limit: impl FnOnce() -> usize,
+) -> Result<Option<Message>, WireError> {
     let mut head = BytesMut::with_capacity(5);
     while head.len() < 4 {
         let mut limited = (&mut *reader).take(4 - head.len() as u64);
@@ -75,7 +83,7 @@ pub async fn read_message_up_to<R: AsyncRead + Unpin>(
             };
         }
     }
-    let length = body_length(head.get_u32_le(), limit)?;
+    let length = body_length(head.get_u32_le(), limit())?;
     let mut body = BytesMut::with_capacity(length.min(READ_AHEAD));
     while body.len() < length {
         let mut limited = (&mut *reader).take((length - body.len()) as u64);

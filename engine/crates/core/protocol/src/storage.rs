@@ -36,12 +36,16 @@ const IN_FLIGHT: usize = 4;
 const ENTRIES_PAGE: usize = 10_000;
 /// Entries of a folder, and of all below it.
 pub const ENTRIES_MOST: usize = 1_000_000;
+/// Bytes of all these entries' names.
+pub const NAMES_MOST: usize = 128 << 20;
 /// Bytes of a name: as many as S3 gives a whole key.
 const NAME_MOST: usize = 1024;
 /// Ranges closer to each other than this are asked for as one.
 const GAP: u64 = 64 << 10;
 /// What is kept of a server's own words.
 const MESSAGE: usize = 500;
+/// An answer of no bytes of a file and no names, or what surrounds these.
+const ANSWER_LEAST: usize = 64 << 10;
 
 /// The URL that a path is, if it is one: `scheme://…`. Local paths of tables are absolute, and a
 /// URL as a path is not.
@@ -87,6 +91,23 @@ pub trait Storage: fmt::Debug + Send + Sync {
 
 /// How files are reached whose paths are URLs; none: not at all.
 pub type Reach = Option<Arc<dyn Storage>>;
+
+/// Bytes of the longest answer that a request may have.
+pub fn answer_most(request: &StorageRequest) -> usize {
+    match &request.of {
+        Some(storage_request::Of::List(_)) => ANSWER_MOST,
+        Some(storage_request::Of::Ranges(asked)) => {
+            let sizes = asked
+                .ranges
+                .iter()
+                .map(|range| range.end.saturating_sub(range.start));
+            let bytes = sizes.fold(0_u64, u64::saturating_add);
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            bytes.saturating_add(ANSWER_LEAST).min(ANSWER_MOST)
+        }
+        _ => ANSWER_LEAST,
+    }
+}
 
 /// Carries a request to whoever serves storage, and its answer back.
 #[async_trait]
@@ -223,6 +244,7 @@ impl<P: Port> Storage for Remote<P> {
 
     async fn list(&self, folder: &str) -> io::Result<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
+        let mut named = 0_usize;
         loop {
             let last = entries.last().map_or("", |entry| entry.name.as_str());
             let list = List {
@@ -241,12 +263,13 @@ impl<P: Port> Storage for Remote<P> {
                 if !after || !is_name(&entry.name) {
                     return Err(hostile("a listing out of order, or of what are no names"));
                 }
+                named = named.saturating_add(entry.name.len());
                 entries.push(Entry {
                     name: entry.name,
                     folder: entry.folder,
                 });
             }
-            if entries.len() > ENTRIES_MOST {
+            if entries.len() > ENTRIES_MOST || named > NAMES_MOST {
                 return Err(hostile("a listing without end"));
             }
             if !page.more {

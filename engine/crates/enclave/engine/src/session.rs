@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_plan::{FooterCache, Plan};
+use coffer_plan::{FooterCache, Plan, RawFooters};
 use coffer_sealing::{AttemptId, KekId, KekSet, Secret, SessionId, SessionIssuer, SessionKey};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -241,6 +241,8 @@ impl Session {
 #[derive(Default)]
 pub struct Sessions {
     inner: Mutex<Inner>,
+    /// As they lie on storage: no session's secret.
+    raw_footers: Arc<RawFooters>,
 }
 
 #[derive(Default)]
@@ -339,7 +341,7 @@ impl Sessions {
             id,
             key,
             partitioning_key,
-            footers: Arc::new(FooterCache::default()),
+            footers: Arc::new(FooterCache::sharing(Arc::clone(&self.raw_footers))),
             broadcasts: Broadcasts::default(),
             state: Mutex::new(State {
                 keks: Arc::new(keks.clone()),

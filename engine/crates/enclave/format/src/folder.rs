@@ -24,7 +24,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_protocol::storage::{ENTRIES_MOST, Storage, url};
+use coffer_protocol::storage::{ENTRIES_MOST, NAMES_MOST, Storage, url};
 use remote::RemoteFolder;
 use rustix::{
     fs::{AtFlags, Dir, FileType, Mode, OFlags},
@@ -411,21 +411,30 @@ impl<D: Disk> Folder<D> {
     }
 
     /// All files below it, relative to it, in order; a link is a file. Errors where storage that is
-    /// asked through a port shows more than [`ENTRIES_MOST`].
+    /// asked through a port shows more than [`ENTRIES_MOST`], or names of more than [`NAMES_MOST`]
+    /// bytes.
     pub fn walk(&self) -> Result<Vec<PathBuf>, Error> {
+        self.walk_within(ENTRIES_MOST, NAMES_MOST)
+    }
+
+    /// What was listed counts, whether it is kept or not: each folder is one more question, and a
+    /// tree of empty ones would else be asked about for ever.
+    fn walk_within(&self, entries: usize, bytes: usize) -> Result<Vec<PathBuf>, Error> {
         let mut files = Vec::new();
         let mut folders = vec![(PathBuf::new(), 0_usize)];
+        let (mut seen, mut named) = (0_usize, 0_usize);
         while let Some((inner, depth)) = folders.pop() {
             for (name, is_folder) in self.names(&inner)? {
                 let path = inner.join(name);
+                seen = seen.saturating_add(1);
+                named = named.saturating_add(path.as_os_str().len());
                 if is_folder && depth < DEPTH {
                     folders.push((path, depth.saturating_add(1)));
                 } else {
                     files.push(path);
                 }
             }
-            let seen = files.len().saturating_add(folders.len());
-            if self.remote().is_some() && seen > ENTRIES_MOST {
+            if self.remote().is_some() && (seen > entries || named > bytes) {
                 let endless = io::Error::new(io::ErrorKind::InvalidData, "folders without end");
                 return Err(self.failed("read", &inner)(endless));
             }
@@ -472,73 +481,4 @@ fn is_none(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{fs, os::unix::fs::symlink};
-
-    use super::*;
-
-    #[test]
-    fn nothing_below_is_followed() {
-        let outside = tempfile::tempdir().unwrap();
-        fs::write(outside.path().join("theirs"), b"theirs").unwrap();
-        let own = tempfile::tempdir().unwrap();
-        let folder = Folder::<Direct>::open(own.path()).unwrap();
-        symlink(outside.path(), own.path().join("inner")).unwrap();
-        symlink(outside.path().join("theirs"), own.path().join("link")).unwrap();
-        let at = |path: &str| PathBuf::from(path);
-        assert!(folder.create(&at("inner/new")).is_err());
-        assert!(folder.make_folders(&at("inner/deep")).is_err());
-        assert!(folder.make_folders(&at("inner")).is_err());
-        assert!(folder.put_if_absent(&at("inner/new"), b"x", 10).is_err());
-        assert!(folder.read(&at("inner/theirs"), 10).is_err());
-        assert!(folder.read(&at("link"), 10).is_err());
-        assert_eq!(folder.length(&at("link")).unwrap(), None);
-        assert_eq!(folder.length(&at("inner/theirs")).unwrap(), None);
-        folder.remove(&at("inner/theirs")).unwrap();
-        folder.remove_folder(&at("inner"));
-        assert_eq!(folder.walk().unwrap(), [at("inner"), at("link")]);
-        folder.remove(&at("link")).unwrap();
-        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
-        assert_eq!(fs::read(outside.path().join("theirs")).unwrap(), b"theirs");
-        for outside in ["../x", "/x", "a/../../x", ""] {
-            assert!(folder.create(&at(outside)).is_err(), "{outside}");
-        }
-    }
-
-    #[test]
-    fn it_stays_the_folder_that_it_was() {
-        let parent = tempfile::tempdir().unwrap();
-        let (here, there) = (parent.path().join("here"), parent.path().join("there"));
-        fs::create_dir(&here).unwrap();
-        fs::create_dir(&there).unwrap();
-        let folder = Folder::<Direct>::open(&here).unwrap();
-        fs::rename(&here, parent.path().join("moved")).unwrap();
-        symlink(&there, &here).unwrap();
-        assert_eq!(
-            folder.put_if_absent(Path::new("file"), b"x", 10).unwrap(),
-            Put::Done
-        );
-        assert_eq!(
-            folder.put_if_absent(Path::new("file"), b"y", 10).unwrap(),
-            Put::Taken(Some(Digest::of(b"x")))
-        );
-        assert_eq!(fs::read_dir(&there).unwrap().count(), 0);
-        assert_eq!(
-            fs::read_dir(parent.path().join("moved")).unwrap().count(),
-            1
-        );
-        let moved = std::fs::canonicalize(parent.path()).unwrap().join("moved");
-        assert_eq!(
-            (folder.path(), folder.real().unwrap()),
-            (here.as_path(), moved)
-        );
-        folder.make_folders(Path::new("a/b")).unwrap();
-        folder.make_folders(Path::new("a/b")).unwrap();
-        folder.create(Path::new("a/b/c")).unwrap();
-        assert_eq!(folder.length(Path::new("a/b/c")).unwrap(), Some(0));
-        assert_eq!(
-            folder.walk().unwrap(),
-            [PathBuf::from("a/b/c"), PathBuf::from("file")]
-        );
-    }
-}
+mod tests;

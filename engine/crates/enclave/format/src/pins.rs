@@ -135,6 +135,9 @@ pub struct FilePin {
     /// The value of each partition column, which is that of all its rows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partition: Vec<PartitionValue>,
+    /// Whether the host may have chosen some of its rows: they came from a plain input.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub host_chosen: bool,
 }
 
 /// Protections as one text, "det+ope".

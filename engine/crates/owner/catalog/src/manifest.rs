@@ -425,6 +425,7 @@ mod tests {
                     keys: vec![key],
                 }),
                 partition: Vec::new(),
+                host_chosen: false,
             };
             let manifest = Manifest {
                 table: TableId([7; 16]),

@@ -9,26 +9,26 @@
 mod pins;
 
 use std::{
-    fs::{self, File},
+    fs,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use arrow::datatypes::{DataType, TimeUnit};
-use bytes::Bytes;
 use coffer_format::{
     Digest, Error as FormatError, OpenedFooter, RowGroupPin, SparkType, UnsupportedType,
     footer::{TAIL_LEN, leaf_places},
     plain::{PlainPin, arrow_schema, parse, split, tail_length},
     writer::column_bytes,
 };
+use coffer_protocol::storage::{Reach, url};
 use parquet::{
     arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions},
     file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData},
 };
 
-use crate::{Error, convert, disk, read::read_range};
+use crate::{Error, convert, read::TableFile};
 
 pub use pins::ChunkPins;
 
@@ -45,7 +45,7 @@ pub type PlainColumn = (String, SparkType, bool);
 /// A plain file, as it was when it was opened.
 #[derive(Debug, Clone)]
 pub struct PlainFile {
-    /// Absolute.
+    /// Absolute, or a URL.
     pub path: PathBuf,
     /// Of its footer.
     pub pin: PlainPin,
@@ -71,14 +71,14 @@ pub struct PlainTable {
 impl PlainTable {
     /// Opens files of the same columns. A column that this version cannot read as Spark does is an
     /// error.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, Error> {
+    pub fn open(paths: &[PathBuf], reach: &Reach) -> Result<Self, Error> {
         let mut table = Self {
             files: Vec::with_capacity(paths.len()),
             columns: vec![],
             column_bytes: vec![],
         };
         for path in paths {
-            let (file, metadata) = pin(path)?;
+            let (file, metadata) = pin(path, reach)?;
             let columns = columns(&metadata, path)?;
             if table.files.is_empty() {
                 table.column_bytes = vec![0; columns.len()];
@@ -178,20 +178,16 @@ fn has_nanos(found: &DataType) -> bool {
     }
 }
 
-fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
+fn pin(path: &Path, reach: &Reach) -> Result<(PlainFile, ParquetMetaData), Error> {
     let io = |error| Error::io("read", path)(error);
-    let mut file = disk::open(path).map_err(io)?;
-    let size = file.metadata().map_err(io)?.len();
-    let tail = read_range(
-        &mut file,
-        size.checked_sub(TAIL_LEN).ok_or(FormatError::PlainMagic)?..size,
-    )
-    .map_err(io)?;
+    let (file, size) = TableFile::open(reach, path).map_err(io)?;
+    let tail = size.checked_sub(TAIL_LEN).ok_or(FormatError::PlainMagic)?;
+    let tail = file.range(tail..size).map_err(io)?;
     let length = tail_length(&tail)?;
     let start = size
         .checked_sub(length.saturating_add(TAIL_LEN))
         .ok_or(FormatError::PlainMagic)?;
-    let bytes = Bytes::from(read_range(&mut file, start..size).map_err(io)?);
+    let bytes = file.range(start..size).map_err(io)?;
     let digest = Digest::of(split(&bytes)?.0);
     let metadata = parse(bytes, size)?;
     let row_groups = metadata
@@ -214,7 +210,10 @@ fn pin(path: &Path) -> Result<(PlainFile, ParquetMetaData), Error> {
         })
         .collect::<Result<_, _>>()?;
     let pinned = PlainFile {
-        path: fs::canonicalize(path).map_err(io)?,
+        path: match url(path) {
+            Some(_) => path.to_owned(),
+            None => fs::canonicalize(path).map_err(io)?,
+        },
         pin: PlainPin {
             size,
             rows: unsigned(metadata.file_metadata().num_rows()),
@@ -251,10 +250,10 @@ fn chunk_range(chunk: &ColumnChunkMetaData, size: u64) -> Result<Range<u64>, Err
 }
 
 /// Whether an open file still ends in the pinned footer.
-fn still_ends_so(file: &mut File, path: &Path, pin: &PlainPin) -> Result<(), Error> {
+fn still_ends_so(file: &TableFile, size: u64, path: &Path, pin: &PlainPin) -> Result<(), Error> {
     let io = |error| Error::io("read", path)(error);
-    let bytes = match file.metadata().map_err(io)?.len() == pin.size {
-        true => Bytes::from(read_range(file, pin.range()?).map_err(io)?),
+    let bytes = match size == pin.size {
+        true => file.range(pin.range()?).map_err(io)?,
         false => return Err(FormatError::PlainChanged.into()),
     };
     let same = split(&bytes).is_ok_and(|(footer, _)| Digest::of(footer) == pin.footer_sha256);
@@ -284,7 +283,7 @@ mod tests {
         file.seek(SeekFrom::Start(u64::from(claimed))).unwrap();
         file.write_all(&claimed.to_le_bytes()).unwrap();
         file.write_all(&MAGIC).unwrap();
-        let opened = PlainTable::open(&[file.path().to_owned()]);
+        let opened = PlainTable::open(&[file.path().to_owned()], &None);
         assert!(
             matches!(opened, Err(Error::Format(FormatError::PlainFooter(length)))
                 if length == u64::from(claimed)),

@@ -49,8 +49,15 @@ impl Reencryption {
     /// Publishes the version with these files, in this order, and with it the key. Where that fails
     /// it is given up, as of [`TableWrite::publish`]. Of the rows of the version before none may be
     /// missing.
-    pub fn publish(self, vault: &Vault, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
+    pub fn publish(
+        self,
+        vault: &Vault,
+        mut files: Vec<FilePin>,
+    ) -> Result<VerifiedManifest, Error> {
         let write = self.0;
+        if write.parent_is_host_chosen() {
+            files.iter_mut().for_each(|file| file.host_chosen = true);
+        }
         let rows = |files: &[FilePin]| files.iter().map(|file| file.rows).sum::<u64>();
         let want = write.parent_rows();
         if rows(&files) != want {

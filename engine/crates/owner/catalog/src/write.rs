@@ -444,6 +444,13 @@ impl TableWrite {
             .map_or(0, |parent| parent.manifest.rows())
     }
 
+    /// Whether the host may have chosen rows of the version that it follows.
+    pub(crate) fn parent_is_host_chosen(&self) -> bool {
+        self.parent
+            .as_ref()
+            .is_some_and(|parent| parent.manifest.files.iter().any(|file| file.host_chosen))
+    }
+
     /// All files of the version, given those that are new.
     pub(crate) fn files(&self, new: Vec<FilePin>) -> Vec<FilePin> {
         let Some(Parent {

@@ -36,7 +36,8 @@ pub(crate) fn run(site: &Site, args: &Adopt) -> Result<(), Failure> {
         .table(used)
         .detail("folder", spelling::normal(&args.path)?.to_string_lossy());
     audit::note(site, vault.keyring(), event)?;
-    let found = Adoption::look(&args.path, &Arc::new(FileKeys::new(Arc::clone(&vault))))?;
+    let keys = Arc::new(FileKeys::new(Arc::clone(&vault)));
+    let found = Adoption::look(&args.path, config_dir.reach(), &keys)?;
     note_links(found.spellings());
     let bar = output::progress(found.bytes(), "checking", true);
     let table = AdoptAs {

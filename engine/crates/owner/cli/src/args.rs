@@ -140,7 +140,7 @@ pub(crate) struct Encrypt {
 pub(crate) struct Adopt {
     /// The folder of the files. Every column of every file must be encrypted, by a writer that used
     /// Coffer's KMS client
-    pub(crate) path: LocalPath,
+    pub(crate) path: TablePath,
     /// The table's name in policy and register [default: the name of PATH]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,

@@ -1,13 +1,9 @@
 //! `coffer inspect`
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use coffer_catalog::{Envelope, MANIFEST_FOLDER, Manifest, Target, VerifiedManifest};
-use coffer_format::StoredColumn;
-use coffer_protocol::storage::url;
+use coffer_format::{Direct, Error as FormatError, StoredColumn, folder::Folder};
 use serde_json::json;
 
 use crate::{
@@ -15,7 +11,11 @@ use crate::{
     failure::Failure,
     output,
     site::{self, Site},
+    store,
 };
+
+/// No manifest that was ever published is longer.
+const MANIFEST_MOST: u64 = 64 << 20;
 
 pub(crate) fn run(site: &Site, args: &Inspect) -> Result<(), Failure> {
     let target = site::target(&args.table);
@@ -36,29 +36,32 @@ pub(crate) fn run(site: &Site, args: &Inspect) -> Result<(), Failure> {
             ),
         );
     };
-    if url(&folder).is_some() {
-        return Err(Failure::usage(
-            "without a passphrase tables of the local file system are shown only",
-        )
-        .hint("give the passphrase (--passphrase-file, COFFER_PASSPHRASE, --unlock)"));
-    }
     show_closed(&folder, args.json)
 }
 
 /// What anyone who holds the files can see.
-fn show_closed(folder: &Path, as_json: bool) -> Result<(), Failure> {
-    let manifests = folder.join(MANIFEST_FOLDER);
-    let mut names = names(&manifests).unwrap_or_default();
-    names.retain(|(name, _)| name.starts_with("manifest-"));
-    let Some((newest, _)) = names.last() else {
-        return Err(coffer_catalog::Error::NotATable(folder.to_owned()).into());
+fn show_closed(path: &Path, as_json: bool) -> Result<(), Failure> {
+    let not_a_table = || Failure::from(coffer_catalog::Error::NotATable(path.to_owned()));
+    let folder = match Folder::<Direct>::at(path, Some(&store::reach())) {
+        Err(FormatError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            return Err(not_a_table());
+        }
+        folder => folder?,
     };
-    let path = manifests.join(newest);
-    let bytes = fs::read(&path).map_err(|error| Failure::io("read", &path, error))?;
-    let (envelope, _) = Envelope::parse(&bytes)?;
-    let files: Vec<_> = names_of_files(folder)?
-        .into_iter()
-        .filter(|(name, _)| !name.starts_with(['_', '.']))
+    let manifests = Path::new(MANIFEST_FOLDER);
+    let mut newest = names(&folder, manifests)?;
+    newest.retain(|name| name.starts_with("manifest-"));
+    let newest = newest.pop().ok_or_else(not_a_table)?;
+    let bytes = folder.read(&manifests.join(newest), MANIFEST_MOST)?;
+    let (envelope, _) = Envelope::parse(&bytes.ok_or_else(not_a_table)?)?;
+    let mut names = names(&folder, Path::new(""))?;
+    names.retain(|name| !name.starts_with(['_', '.']));
+    let paths: Vec<&Path> = names.iter().map(Path::new).collect();
+    let lengths = folder.lengths(&paths)?;
+    let files: Vec<(String, u64)> = names
+        .iter()
+        .zip(lengths)
+        .filter_map(|(name, length)| Some((name.clone(), length?)))
         .collect();
     let total: u64 = files.iter().map(|(_, size)| size).sum();
     if as_json {
@@ -91,22 +94,13 @@ fn show_closed(folder: &Path, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn names_of_files(folder: &Path) -> Result<Vec<(String, u64)>, Failure> {
-    names(folder).map_err(|error| Failure::io("read", folder, error))
-}
-
-fn names(folder: &Path) -> std::io::Result<Vec<(String, u64)>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
-        if metadata.is_file() {
-            names.push((
-                entry.file_name().to_string_lossy().into_owned(),
-                metadata.len(),
-            ));
-        }
-    }
+/// The files in an inner folder, in order; those of one that is not there are none.
+fn names(folder: &Folder<Direct>, inner: &Path) -> Result<Vec<String>, Failure> {
+    let names = folder.names(inner)?.into_iter();
+    let mut names: Vec<String> = names
+        .filter(|(_, is_folder)| !is_folder)
+        .map(|(name, _)| name.to_string_lossy().into_owned())
+        .collect();
     names.sort();
     Ok(names)
 }

@@ -64,7 +64,6 @@ fn a_store_s_url_is_no_file() {
         &["decrypt", "table", url],
         &["decrypt", "--kek-file", "in.csv", url, "out"],
         &["decrypt", "--kek-file", url, "table", "out"],
-        &["adopt", url],
         &["keys", "export", "--output", url],
         &["--home", url, "init"],
     ];

@@ -92,6 +92,10 @@ impl Service {
                 return Err(ClientError::Malformed("fragment"));
             }
         }
+        // What is read here comes to later stages as values and rows of the driver's.
+        for scan in &request.scans {
+            session.opened_host_chosen |= self.table(scan.handle)?.is_host_chosen();
+        }
         let query = session.query.clone();
         drop(session);
         let mut uses = Uses::default();

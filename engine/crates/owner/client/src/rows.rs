@@ -36,20 +36,23 @@ pub(crate) struct Made {
     /// That came to their end.
     streams: u32,
     files: Vec<WrittenFile>,
+    /// Whether the host may have chosen rows of them.
+    host_chosen: bool,
 }
 
 impl Made {
-    fn add(&mut self, files: impl Iterator<Item = WrittenFile>) {
+    fn add(&mut self, files: impl Iterator<Item = WrittenFile>, host_chosen: bool) {
         self.streams = self.streams.saturating_add(1);
         self.files.extend(files);
+        self.host_chosen |= host_chosen;
     }
 
-    /// The files, if the request counts the same streams and no tasks beside them; none: the rows
-    /// are those of tasks.
+    /// The files, and whether the host may have chosen rows of them, if the request counts the same
+    /// streams and no tasks beside them; none: the rows are those of tasks.
     pub(crate) fn published(
         self,
         request: &PublishWrite,
-    ) -> Result<Option<Vec<WrittenFile>>, ClientError> {
+    ) -> Result<Option<(Vec<WrittenFile>, bool)>, ClientError> {
         if self.streams != request.streams {
             return Err(ClientError::RowStreams {
                 said: request.streams,
@@ -58,7 +61,7 @@ impl Made {
         }
         match (self.streams, request.commits.is_empty()) {
             (0, _) => Ok(None),
-            (_, true) => Ok(Some(self.files)),
+            (_, true) => Ok(Some((self.files, self.host_chosen))),
             (_, false) => Err(ClientError::Malformed("PUBLISH_WRITE")),
         }
     }
@@ -69,6 +72,7 @@ pub(crate) struct RowsStream {
     write: u32,
     writer: TableWriter,
     partition_columns: Vec<usize>,
+    host_chosen: bool,
     /// By when they were last written to.
     open: Vec<FileWriter>,
     done: Vec<(WrittenFile, FileGuard<Judged>)>,
@@ -94,6 +98,7 @@ impl RowsStream {
             write: request.write,
             writer: write.writer(options)?,
             partition_columns: write.partition_columns(),
+            host_chosen: request.host_chosen,
             open: Vec::new(),
             done: Vec::new(),
             rows: 0,
@@ -213,7 +218,7 @@ impl RowsStream {
             .writes
             .lock()
             .made(self.write)?
-            .add(files.into_iter());
+            .add(files.into_iter(), self.host_chosen);
         guards.into_iter().for_each(FileGuard::keep);
         Ok(())
     }

@@ -190,7 +190,8 @@ impl Service {
         let (began, mut bytes) = (std::time::Instant::now(), 0_u64);
         for (table, columns) in &all {
             if let Opened::Plain(plain) = table.as_ref() {
-                bytes = bytes.saturating_add(session.chunks.pin(plain, columns)?);
+                let reach = self.config_dir.reach();
+                bytes = bytes.saturating_add(session.chunks.pin(plain, columns, reach)?);
             }
         }
         if bytes > 0 {
@@ -466,7 +467,7 @@ fn check_producers(
 fn host_chosen(session: &Session, request: &SealStage, sources: &HashMap<u32, Source>) -> bool {
     let mut producers = request.inputs.iter().map(|input| input.producer_stage);
     session.opened_host_chosen
-        || sources.values().any(|source| source.table.is_unverified())
+        || sources.values().any(|source| source.table.is_host_chosen())
         || producers.any(|stage| {
             session
                 .exchange(stage)

@@ -8,7 +8,7 @@ use coffer_process::listen::{ReadHalf, WriteHalf};
 use coffer_protocol::{
     framing::{WireError, put_message, put_raw, read_message_up_to},
     port::{StorageAnswer, StorageRequest},
-    storage::{ANSWER_MOST, Port, Remote},
+    storage::{ANSWER_MOST, Port, Remote, answer_most},
     wire::ClientMessage,
 };
 use futures::channel::oneshot;
@@ -165,7 +165,9 @@ async fn exchange(
     let mut bytes = Vec::new();
     put_message(&mut bytes, kind_byte(ClientMessage::ClientStorage), request)?;
     write.write_all(&bytes).await?;
-    let answer = read_message_up_to(read, MAX_ANSWER).await?;
+    // With its type.
+    let most = answer_most(request).saturating_add(1);
+    let answer = read_message_up_to(read, most).await?;
     let answer = answer.filter(|answer| answer.kind == kind_byte(ClientMessage::ClientStored));
     answer.ok_or(WireError::Truncated)?.decode("STORED")
 }

@@ -13,12 +13,13 @@ use coffer_catalog::{
 };
 use coffer_custody::{
     Policy,
-    location::{self, local},
+    location::{self, Location},
 };
 use coffer_format::Error as FormatError;
 use coffer_format::{AdoptedKey, Digest, FilePin, RowGroupPin, SparkType};
 use coffer_protocol::{
     plan::{Field, Schema},
+    storage::url,
     wire::{
         FileSlice, OpenTable, StoredColumn, TableInfo,
         file_slice::{AdoptedFile, ClearColumn, DataKey},
@@ -94,9 +95,17 @@ impl Opened {
         }
     }
 
-    /// Whether the host may have chosen what is in it.
+    /// Whether nobody vouches for what is in it.
     pub(crate) fn is_unverified(&self) -> bool {
         matches!(self, Self::Plain(_))
+    }
+
+    /// Whether the host may have chosen rows of it: of a sealed table, when they were written.
+    pub(crate) fn is_host_chosen(&self) -> bool {
+        match self {
+            Self::Sealed(table) => table.manifest().files.iter().any(|file| file.host_chosen),
+            Self::Plain(_) => true,
+        }
     }
 
     /// How many files there are.
@@ -386,38 +395,53 @@ impl Service {
         Ok(())
     }
 
-    /// Each file must lie where the policy says, by its canonical path: a link out of a listed
-    /// folder leads nowhere.
+    /// Each file must lie where the policy says: a local one by its canonical path, so that a link
+    /// out of a listed folder leads nowhere; one of other storage by its name, where nothing is
+    /// followed.
     fn open_plain(&self, policy: &Policy, files: &[String]) -> Result<TableInfo, ClientError> {
         let mut paths: Vec<PathBuf> = Vec::with_capacity(files.len());
         for file in files {
-            let file = local(file)?;
-            let path = match (std::fs::canonicalize(file), &self.user) {
-                (Ok(path), _) => path,
-                (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
-                (Err(source), None) => {
-                    return Err(FormatError::Io {
-                        doing: "read",
-                        path: file.into(),
-                        source,
+            paths.push(match location::of(file)? {
+                Location::Local(file) => self.listed(policy, file)?,
+                Location::Remote(url) => {
+                    if !policy.allows_unverified(Path::new(&url)) {
+                        return Err(ClientError::Unlisted(url.into()));
                     }
-                    .into());
+                    url.into()
                 }
-            };
-            let listed = policy.unverified_inputs().iter().any(|allowed| {
-                let allowed = std::fs::canonicalize(allowed).unwrap_or_else(|_| allowed.clone());
-                path.starts_with(allowed)
             });
-            if !listed {
-                // As it was given: where its links lead is no user's business.
-                return Err(ClientError::Unlisted(file.into()));
-            }
-            paths.push(path);
         }
-        let table = PlainTable::open(&paths)?;
+        let table = PlainTable::open(&paths, self.config_dir.reach())?;
         let mut info = describe_plain(&table);
         info.handle = self.keep(Opened::Plain(table));
         Ok(info)
+    }
+
+    /// The canonical path of a local file.
+    fn listed(&self, policy: &Policy, file: &str) -> Result<PathBuf, ClientError> {
+        let path = match (std::fs::canonicalize(file), &self.user) {
+            (Ok(path), _) => path,
+            (Err(_), Some(_)) => return Err(ClientError::Unlisted(file.into())),
+            (Err(source), None) => {
+                return Err(FormatError::Io {
+                    doing: "read",
+                    path: file.into(),
+                    source,
+                }
+                .into());
+            }
+        };
+        let local = policy.unverified_inputs().iter();
+        let mut local = local.filter(|allowed| url(allowed).is_none());
+        let listed = local.any(|allowed| {
+            let allowed = std::fs::canonicalize(allowed).unwrap_or_else(|_| allowed.clone());
+            path.starts_with(allowed)
+        });
+        match listed {
+            true => Ok(path),
+            // As it was given: where its links lead is no user's business.
+            false => Err(ClientError::Unlisted(file.into())),
+        }
     }
 
     pub(crate) fn table(&self, handle: u32) -> Result<Arc<Opened>, ClientError> {

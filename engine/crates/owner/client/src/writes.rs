@@ -282,24 +282,25 @@ impl Service {
             write.name(),
             write.columns().iter().map(|column| column.name.as_str()),
         )?;
-        let files = self.written(request, write, made)?;
+        let (files, host_chosen) = self.written(request, write, made)?;
+        let pin = |file| pin(file, host_chosen);
         let pins = files.iter().map(pin).collect::<Result<_, _>>()?;
         self.audit_publish(write)?;
         Ok((files, pins))
     }
 
     /// The files that were made here; or those of the write's stage: of each of its tasks exactly one
-    /// commit record, taken once.
+    /// commit record, taken once. And whether the host may have chosen rows of them.
     fn written(
         &self,
         request: &PublishWrite,
         write: &TableWrite,
         made: Made,
-    ) -> Result<Vec<WrittenFile>, ClientError> {
-        let files = match made.published(request)? {
-            Some(files) => files,
+    ) -> Result<(Vec<WrittenFile>, bool), ClientError> {
+        let (files, host_chosen) = match made.published(request)? {
+            Some(made) => made,
             None if request.session.is_empty() && request.commits.is_empty() => {
-                return Ok(Vec::new());
+                return Ok((Vec::new(), false));
             }
             None => {
                 let session = self.session(&request.session)?;
@@ -317,7 +318,7 @@ impl Service {
         // An engine whose storage is its own would have written them elsewhere.
         let sizes = files.iter().map(|file| (file.path.as_str(), file.size));
         write.has_files(&sizes.collect::<Vec<_>>())?;
-        Ok(files)
+        Ok((files, host_chosen))
     }
 
     fn record(&self, table: &VerifiedManifest) -> Result<(), ClientError> {
@@ -511,7 +512,10 @@ fn new_columns(request: &BeginWrite) -> Result<NewColumns, ClientError> {
     })
 }
 
-fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenFile>, ClientError> {
+fn commits(
+    session: &mut Session,
+    request: &PublishWrite,
+) -> Result<(Vec<WrittenFile>, bool), ClientError> {
     let (number, execution) = (request.stage, request.execution);
     let stage = session.collected(number, execution, Output::Write(request.write))?;
     if usize::try_from(stage.partitions) != Ok(request.commits.len()) {
@@ -547,10 +551,10 @@ fn commits(session: &mut Session, request: &PublishWrite) -> Result<Vec<WrittenF
         &(0..stage.partitions).collect::<Vec<_>>(),
         origins,
     )?;
-    Ok(files)
+    Ok((files, stage.host_chosen))
 }
 
-fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
+fn pin(file: &WrittenFile, host_chosen: bool) -> Result<FilePin, ClientError> {
     if file.aad_prefix.len() != 16 {
         return Err(ClientError::WrittenFile("its AAD prefix"));
     }
@@ -577,6 +581,7 @@ fn pin(file: &WrittenFile) -> Result<FilePin, ClientError> {
             .iter()
             .map(|value| value.value.clone())
             .collect(),
+        host_chosen,
     })
 }
 

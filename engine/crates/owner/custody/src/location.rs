@@ -77,7 +77,9 @@ pub enum Location<'a> {
     /// `scheme://authority/path`, without `.`, `..`, repeated slashes and one at the end. Of schemes
     /// that mean one storage it has always the same; hosts are in lower case and end with no dot,
     /// and ports are numbers, left out where they go without saying. A second name or an address of
-    /// a host is another place: nothing is looked up.
+    /// a host is another place: nothing is looked up. A name service of HDFS is a host here, though
+    /// its name is a key of Hadoop's configuration: whoever reaches it finds how it is written
+    /// there.
     Remote(String),
 }
 
@@ -144,9 +146,13 @@ fn remote(text: &str, scheme: &str) -> Result<Option<String>, LocationError> {
         other => other,
     };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    // Of Azure's the part before is a container.
-    let azure = matches!(scheme, "abfss" | "wasbs");
-    if authority.contains('@') && !azure {
+    // Of Azure's the part before is a container; of Oracle's a bucket, in a namespace.
+    let named = match scheme {
+        "abfss" | "wasbs" => true,
+        "oci" => !authority.contains(':') && authority.matches('@').count() == 1,
+        _ => false,
+    };
+    if authority.contains('@') && !named {
         return Err(LocationError::Credentials(scheme.to_owned()));
     }
     let spoiled = |letter: char| letter.is_whitespace() || letter.is_control();
@@ -163,6 +169,7 @@ fn remote(text: &str, scheme: &str) -> Result<Option<String>, LocationError> {
     let authority = match scheme {
         // A bucket is no host, and old ones have capitals.
         "s3a" | "gs" => Some(authority.to_owned()),
+        "oci" => is_bucket_in_namespace(authority).then(|| authority.to_owned()),
         _ => server(authority, default),
     };
     let Some(authority) = authority else {
@@ -187,6 +194,11 @@ fn remote(text: &str, scheme: &str) -> Result<Option<String>, LocationError> {
         url.push_str(part);
     }
     Ok(Some(url))
+}
+
+fn is_bucket_in_namespace(authority: &str) -> bool {
+    let parts = authority.split_once('@');
+    parts.is_some_and(|(bucket, namespace)| !bucket.is_empty() && !namespace.is_empty())
 }
 
 /// A host, with what stands before its `@` and with its port, as one name has them; none where it

@@ -1,20 +1,31 @@
 package gadget
 
-import java.lang.reflect.{Field, Proxy}
+import java.io.ObjectStreamClass
+import java.lang.annotation.Retention
+import java.lang.reflect.{Field, InvocationHandler, Proxy}
 import java.nio.file.{Files, Path}
 import java.util.{
   ArrayList => JArrayList,
   Collections,
   Comparator,
   HashMap => JHashMap,
+  LinkedHashMap => JLinkedHashMap,
   PriorityQueue
 }
+import javax.management.BadAttributeValueExpException
 
 import scala.collection.View
+import scala.collection.concurrent.TrieMap
 import scala.collection.immutable.{LazyList, TreeMap, TreeSet}
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 import scala.jdk.FunctionWrappers.AsJavaFunction
+import scala.util.hashing.Hashing
 
+import com.fasterxml.jackson.databind.node.POJONode
+import org.apache.hadoop.io.ObjectWritable
+
+import org.apache.spark.SerializableWritable
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.encoders.ExpressionEncoder
 import org.apache.spark.sql.catalyst.expressions.{
@@ -37,8 +48,14 @@ import org.apache.spark.sql.types.{IntegerType, ObjectType}
  *
  * @param build makes the object, which leaves its mark, or that file, when it is read and not
  *              before
+ * @param sign  the system property that is its mark, where it can leave no other
  */
-final case class Chain(name: String, build: (String, Path) => AnyRef)
+final case class Chain(
+    name: String,
+    build: (String, Path) => AnyRef,
+    sign: Option[String] = None) {
+  def mark: String = sign.getOrElse(s"coffer.gadget.$name")
+}
 
 object Chains {
   val all: Seq[Chain] = Seq(
@@ -58,10 +75,14 @@ object Chains {
     Chain("view-as-key",
       (mark, _) => keyed(LazyList[Any](1).appendedAll(new View.Map(rows, decoder(marking(mark)))))),
     Chain("ivy-copy", (_, file) => keyed(LazyList.from(rows).map(decoder(ivyLink(file))))),
+    // Hadoop looks up what is named, and has any class initialised by it.
     Chain("hadoop-writable",
-      (mark, _) => new org.apache.spark.SerializableWritable(new MarkingWritable(mark))),
-    Chain("externalizable", (mark, _) => new MarkingExternalizable(mark)),
-    Chain("proxy-of-a-comparator", (mark, _) => queue(proxy(new MarkingHandler(mark)))),
+      (_, _) => new SerializableWritable(new ObjectWritable(notYet(JETTY), null)),
+      Some("jetty.version")),
+    Chain("externalizable", (mark, _) => hashedRelation(queue(ordering(marking(mark))))),
+    Chain("jackson-node", (mark, _) => shown(pojo(marking(mark)))),
+    Chain("proxy-of-an-annotation", (mark, _) => annotation(pojo(marking(mark)))),
+    Chain("trie-map", (mark, _) => trieMap(decoder(marking(mark)))),
     Chain("inside-a-list", (mark, _) => Some(List(Array[AnyRef](queue(ordering(marking(mark))))))),
     Chain("inside-a-collection",
       (mark, _) => new JArrayList[AnyRef](Collections.singleton(queue(ordering(marking(mark))))))
@@ -158,8 +179,66 @@ object Chains {
       AsJavaFunction(decoder(effect)).asInstanceOf[java.util.function.Function[InternalRow,
         String]])
 
-  private def proxy(handler: MarkingHandler): AnyRef =
-    Proxy.newProxyInstance(getClass.getClassLoader, Array(classOf[Comparator[_]]), handler)
+  private val JETTY = "org.sparkproject.jetty.util.Jetty"
+
+  private def notYet(name: String): Class[_] =
+    Class.forName(name, false, getClass.getClassLoader)
+
+  private val unsafe: sun.misc.Unsafe = {
+    val field = classOf[sun.misc.Unsafe].getDeclaredField("theUnsafe")
+    field.setAccessible(true)
+    field.get(null).asInstanceOf[sun.misc.Unsafe]
+  }
+
+  /** An object of a class that has no constructor for this, with fields of whatever type. */
+  private def forged(of: Class[_], fields: (String, AnyRef)*): AnyRef = {
+    val made = unsafe.allocateInstance(of)
+    fields.foreach { case (name, value) =>
+      unsafe.putObject(made, unsafe.objectFieldOffset(of.getDeclaredField(name)), value)
+    }
+    made
+  }
+
+  /** It reads whatever object is in the place of its map, before it looks what that is. */
+  private def hashedRelation(inside: AnyRef): AnyRef =
+    forged(notYet("org.apache.spark.sql.execution.joins.LongHashedRelation"), "map" -> inside)
+
+  /** As text it is JSON of what it holds: a collection that computes its elements for that. */
+  private def pojo(effect: Expression): AnyRef = {
+    // Else it is sent as its text, made before it is read.
+    val replaced = classOf[ObjectStreamClass].getDeclaredField("writeReplaceMethod")
+    replaced.setAccessible(true)
+    replaced.set(ObjectStreamClass.lookup(classOf[POJONode]), null)
+    new POJONode(LazyList.from(rows).map(decoder(effect)).asJava)
+  }
+
+  /** JDK 17 has its value as text when it is read. */
+  private def shown(value: AnyRef): AnyRef = {
+    val exception = new BadAttributeValueExpException(null)
+    set(exception, "val", value)
+    exception
+  }
+
+  /** What is no value of an annotation is shown in an error, which is made when it is read. */
+  private def annotation(value: AnyRef): AnyRef = {
+    val values = new JLinkedHashMap[String, AnyRef]()
+    values.put("value", value)
+    val handler = forged(
+      notYet("sun.reflect.annotation.AnnotationInvocationHandler"),
+      "type" -> classOf[Retention],
+      "memberValues" -> values)
+    Proxy.newProxyInstance(
+      getClass.getClassLoader,
+      Array(classOf[Retention]),
+      handler.asInstanceOf[InvocationHandler])
+  }
+
+  private def trieMap(hash: InternalRow => AnyRef): AnyRef = {
+    val map = TrieMap.from(distinct.map(_ -> "value"))
+    set(map, "hashingobj",
+      Hashing.fromFunction[InternalRow](hash.asInstanceOf[InternalRow => Int]))
+    map
+  }
 
   /** A map whose key has its elements computed when its hash is asked for, which reading does. */
   private def keyed(key: AnyRef): AnyRef = {

@@ -23,15 +23,14 @@ object ReadChains {
     Runtime.getRuntime.halt(0)
   }
 
-  private def mark(chain: Chain) = s"coffer.gadget.${chain.name}"
   private def leaves(chain: Chain, folder: Path) = folder.resolve(s"${chain.name}.left")
 
   private def make(chain: Chain, folder: Path): Unit = {
     val bytes = new ByteArrayOutputStream()
     val stream = new ObjectOutputStream(bytes)
-    stream.writeObject(chain.build(mark(chain), leaves(chain, folder)))
+    stream.writeObject(chain.build(chain.mark, leaves(chain, folder)))
     stream.close()
-    require(!Chains.ran(mark(chain), leaves(chain, folder), wait = false),
+    require(!Chains.ran(chain.mark, leaves(chain, folder), wait = false),
       s"${chain.name} ran " +
         s"before it was read")
     Files.write(folder.resolve(chain.name), bytes.toByteArray)
@@ -48,7 +47,7 @@ object ReadChains {
     val refused = error.exists(e =>
       e.isInstanceOf[InvalidClassException] &&
         e.getMessage.contains("REJECTED"))
-    if (Chains.ran(mark(chain), leaves(chain, folder), wait = !refused)) "ran"
+    if (Chains.ran(chain.mark, leaves(chain, folder), wait = !refused)) "ran"
     else if (refused) "refused"
     else s"did nothing: ${error.getOrElse("")}"
   }

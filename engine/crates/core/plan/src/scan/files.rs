@@ -42,9 +42,14 @@ pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
         let footer = match task.footers.get(&pin, schema, &task.keys) {
             Some(footer) => footer,
             None => {
-                let range = pin.range()?;
-                let bytes = read_range(task.store.as_ref(), &path, range, &task.bytes_read).await?;
-                task.footers.open(bytes, pin, schema, &task.keys)?
+                let bytes = match task.footers.raw(&path, &pin) {
+                    Some(bytes) => bytes,
+                    None => {
+                        let (store, range) = (task.store.as_ref(), pin.range()?);
+                        read_range(store, &path, range, &task.bytes_read).await?
+                    }
+                };
+                task.footers.open(&path, bytes, pin, schema, &task.keys)?
             }
         };
         opened.all_keys &= footer.all_keys();

@@ -9,6 +9,7 @@
 mod files;
 mod footers;
 mod reader;
+mod recent;
 mod storage;
 mod whole;
 
@@ -48,7 +49,7 @@ use crate::{
     operator::operator_basics,
     schema::{empty, timed, with_schema},
 };
-pub use footers::FooterCache;
+pub use footers::{FooterCache, RawFooters};
 use reader::SealedReaders;
 pub use storage::TableFiles;
 pub use whole::{BytesSeen, read_rest};

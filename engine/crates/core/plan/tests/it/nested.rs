@@ -252,10 +252,10 @@ async fn what_is_read_whole_has_all_leaves() {
 }
 
 fn plain_slice(path: &Path, columns: &[&str]) -> FileSlice {
-    let table = PlainTable::open(&[path.to_owned()]).unwrap();
+    let table = PlainTable::open(&[path.to_owned()], &None).unwrap();
     let names: Vec<String> = columns.iter().map(|name| (*name).to_owned()).collect();
     let mut pins = ChunkPins::default();
-    pins.pin(&table, &names).unwrap();
+    pins.pin(&table, &names, &None).unwrap();
     let file = &table.files[0];
     let groups = file.row_groups.len();
     FileSlice {

@@ -20,16 +20,17 @@ use coffer_process::listen::WriteHalf;
 use coffer_protocol::{
     framing::{Message, WireError, put_message},
     port::{StorageAnswer, StorageRequest},
-    storage::ANSWER_MOST,
+    storage::answer_most,
     wire::{Need, NeedKeys, Release, TaskMessage},
 };
+use parking_lot::Mutex as Short;
 use thiserror::Error;
 use tokio::{
     io::AsyncWriteExt,
     sync::{Mutex, watch},
 };
 
-use crate::channel::Receiver;
+use crate::channel::{Due, Receiver};
 
 /// Answers that may be outstanding for one input.
 const AHEAD: usize = 2;
@@ -86,6 +87,8 @@ pub(crate) struct Link {
     closed: watch::Receiver<bool>,
     /// A write was begun and given up: what lies on the wire now is no whole message.
     torn: AtomicBool,
+    due: Arc<Due>,
+    stored: Stored,
     pub(crate) crossed: Crossed,
 }
 
@@ -93,7 +96,43 @@ pub(crate) struct Link {
 enum Asked {
     Input(u32),
     Keys,
-    Storage(u64),
+    /// The number of the question, and bytes of its answer at most.
+    Storage(u64, usize),
+}
+
+/// Answers of storage, by the number of the question: those that somebody waits for.
+#[derive(Default)]
+struct Stored(Short<HashMap<u64, Option<StorageAnswer>>>);
+
+impl Stored {
+    fn came(&self, question: u64, answer: StorageAnswer) {
+        if let Some(waiting) = self.0.lock().get_mut(&question) {
+            *waiting = Some(answer);
+        }
+    }
+}
+
+/// Who waits for an answer. One that gives up has nothing kept for it.
+struct Wanted<'a> {
+    stored: &'a Stored,
+    question: u64,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(stored: &'a Stored, question: u64) -> Self {
+        stored.0.lock().insert(question, None);
+        Self { stored, question }
+    }
+
+    fn take(&self) -> Option<StorageAnswer> {
+        self.stored.0.lock().get_mut(&self.question)?.take()
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.stored.0.lock().remove(&self.question);
+    }
 }
 
 struct Incoming {
@@ -103,8 +142,6 @@ struct Incoming {
     inputs: HashMap<u32, Waiting>,
     /// The newest answer to a NEED_KEYS, until it is taken.
     released: Option<Release>,
-    /// Answers of storage that came, by the number of the question.
-    stored: HashMap<u64, StorageAnswer>,
     questions: u64,
 }
 
@@ -119,16 +156,17 @@ impl Link {
     pub(crate) fn new(receiver: Receiver, write: WriteHalf) -> Arc<Self> {
         Arc::new(Self {
             closed: receiver.closed(),
+            due: receiver.due(),
             outgoing: Mutex::new(write),
             incoming: Mutex::new(Incoming {
                 receiver,
                 asked: VecDeque::new(),
                 inputs: HashMap::new(),
                 released: None,
-                stored: HashMap::new(),
                 questions: 0,
             }),
             torn: AtomicBool::new(false),
+            stored: Stored::default(),
             crossed: Crossed::default(),
         })
     }
@@ -192,8 +230,8 @@ impl Link {
             session: session.to_vec().into(),
         };
         let mut incoming = self.incoming.lock().await;
-        incoming.asked.push_back(Asked::Keys);
         self.tell(TaskMessage::NeedKeys, &need).await?;
+        incoming.asked.push_back(Asked::Keys);
         loop {
             self.take_answer(&mut incoming).await?;
             if let Some(release) = incoming.released.take() {
@@ -207,21 +245,24 @@ impl Link {
         &self,
         request: &StorageRequest,
     ) -> Result<StorageAnswer, LinkError> {
-        let question = {
+        let wanted = {
             let mut incoming = self.incoming.lock().await;
             while incoming.asked.len() >= AHEAD_IN_ALL {
                 self.take_answer(&mut incoming).await?;
             }
             incoming.questions += 1;
-            let question = incoming.questions;
-            incoming.asked.push_back(Asked::Storage(question));
+            let wanted = Wanted::new(&self.stored, incoming.questions);
+            let most = answer_most(request);
+            self.due.ask(most);
             self.tell(TaskMessage::Storage, request).await?;
-            question
+            let asked = Asked::Storage(wanted.question, most);
+            incoming.asked.push_back(asked);
+            wanted
         };
         // Others that ask meanwhile take answers too, and leave this one here.
         loop {
             let mut incoming = self.incoming.lock().await;
-            if let Some(answer) = incoming.stored.remove(&question) {
+            if let Some(answer) = wanted.take() {
                 return Ok(answer);
             }
             self.take_answer(&mut incoming).await?;
@@ -246,9 +287,14 @@ impl Link {
     }
 
     /// Takes the answers that are still outstanding, so that the connection is clean for what comes
-    /// next.
+    /// next. One on which half a question lies never is.
     pub(crate) async fn settle(&self) -> Result<(), LinkError> {
         let mut incoming = self.incoming.lock().await;
+        // Whoever writes now has ended.
+        drop(self.outgoing.lock().await);
+        if self.torn.load(Ordering::Relaxed) {
+            return Err(LinkError::Closed);
+        }
         incoming
             .inputs
             .values_mut()
@@ -261,7 +307,7 @@ impl Link {
                 .for_each(|waiting| waiting.chunks.clear());
         }
         incoming.inputs.clear();
-        incoming.stored.clear();
+        self.due.settled();
         Ok(())
     }
 
@@ -274,9 +320,11 @@ impl Link {
             if waiting.ended || !(must || may) {
                 return Ok(());
             }
-            waiting.asked += 1;
-            incoming.asked.push_back(Asked::Input(id));
+            // What is noted was sent: who is dropped meanwhile must leave no answer without a
+            // question.
             self.tell(TaskMessage::Need, &Need { input_id: id }).await?;
+            incoming.inputs.entry(id).or_default().asked += 1;
+            incoming.asked.push_back(Asked::Input(id));
         }
     }
 
@@ -293,16 +341,18 @@ impl Link {
                 Ok(())
             }
             Some(Asked::Keys) => Err(unexpected("RELEASE")),
-            Some(Asked::Storage(question)) if message.kind == kind_byte(TaskMessage::Stored) => {
+            Some(Asked::Storage(question, most))
+                if message.kind == kind_byte(TaskMessage::Stored) =>
+            {
+                self.due.answered(most);
                 let length = message.payload.len();
-                if length > ANSWER_MOST {
+                if length > most {
                     return Err(WireError::TooLong(length as u64).into());
                 }
-                let answer = message.decode("STORED")?;
-                incoming.stored.insert(question, answer);
+                self.stored.came(question, message.decode("STORED")?);
                 Ok(())
             }
-            Some(Asked::Storage(_)) => Err(unexpected("STORED")),
+            Some(Asked::Storage(..)) => Err(unexpected("STORED")),
             Some(Asked::Input(want)) => {
                 let ended = match message.kind {
                     kind if kind == kind_byte(TaskMessage::In) => false,
@@ -369,3 +419,6 @@ pub fn kind_byte(kind: TaskMessage) -> u8 {
     // The types of both protocols are far below 256; 0 is refused by every receiver.
     u8::try_from(i32::from(kind)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

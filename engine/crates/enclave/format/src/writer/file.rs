@@ -162,6 +162,7 @@ impl<D: Disk> FileWriter<D> {
             chunks,
             adopted: None,
             partition: self.partition,
+            host_chosen: false,
         };
         let written = WrittenFile {
             pin,

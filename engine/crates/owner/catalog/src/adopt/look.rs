@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, File},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -16,6 +15,7 @@ use coffer_format::{
     plain::MAX_FOOTER,
     writer::{column_bytes, count, name_parts, row_groups},
 };
+use coffer_protocol::storage::Reach;
 use parquet::{
     encryption::decrypt::KeyRetriever,
     errors::ParquetError,
@@ -24,7 +24,8 @@ use parquet::{
 use zeroize::Zeroizing;
 
 use crate::{
-    Error, MANIFEST_FOLDER, adopt::AdoptError, disk, foreign, plain, read::read_range, spelling,
+    Error, MANIFEST_FOLDER, adopt::AdoptError, disk::Folder, foreign, plain, read::TableFile,
+    spelling,
 };
 
 /// A folder of files that other programs encrypted under the owner's masters, none of which is a
@@ -56,20 +57,20 @@ impl Adoption {
     /// Opens the footers of all files of a folder. Each must be encrypted whole, its keys must open
     /// by the masters, and all must have the same columns. Pages are looked at when the table is
     /// made.
-    pub fn look(folder: &Path, keys: &Arc<FileKeys>) -> Result<Self, Error> {
+    pub fn look(folder: &Path, reach: &Reach, keys: &Arc<FileKeys>) -> Result<Self, Error> {
         let mut found = Self {
             files: Vec::new(),
             columns: Vec::new(),
             spellings: spelling::of_owner(folder)?,
             folder: spelling::normal(folder)?,
         };
-        if fs::read_dir(found.folder.join(MANIFEST_FOLDER))
-            .is_ok_and(|mut own| own.next().is_some())
-        {
+        let root = Folder::at(&found.folder, reach.as_ref())?;
+        let own = root.names(Path::new(MANIFEST_FOLDER));
+        if own.is_ok_and(|own| !own.is_empty()) {
             return Err(AdoptError::Known.into());
         }
-        for name in names(&found.folder)? {
-            let (file, columns) = look(&found.folder, &name, keys)?;
+        for name in names(&root)? {
+            let (file, columns) = look(&found.folder, reach, &name, keys)?;
             if found.files.is_empty() {
                 found.columns = columns;
             } else if !plain::merge(&mut found.columns, columns) {
@@ -98,16 +99,13 @@ impl Adoption {
 /// markers and checksums are so named. A folder is refused under any name, since another table may
 /// lie in it, or a job's files that are still to come; but for our own, which is empty here: an
 /// adoption that failed may leave it.
-fn names(folder: &Path) -> Result<Vec<String>, Error> {
-    let io = |error| Error::io("read", folder)(error);
+fn names(folder: &Folder) -> Result<Vec<String>, Error> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(folder).map_err(io)? {
-        let entry = entry.map_err(io)?;
-        let name = entry
-            .file_name()
+    for (name, is_folder) in folder.names(Path::new(""))? {
+        let name = name
             .into_string()
             .map_err(|name| AdoptError::NotParquet(name.to_string_lossy().into_owned()))?;
-        if entry.file_type().map_err(io)?.is_dir() {
+        if is_folder {
             if name == MANIFEST_FOLDER {
                 continue;
             }
@@ -127,12 +125,13 @@ fn names(folder: &Path) -> Result<Vec<String>, Error> {
 
 fn look(
     folder: &Path,
+    reach: &Reach,
     name: &str,
     keys: &Arc<FileKeys>,
 ) -> Result<(ForeignFile, Vec<plain::PlainColumn>), Error> {
     let path = folder.join(name);
-    let mut file = disk::open(&path).map_err(Error::io("read", &path))?;
-    let footer = read_footer(&mut file, &path, name)?;
+    let (file, size) = TableFile::open(reach, &path).map_err(Error::io("read", &path))?;
+    let footer = read_footer(&file, size, &path, name)?;
     if footer.clear {
         lengths::check_footer(&footer.bytes)?;
     } else {
@@ -177,6 +176,7 @@ fn look(
             chunks: Vec::new(),
             adopted: None,
             partition: Vec::new(),
+            host_chosen: false,
         },
         clear_footer: footer.clear,
         keys,
@@ -191,15 +191,14 @@ struct RawFooter {
     clear: bool,
 }
 
-fn read_footer(file: &mut File, path: &Path, name: &str) -> Result<RawFooter, Error> {
+fn read_footer(file: &TableFile, size: u64, path: &Path, name: &str) -> Result<RawFooter, Error> {
     let io = |error| Error::io("read", path)(error);
     let not_parquet = || Error::from(AdoptError::NotParquet(name.to_owned()));
     // What is pinned must be there after a crash too.
-    file.sync_all().map_err(io)?;
-    let size = file.metadata().map_err(io)?.len();
+    file.make_durable().map_err(io)?;
     let start = size.checked_sub(TAIL_LEN).ok_or_else(not_parquet)?;
-    let tail = read_range(file, start..size).map_err(io)?;
-    let tail: [u8; 8] = tail.as_slice().try_into().map_err(|_| not_parquet())?;
+    let tail = file.range(start..size).map_err(io)?;
+    let tail: [u8; 8] = tail.as_ref().try_into().map_err(|_| not_parquet())?;
     let (length, magic) = tail.split_first_chunk::<4>().ok_or_else(not_parquet)?;
     let clear = match magic {
         b"PAR1" => true,
@@ -215,7 +214,7 @@ fn read_footer(file: &mut File, path: &Path, name: &str) -> Result<RawFooter, Er
         .into());
     }
     let from = start.checked_sub(length).ok_or_else(not_parquet)?;
-    let bytes = read_range(file, from..start).map_err(io)?;
+    let bytes = file.range(from..start).map_err(io)?.to_vec();
     if u64::try_from(bytes.len()) != Ok(length) {
         return Err(not_parquet());
     }

@@ -77,7 +77,8 @@ impl Adoption {
             columns: self.columns,
             ..NewColumns::default()
         };
-        let folder = (Folder::open(&self.folder)?, spellings);
+        let root = Folder::at(&self.folder, config_dir.reach().as_ref())?;
+        let folder = (root, spellings);
         let write = TableWrite::adopt(
             config_dir,
             vault,

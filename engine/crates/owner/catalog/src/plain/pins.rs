@@ -5,26 +5,28 @@
 //! has rewritten, and see from the sizes of what comes out whether its guess joins.
 //!
 //! What a digest costs is one more reading of what the query reads, here. It is done by as many
-//! threads as there are processors.
+//! threads as there are processors; of storage that is asked through a port by [`ASKING`], each of
+//! which holds one block.
 
 use std::{
     collections::{HashMap, HashSet},
-    io::{Read, Seek, SeekFrom},
     ops::Range,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
-use aws_lc_rs::digest::{Context, SHA256};
 use coffer_format::{Digest, Error as FormatError};
+use coffer_protocol::storage::{Reach, url};
 
 use crate::{
-    Error, disk,
+    Error,
     plain::{PlainFile, PlainTable, still_ends_so},
+    read::TableFile,
 };
 
-const BLOCK: usize = 1 << 20;
+/// Questions that a driver answers at the same time.
+const ASKING: usize = 4;
 /// More would wait for storage rather than for a processor.
 const THREADS: usize = 8;
 
@@ -42,7 +44,12 @@ struct Work<'a> {
 impl ChunkPins {
     /// Pins these columns in all row groups of the table, but for those that are pinned already.
     /// How many bytes were read for it.
-    pub fn pin(&mut self, table: &PlainTable, columns: &[String]) -> Result<u64, Error> {
+    pub fn pin(
+        &mut self,
+        table: &PlainTable,
+        columns: &[String],
+        reach: &Reach,
+    ) -> Result<u64, Error> {
         let positions: Vec<usize> = columns
             .iter()
             .filter_map(|name| position(table, name))
@@ -68,7 +75,7 @@ impl ChunkPins {
                 works.push(Work { file, chunks });
             }
         }
-        for (work, digests) in works.iter().zip(digests_of(&works)?) {
+        for (work, digests) in works.iter().zip(digests_of(&works, reach)?) {
             let pinned = self.0.entry(key(work.file)).or_default();
             for ((group, leaf, _), digest) in work.chunks.iter().zip(digests) {
                 pinned.insert((*group, *leaf), digest);
@@ -114,13 +121,17 @@ fn key(file: &PlainFile) -> (PathBuf, Digest) {
 }
 
 /// File by file, each read by one thread.
-fn digests_of(works: &[Work<'_>]) -> Result<Vec<Vec<Digest>>, Error> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+fn digests_of(works: &[Work<'_>], reach: &Reach) -> Result<Vec<Vec<Digest>>, Error> {
+    let is_remote = |work: &Work<'_>| url(&work.file.path).is_some();
+    let threads = match works.iter().any(is_remote) {
+        true => ASKING,
+        false => thread::available_parallelism().map_or(1, usize::from),
+    };
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         while let Some((at, work)) = take(works, &next) {
-            done.push((at, read(work)?));
+            done.push((at, read(work, reach)?));
         }
         Ok::<_, Error>(done)
     };
@@ -143,36 +154,14 @@ fn take<'a, 'b>(works: &'a [Work<'b>], next: &AtomicUsize) -> Option<(usize, &'a
     works.get(at).map(|work| (at, work))
 }
 
-fn read(work: &Work<'_>) -> Result<Vec<Digest>, Error> {
+fn read(work: &Work<'_>, reach: &Reach) -> Result<Vec<Digest>, Error> {
     let path = &work.file.path;
-    let mut file = disk::open(path).map_err(Error::io("read", path))?;
-    still_ends_so(&mut file, path, &work.file.pin)?;
-    let mut block = vec![0; BLOCK];
-    work.chunks
-        .iter()
-        .map(|(_, _, range)| digest(&mut file, path, range.clone(), &mut block))
-        .collect()
-}
-
-fn digest(
-    file: &mut std::fs::File,
-    path: &Path,
-    range: Range<u64>,
-    block: &mut [u8],
-) -> Result<Digest, Error> {
-    file.seek(SeekFrom::Start(range.start))
-        .map_err(Error::io("read", path))?;
-    let mut left = range.end.saturating_sub(range.start);
-    let mut seen = Context::new(&SHA256);
-    while left > 0 {
-        let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
-        let read = file
-            .read(block.get_mut(..wanted).unwrap_or_default())
-            .map_err(Error::io("read", path))?;
-        let bytes = block.get(..read).filter(|bytes| !bytes.is_empty());
-        let bytes = bytes.ok_or(FormatError::PlainChanged)?;
-        seen.update(bytes);
-        left = left.saturating_sub(u64::try_from(read).unwrap_or(u64::MAX));
-    }
-    Ok(Digest::try_from(seen.finish().as_ref())?)
+    let (file, size) = TableFile::open(reach, path).map_err(Error::io("read", path))?;
+    still_ends_so(&file, size, path, &work.file.pin)?;
+    let digest = |(_, _, range): &(usize, usize, Range<u64>)| {
+        let digest = file.digest(range.clone());
+        let digest = digest.map_err(Error::io("read", path))?;
+        digest.ok_or_else(|| FormatError::PlainChanged.into())
+    };
+    work.chunks.iter().map(digest).collect()
 }

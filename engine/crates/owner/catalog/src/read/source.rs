@@ -9,7 +9,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use aws_lc_rs::digest::{Context, SHA256};
 use bytes::Bytes;
+use coffer_format::Digest;
 use coffer_protocol::storage::{Reach, Storage, url};
 use futures::executor::block_on;
 use parquet::file::reader::ChunkReader;
@@ -20,6 +22,10 @@ use crate::disk;
 const WINDOW: u64 = 2 << 20;
 /// So many windows are kept of a file: its columns are read side by side.
 const WINDOWS: usize = 32;
+
+/// What is digested is held in memory so much at a time.
+const LOCAL_BLOCK: u64 = 1 << 20;
+const REMOTE_BLOCK: u64 = 4 << 20;
 
 /// A table's file, open.
 pub(crate) enum TableFile {
@@ -53,6 +59,15 @@ impl TableFile {
         Ok((Self::Remote(Arc::new(file)), size))
     }
 
+    /// Sees to it that what is there now is there after a crash too. Storage that is asked through a
+    /// port has seen to it when the file was written.
+    pub(crate) fn make_durable(&self) -> io::Result<()> {
+        match self {
+            Self::Local(file) => file.sync_all(),
+            Self::Remote(_) => Ok(()),
+        }
+    }
+
     /// The same for another reader.
     pub(crate) fn again(&self) -> io::Result<Self> {
         Ok(match self {
@@ -69,6 +84,39 @@ impl TableFile {
                 Ok(super::read_range(&mut file, range)?.into())
             }
             Self::Remote(file) => file.get(range.start..range.end.min(file.size)),
+        }
+    }
+
+    /// The digest of these bytes, which are read a block at a time and not kept; none where they are
+    /// not there.
+    pub(crate) fn digest(&self, range: Range<u64>) -> io::Result<Option<Digest>> {
+        let mut seen = Context::new(&SHA256);
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min(at.saturating_add(self.block()));
+            let bytes = match self {
+                Self::Local(file) => {
+                    let mut file = file.try_clone()?;
+                    Bytes::from(super::read_range(&mut file, at..end)?)
+                }
+                Self::Remote(file) => match file.fetch(at..end) {
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                    fetched => fetched?,
+                },
+            };
+            if u64::try_from(bytes.len()) != Ok(end.saturating_sub(at)) {
+                return Ok(None);
+            }
+            seen.update(&bytes);
+            at = end;
+        }
+        Ok(Digest::try_from(seen.finish().as_ref()).ok())
+    }
+
+    fn block(&self) -> u64 {
+        match self {
+            Self::Local(_) => LOCAL_BLOCK,
+            Self::Remote(_) => REMOTE_BLOCK,
         }
     }
 
@@ -116,12 +164,7 @@ impl RemoteFile {
             .end
             .max(range.start.saturating_add(WINDOW))
             .min(self.size.max(range.end));
-        let fetched = range.start..end;
-        let mut read = block_on(
-            self.storage
-                .ranges(&self.url, std::slice::from_ref(&fetched)),
-        )?;
-        let bytes = read.pop().unwrap_or_default();
+        let bytes = self.fetch(range.start..end)?;
         let length = usize::try_from(range.end.saturating_sub(range.start));
         let wanted = length.ok().filter(|length| *length <= bytes.len());
         let wanted = bytes.slice(..wanted.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -130,6 +173,13 @@ impl RemoteFile {
             windows.pop_front();
         }
         Ok(wanted)
+    }
+}
+
+impl RemoteFile {
+    fn fetch(&self, range: Range<u64>) -> io::Result<Bytes> {
+        let asked = self.storage.ranges(&self.url, std::slice::from_ref(&range));
+        Ok(block_on(asked)?.pop().unwrap_or_default())
     }
 }
 

@@ -93,6 +93,7 @@ impl Owner {
     fn look(&self, folder: &str) -> Result<Adoption, Error> {
         Adoption::look(
             &self.root.join(folder),
+            &None,
             &Arc::new(FileKeys::new(Arc::clone(&self.vault))),
         )
     }

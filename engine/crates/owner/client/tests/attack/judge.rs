@@ -201,7 +201,7 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         | "broken-start-beside"
         | "hostile-length-beside"
         | "half-a-message-beside" => HARMLESS,
-        "repeat-map-of-a-limit" => &["mixed"],
+        "repeat-map-of-a-limit" | "value-of-another-version" => &["mixed"],
         "repeat-map-of-sums" | "repeat-map-of-averages" | "repeat-map-of-moments" => &["mixed"],
         "guess-beyond-the-bound" | "guess-beyond-the-bound-by-reconnecting" => {
             &["too_many_literals"]

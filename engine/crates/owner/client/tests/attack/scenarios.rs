@@ -9,7 +9,10 @@ use std::{
 use arrow::{array::AsArray, datatypes::Int64Type};
 use coffer_protocol::{
     plan::{DataType, Node, Schema},
-    wire::{ClientMessage, EndSession, NewSession, Session, SessionEnded, Start, TaskMessage},
+    wire::{
+        ClientMessage, EndSession, NewSession, Problem, SealStage, SealValue, Session,
+        SessionEnded, Start, TaskMessage, ValueSealed,
+    },
 };
 use coffer_proxy::rng::Rng;
 
@@ -38,6 +41,7 @@ pub(crate) const NAMES: &[&str] = &[
     "repeat-map-of-averages",
     "repeat-map-of-moments",
     "repeat-map-of-a-limit",
+    "value-of-another-version",
     "replay-a-session-ended-long-ago",
     "lease-renewed-by-a-start",
     "lease-renewed-by-an-old-release",
@@ -89,6 +93,7 @@ pub(crate) async fn play(name: &str, rng: &mut Rng) -> End {
             sites.repeated(Some(("stddev_pop", &buffer)), rng).await
         }
         "repeat-map-of-a-limit" => sites.repeated(None, rng).await,
+        "value-of-another-version" => sites.another_version().await,
         "replay-a-session-ended-long-ago" => sites.long_ago().await,
         "lease-renewed-by-a-start" => sites.renewed(By::Start).await,
         "lease-renewed-by-an-old-release" => sites.renewed(By::Release).await,
@@ -223,6 +228,57 @@ impl Sites {
                     _ => End::Wrong(format!("rows: the groups {keys:?}")),
                 }
             }
+        }
+    }
+
+    /// A subquery's value came of one version of a map's rows. The host runs the map again, and the
+    /// rows that are compared with the value are of the other.
+    async fn another_version(&mut self) -> End {
+        let (client, engine) = (&mut self.client, &mut self.engine);
+        let query = Query::begin(client).await;
+        let rows = (0..GROUPS).map(|at| vec![ir::int(at), ir::real(value(at))]);
+        let made = ir::to_round_robin(ir::values(pairs(), rows.collect()), pairs(), 1);
+        let leaves = query.seal(client, leaf_stage(1, &made, 1)).await.unwrap();
+        let outputs = query.run(client, engine, &leaves, &[]).await;
+        query.accept(client, 1, &outputs).await.unwrap();
+        let fed = feed(&outputs, 1);
+        let fragment = ir::to_hash_by(computed(None), pairs(), 1, 1);
+        let maps = reduce_stage(2, &fragment, 1, 1, 1);
+        let maps = query.seal(client, maps).await.unwrap();
+        let first = query.run(client, engine, &maps, &fed).await;
+        query.accept(client, 2, &first).await.unwrap();
+        let shown = ir::to_result(ir::input(pairs()), pairs());
+        let shown = query
+            .seal(client, reduce_stage(3, &shown, 2, 1, 1))
+            .await
+            .unwrap();
+        let outputs = query.run(client, engine, &shown, &feed(&first, 1)).await;
+        let result = query.result(3, &outputs, None);
+        client.rows(&result).await.unwrap();
+        let value = SealValue {
+            session: query.session.clone(),
+            id: 7,
+            literal: Some(ir::int(3)),
+        };
+        let sealed: Result<ValueSealed, Problem> =
+            client.ask(ClientMessage::SealValue, &value).await;
+        sealed.unwrap();
+
+        let second = query.run(client, engine, &maps, &fed).await;
+        query.accept(client, 2, &second).await.unwrap();
+        let found = ir::to_result(ir::at_the_value(ir::input(pairs()), 7), pairs());
+        let request = SealStage {
+            objects: vec![7],
+            ..reduce_stage(4, &found, 2, 1, 1)
+        };
+        let stage = match query.seal(client, request).await {
+            Ok(stage) => stage,
+            Err(problem) => return End::Detected(problem.code),
+        };
+        let outputs = query.run(client, engine, &stage, &feed(&second, 1)).await;
+        match client.rows(&query.result(4, &outputs, None)).await {
+            Err(problem) => End::Detected(problem.code),
+            Ok(_) => End::Wrong("rows: of one version, at a value of another".to_owned()),
         }
     }
 

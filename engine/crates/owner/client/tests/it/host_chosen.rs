@@ -13,8 +13,8 @@ use bytes::Bytes;
 use coffer_protocol::{
     plan::{Expr, Fragment, NamedExpr, Node, Project, Schema, SubqueryValue, expr, node::Op},
     wire::{
-        BeginWrite, ClientMessage, OpenTable, Problem, SealStage, SealValue, TableInfo, TableScan,
-        ValueSealed, WriteBegun, begin_write::Mode,
+        BeginWrite, ClientMessage, OpenTable, Problem, PublishWrite, SealStage, SealValue,
+        TableInfo, TableScan, ValueSealed, WriteBegun, WritePublished, begin_write::Mode,
     },
 };
 use harness::{
@@ -253,6 +253,8 @@ enum Way {
     Subquery,
     /// In a file of a table.
     Write,
+    /// As rows of a sealed table that were written from the plain file, by a query before.
+    Table,
     /// Not at all: both come with the query.
     None,
 }
@@ -334,25 +336,36 @@ async fn seen(
             };
             b.run(&query, stage, &[]).await
         }
-        Way::Write => {
-            let folder = b.site.folder.path().join(format!("t{count}"));
-            let begin = BeginWrite {
-                mode: Mode::Create.into(),
-                path: folder.display().to_string(),
-                schema: Some(columns()),
-                ..BeginWrite::default()
+        Way::Table => {
+            let (folder, write, outputs) =
+                b.write(&query, ir::scan(columns()), handle, count).await;
+            let publish = PublishWrite {
+                write,
+                session: query.session.clone(),
+                execution: query.execution,
+                stage: 1,
+                commits: vec![outputs[0].done.sealed_commit.clone()],
             };
-            let begun: WriteBegun = b
+            let _: WritePublished = b
                 .client
-                .ask(ClientMessage::BeginWrite, &begin)
+                .ask(ClientMessage::PublishWrite, &publish)
                 .await
                 .unwrap();
-            let fragment = ir::to_table(with(ir::scan(columns())), columns(), vec![]);
-            let stage = SealStage {
-                write: begun.write,
-                ..scan_stage(1, &fragment, handle, tasks)
+            let open = OpenTable {
+                path: folder.display().to_string(),
+                ..OpenTable::default()
             };
-            let outputs = b.run(&query, stage, &[]).await;
+            let table: TableInfo = b.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+            assert!(!table.unverified);
+            let next = Query::begin(&mut b.client).await;
+            let fragment = ir::to_result(with(ir::scan(columns())), columns());
+            b.run(&next, scan_stage(1, &fragment, table.handle, tasks), &[])
+                .await
+        }
+        Way::Write => {
+            let (folder, _, outputs) = b
+                .write(&query, with(ir::scan(columns())), handle, count)
+                .await;
             assert!(outputs[0].streams.is_empty());
             let mut files: Vec<usize> = fs::read_dir(&folder)
                 .unwrap()
@@ -397,6 +410,35 @@ fn guessed() -> Node {
 }
 
 impl Beside {
+    /// Begins a table and writes these rows; its folder, the write, what the task gave.
+    async fn write(
+        &mut self,
+        query: &Query,
+        rows: Node,
+        handle: u32,
+        count: u32,
+    ) -> (PathBuf, u32, Vec<Output>) {
+        let folder = self.site.folder.path().join(format!("t{count}"));
+        let begin = BeginWrite {
+            mode: Mode::Create.into(),
+            path: folder.display().to_string(),
+            schema: Some(columns()),
+            ..BeginWrite::default()
+        };
+        let begun: WriteBegun = self
+            .client
+            .ask(ClientMessage::BeginWrite, &begin)
+            .await
+            .unwrap();
+        let fragment = ir::to_table(rows, columns(), vec![]);
+        let stage = SealStage {
+            write: begun.write,
+            ..scan_stage(1, &fragment, handle, vec![row_groups(0..1)])
+        };
+        let outputs = self.run(query, stage, &[]).await;
+        (folder, begun.write, outputs)
+    }
+
     async fn run(&mut self, query: &Query, request: SealStage, inputs: &[Vec<u8>]) -> Vec<Output> {
         let stage = query.seal(&mut self.client, request).await.unwrap();
         query
@@ -423,6 +465,7 @@ async fn lengths_do_not_tell_a_right_guess_from_a_wrong_one() {
         Way::Broadcast,
         Way::Subquery,
         Way::Write,
+        Way::Table,
     ] {
         let mut lengths = Vec::new();
         for guess in guesses {

@@ -7,10 +7,7 @@ use std::collections::HashMap;
 
 use arrow::{array::AsArray, datatypes::Int64Type};
 use coffer_protocol::{
-    plan::{
-        AggMode, DataType, Expr, Filter, Fragment, Literal, Node, Schema, SubqueryValue, TypeId,
-        Union, expr, literal, node::Op,
-    },
+    plan::{AggMode, DataType, Fragment, Literal, Node, Schema, TypeId, Union, literal, node::Op},
     wire::{
         ClientMessage, CommitsAccepted, Problem, ResultKept, RunAtClient, SealValue, TaskResult,
         ValueSealed, run_at_client::ClientInput,
@@ -364,23 +361,7 @@ async fn groups_by_an_average_of_doubles_are_counted_once() {
 
 /// `k = ` the value of subquery 7, over what stage 2 made.
 fn at_the_value() -> coffer_protocol::wire::SealStage {
-    let value = Expr {
-        kind: Some(expr::Kind::Subquery(SubqueryValue {
-            id: 7,
-            r#type: Some(ir::long()),
-        })),
-    };
-    let filter = Node {
-        id: 30,
-        op: Some(Op::Filter(Box::new(Filter {
-            child: Some(Box::new(ir::input(pairs()))),
-            condition: Some(ir::called(
-                "equal_to",
-                vec![ir::column(0), value],
-                ir::boolean(),
-            )),
-        }))),
-    };
+    let filter = ir::at_the_value(ir::input(pairs()), 7);
     let mut request = reduce_stage(4, &ir::to_result(filter, pairs()), 2, 2, 2);
     request.objects = vec![7];
     request

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     keyring::{FIRST_MASTER, check_master_name},
-    location::{local_path, path_of},
+    location::path_of,
     master::MasterUri,
     policy::{
         Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
@@ -150,7 +150,7 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         unverified_inputs: document
             .unverified_inputs
             .iter()
-            .map(|path| local_at("unverified_inputs", path, folder))
+            .map(|path| at("unverified_inputs", path, folder))
             .collect::<Result<_, PolicyError>>()?,
     })
 }
@@ -187,17 +187,6 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         own_master: written.master,
         ..defaults
     })
-}
-
-/// A path or `file:` URL of the policy, of what is read in place only.
-fn local_at(entry: &str, path: &Path, folder: &Path) -> Result<PathBuf, PolicyError> {
-    match local_path(path) {
-        Ok(path) => Ok(folder.join(path)),
-        Err(source) => Err(PolicyError::Location {
-            entry: entry.to_owned(),
-            source,
-        }),
-    }
 }
 
 /// A path or URL of the policy; relative ones count from its folder.

@@ -75,7 +75,14 @@ fn refusals() {
             "[tables.t]\npath = \"s3a://key:secret@b/t\"",
             "location_credentials",
         ),
-        ("unverified_inputs = [\"s3a://b/in\"]", "location_scheme"),
+        (
+            "unverified_inputs = [\"jar:file:/b!/in\"]",
+            "location_scheme",
+        ),
+        (
+            "unverified_inputs = [\"s3a://key@b/in\"]",
+            "location_credentials",
+        ),
         ("[tables.t]\npath = \"file://host/t\"", "location_host"),
         ("[tables.t]\npath = \"\"", "location_empty"),
         (
@@ -286,8 +293,16 @@ fn links_are_recorded_once() {
 
 #[test]
 fn unverified_inputs_cover_what_is_below_them() {
-    let policy = parse("unverified_inputs = [\"/data/plain\", \"here.parquet\"]").unwrap();
+    let text = "unverified_inputs = [\"/data/plain\", \"here.parquet\", \"s3://b//in/\"]";
+    let policy = parse(text).unwrap();
     for (path, allowed) in [
+        ("s3a://b/in", true),
+        ("s3a://b/in/a/b.parquet", true),
+        ("s3a://b/inner", false),
+        ("s3a://other/in", false),
+        ("hdfs://b/in", false),
+        ("s3a://b/in/../secret", false),
+        ("/home/owner/s3a:/b/in", false),
         ("/data/plain", true),
         ("/data/plain/a/b.parquet", true),
         ("/data/plainer", false),

@@ -2,11 +2,20 @@
 
 use super::*;
 
-/// Each step of a write fails or is the last, in each way; then the host does something, somebody
-/// looks or not, the host does something else, and the writer tries again.
 #[test]
 fn every_step_fails_or_is_the_last() {
-    let steps = steps_of(What::Append(1));
+    each_step(World::new);
+}
+
+#[test]
+fn every_step_at_a_url_fails_or_is_the_last() {
+    each_step(World::at_url);
+}
+
+/// Each step of a write fails or is the last, in each way; then the host does something, somebody
+/// looks or not, the host does something else, and the writer tries again.
+fn each_step(world: fn() -> World) {
+    let steps = steps_of(world, What::Append(1));
     let between = [
         (None, None, true),
         (Some(Act::Restore(0)), None, true),
@@ -26,7 +35,7 @@ fn every_step_fails_or_is_the_last() {
                                 {looks}"
                         )
                     };
-                    let mut world = World::new();
+                    let mut world = world();
                     let faults = Faults {
                         fate: Some((step, fate)),
                         lasting,
@@ -54,12 +63,22 @@ fn every_step_fails_or_is_the_last() {
     assert!(failed.iter().all(|times| *times > 20), "{failed:?}");
 }
 
-/// At each step of a write the host does each thing, and the writer tries again as often as it is
-/// told that it failed.
 #[test]
 fn the_host_acts_at_every_step() {
+    acts_at_each_step(World::new);
+}
+
+#[test]
+fn the_host_acts_at_every_step_at_a_url() {
+    acts_at_each_step(World::at_url);
+}
+
+/// At each step of a write the host does each thing, and the writer tries again as often as it is
+/// told that it failed.
+fn acts_at_each_step(world: fn() -> World) {
+    let last = steps_of(world, What::Append(1));
     for what in [What::Append(1), What::Reencrypt] {
-        for step in 0..steps_of(what) {
+        for step in 0..steps_of(world, what) {
             // A fresh key changes little of what the host can do.
             let acts = match what {
                 What::Append(_) => &ACTS[..],
@@ -67,10 +86,11 @@ fn the_host_acts_at_every_step() {
             };
             for act in acts.iter().copied() {
                 let context = || format!("{what:?}: at step {step} {act:?}");
-                let mut world = World::new();
-                // Something that failed, of which the host has the manifest.
+                let mut world = world();
+                // Something that failed, of which the host has the manifest: it died as it stored
+                // that it counts.
                 let died = Faults {
-                    fate: Some((steps_of_append() - 8, Fate::DiesBefore)),
+                    fate: Some((last - 4, Fate::DiesBefore)),
                     ..Faults::default()
                 };
                 world.write(What::Append(2), died);
@@ -91,14 +111,24 @@ fn the_host_acts_at_every_step() {
     }
 }
 
-/// Several writers one after the other, with faults and a host at random, the same ones for the
-/// same seed.
 #[test]
 fn at_random() {
+    several_at_random(World::new);
+}
+
+#[test]
+fn at_random_at_a_url() {
+    several_at_random(World::at_url);
+}
+
+/// Several writers one after the other, with faults and a host at random, the same ones for the
+/// same seed; and a store at random, where there is one.
+fn several_at_random(world: fn() -> World) {
+    let last = steps_of(world, What::Append(1));
     let mut rng = fastrand::Rng::with_seed(20_261_122);
     let mut draw = move |below: usize| rng.usize(..below);
     for round in 0..120 {
-        let mut world = World::new();
+        let mut world = world();
         let mut story = Vec::new();
         for value in 1..=4 {
             for _ in 0..1 + draw(2) {
@@ -115,13 +145,19 @@ fn at_random() {
                 {
                     continue;
                 }
-                let steps = 1 + steps_of_append();
+                let steps = 1 + last;
                 let faults = Faults {
                     fate: (draw(3) > 0).then(|| (draw(steps), FATES[draw(4)])),
                     lasting: draw(4) == 0,
                     host: (draw(2) == 0).then(|| (draw(steps), ACTS[draw(ACTS.len())])),
                 };
                 story.push(format!("{what:?} {faults:?}"));
+                if let Some(store) = &world.store {
+                    let late = (draw(3) == 0).then(|| (draw(4), draw(30)));
+                    let stale = draw(2) == 0;
+                    story.push(format!("late {late:?} stale {stale}"));
+                    store.is(late, stale);
+                }
                 world.write(what, faults);
             }
             let act = (draw(2) == 0).then(|| ACTS[draw(ACTS.len())]);
@@ -348,9 +384,4 @@ fn put_back(path: &Path, bytes: &[u8]) {
     if let Ok(mut file) = fs::File::create_new(path) {
         file.write_all(bytes).unwrap();
     }
-}
-
-fn steps_of_append() -> usize {
-    static STEPS: OnceLock<usize> = OnceLock::new();
-    *STEPS.get_or_init(|| steps_of(What::Append(1)))
 }

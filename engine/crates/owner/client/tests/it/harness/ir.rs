@@ -1,10 +1,10 @@
 //! Fragments, written short.
 
 use coffer_protocol::plan::{
-    self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Fragment, Input, Join,
-    JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema, Sink, Sort,
-    SortKey, TypeId, Union, Values, expand::Projection, expr, join, literal, node::Op,
-    partitioning, sink, values::Row,
+    self, AggCall, AggMode, Aggregate, Call, DataType, Expand, Expr, Field, Filter, Fragment,
+    Input, Join, JoinType, Limit, Literal, NamedExpr, Node, Partitioning, Project, Scan, Schema,
+    Sink, Sort, SortKey, SubqueryValue, TypeId, Union, Values, expand::Projection, expr, join,
+    literal, node::Op, partitioning, sink, values::Row,
 };
 
 pub fn long() -> DataType {
@@ -448,4 +448,21 @@ pub fn to_table(root: Node, output: Schema, partition_columns: Vec<u32>) -> Frag
         output,
         sink::Kind::Write(sink::Write { partition_columns }),
     )
+}
+
+/// The rows whose first column, a LONG, is the value of a subquery.
+pub fn at_the_value(child: Node, subquery: u32) -> Node {
+    let value = Expr {
+        kind: Some(expr::Kind::Subquery(SubqueryValue {
+            id: subquery,
+            r#type: Some(long()),
+        })),
+    };
+    Node {
+        id: 30,
+        op: Some(Op::Filter(Box::new(Filter {
+            child: Some(Box::new(child)),
+            condition: Some(called("equal_to", vec![column(0), value], boolean())),
+        }))),
+    }
 }

@@ -3,6 +3,8 @@ package org.apache.spark.sql.coffer
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.plugin.{
+  CatalogFunctions,
+  CatalogViews,
   CheckSupport,
   DeniedColumns,
   ListedColumns,
@@ -29,6 +31,9 @@ import org.apache.spark.sql.coffer.write.{SealedWrites, WriteStrategy}
 class CofferExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectHintResolutionRule(ListedColumns(_))
+    // Before the first function is looked up, and for what views and functions bring with them.
+    extensions.injectHintResolutionRule(CatalogFunctions(_))
+    extensions.injectResolutionRule(CatalogFunctions(_))
     extensions.injectResolutionRule(SealedStatements(_))
     extensions.injectPostHocResolutionRule(_ => NamedTables)
     extensions.injectPostHocResolutionRule(_ => SealedWrites)
@@ -36,6 +41,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(s => ListedRows(s.asInstanceOf[SparkSession]))
     extensions.injectPostHocResolutionRule(_ => DeniedColumns)
     extensions.injectCheckRule(SecretSettings(_))
+    extensions.injectCheckRule(CatalogViews(_))
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectCheckRule(PlainInZones(_))
     extensions.injectCheckRule(ListedStatements(_))

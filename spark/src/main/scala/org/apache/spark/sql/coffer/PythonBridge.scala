@@ -2,10 +2,18 @@ package org.apache.spark.sql.coffer
 
 import java.io.DataOutputStream
 
+import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.api.python.{PythonRDD, SerDeUtil}
-import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.coffer.exec.{ArrowRows, Closing, CofferRootExec, SealedPlans}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.coffer.exec.{
+  ArrowRows,
+  Closing,
+  CofferRootExec,
+  NeutralJob,
+  SealedPlans
+}
 import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
+import org.apache.spark.sql.coffer.tail.{ClientFrames, LiveTails}
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.python.EvaluatePython
 
@@ -23,6 +31,29 @@ object PythonBridge {
 
   /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)
+
+  /** See [[ClientFrames]]. */
+  def local(df: Dataset[_]): Dataset[_] = ClientFrames.local(df)
+
+  // What a query does in the driver is no job, and is cancelled here: the ids of what was ended.
+  def cancelAll(): Array[String] = LiveTails.cancelAll().toArray
+  def cancelGroup(group: String): Array[String] = {
+    SparkContext.getActive.foreach(NeutralJob.cancelGroup(_, group))
+    LiveTails.cancelGroup(group).toArray
+  }
+  def cancelTag(tag: String): Array[String] = LiveTails.cancelTag(tag).toArray
+  def interruptAll(session: SparkSession): Array[String] = LiveTails.interruptAll(session).toArray
+  def interruptTag(session: SparkSession, tag: String): Array[String] =
+    LiveTails.interruptTag(session, tag).toArray
+  def interruptExecution(session: SparkSession, id: String): Array[String] =
+    LiveTails.interruptExecution(session, id).toArray
+
+  /** The names of what is in the driver's block manager: for tests. */
+  def driverBlocks: Array[String] =
+    SparkEnv.get.blockManager.getMatchingBlockIds(_ => true).map(_.name).toArray
+
+  /** How many queries run in the driver now: for tests. */
+  def liveTails: Int = LiveTails.count
 
   /**
    * Serves the rows as Spark's own local iterator does, each partition when it is asked for:
@@ -65,7 +96,8 @@ object PythonBridge {
           case local => ArrowRows.stream(local.executeCollect().iterator, local.output,
               query.sparkSession.sessionState.conf)
         }
-        stream.foreach(out.write)
+        try stream.foreach(out.write)
+        finally Closing.end(stream)
       }
     }
   }

@@ -23,12 +23,12 @@ object ArrowRows {
 
   /**
    * Copies of the rows, in order. Read lazily: batches are freed as they are used up, all of them
-   * when `close` is called.
+   * when `close` is called, by whoever leaves before the end too.
    */
   def of(
       chunks: Iterator[Array[Byte]],
       output: Seq[Attribute],
-      close: () => Unit): Iterator[InternalRow] = {
+      close: () => Unit): Closing[InternalRow] = {
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("coffer-result", 0, Long.MaxValue)
     val reader = new ArrowStreamReader(new ChunkStream(chunks), allocator)
     var open = true
@@ -62,24 +62,57 @@ object ArrowRows {
           finish()
           throw e
       }
-    Iterator.continually(nextBatch()).takeWhile(_.isDefined).flatMap(_.get)
+    val rows =
+      Closing.chain(Iterator.continually(nextBatch()).takeWhile(_.isDefined).map(_.get))
+    Closing(rows) {
+      // A batch's vectors are no more when the reader is closed.
+      rows.close()
+      finish()
+    }
   }
 
-  /** One Arrow IPC stream of rows that are in this process anyway. */
+  /**
+   * Rows that are in this process anyway, as one Arrow IPC stream, a chunk for each batch. It
+   * closes them where it ends, early too.
+   */
   def stream(
       rows: Iterator[InternalRow],
       output: Seq[Attribute],
-      conf: SQLConf): Iterator[Array[Byte]] = {
+      conf: SQLConf): Closing[Array[Byte]] = {
     val schema = DataTypeUtils.fromAttributes(output)
     val out = new ByteArrayOutputStream()
     val zone = conf.sessionLocalTimeZone
     val writer = new ArrowBatchStreamWriter(schema, out, zone, false, false)
     val batches = ArrowConverters.toBatchIterator(rows, schema, conf.arrowMaxRecordsPerBatch, zone,
       false, false, null)
-    try writer.writeBatches(batches)
-    finally batches.close()
-    writer.end()
-    Iterator.single(out.toByteArray)
+    def written(): Array[Byte] = {
+      val chunk = out.toByteArray
+      out.reset()
+      chunk
+    }
+    var open = true
+    def finish(): Unit = if (open) {
+      open = false
+      try batches.close()
+      finally Closing.end(rows)
+    }
+    new Closing[Array[Byte]] {
+      override def hasNext: Boolean = open
+      override def next(): Array[Byte] =
+        try {
+          if (batches.hasNext) writer.writeBatches(Iterator.single(batches.next()))
+          else {
+            writer.end()
+            finish()
+          }
+          written()
+        } catch {
+          case e: Throwable =>
+            finish()
+            throw e
+        }
+      override def close(): Unit = finish()
+    }
   }
 
   /** Some rows each, as whole Arrow IPC streams, for what takes them one by one. */

@@ -70,10 +70,10 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
   private def rows(): Array[InternalRow] = {
     val before = System.nanoTime()
     val opened = run()
-    val whole = ArrowRows.of(opened, output, () => opened.close()).toArray
+    val opening = ArrowRows.of(opened, output, () => opened.close())
     val all = part.template match {
-      case CollectTailExec(limit, _) => whole.takeRight(limit)
-      case _ => whole
+      case CollectTailExec(limit, _) => Closing.last(opening, limit)
+      case _ => Closing.whole(opening)
     }
     metrics("runTime").add((System.nanoTime() - before) / 1000000)
     metrics("numOutputRows").add(all.length.toLong)

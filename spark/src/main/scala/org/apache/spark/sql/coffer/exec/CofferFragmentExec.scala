@@ -165,7 +165,9 @@ object CofferFragmentExec {
 
   def noRows: CofferException = new CofferException(
     "COFFER_ROWS_ON_EXECUTORS",
-    "this would open sealed rows on executors: rdd, Scala's foreach, cache, checkpoint, Spark " +
-      "Connect and writing to other formats do",
-    "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df)")
+    "this would open sealed rows on executors: rdd, Scala's foreach, MLlib's fit, cache, " +
+      "checkpoint, Spark Connect and writing to other formats do",
+    "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df); " +
+      "coffer.local(df) keeps working on rows in the driver, and under a local master (local[*]) " +
+      "rdd, foreach and fit run there")
 }

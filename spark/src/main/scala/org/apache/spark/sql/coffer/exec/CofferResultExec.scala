@@ -96,6 +96,29 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     }
 
     def openAll(): OpenedResult = open(0 until partitions, plan.finish)
+
+    /**
+     * All rows in order. What a finish needs whole is opened whole. Else it is a few partitions at
+     * a time: not more sealed bytes are here than about [[CofferResultExec.AT_A_TIME]], and no more
+     * of the result's tasks run than what reads it takes.
+     */
+    def opening(): Closing[InternalRow] =
+      if (plan.finish.isDefined) rows(openAll())
+      else {
+        var left: Seq[Int] = 0 until partitions
+        var batch = math.max(2 * sparkContext.defaultParallelism, 1)
+        val parts = Iterator.continually {
+          val (now, later) = left.splitAt(batch)
+          left = later
+          val before = metrics("sealedBytes").value
+          // Jobs of an iterator may start after the action that made it has ended.
+          val opened = CofferQuery.within(sparkContext, query)(rows(open(now, None)))
+          val each = (metrics("sealedBytes").value - before) / now.size + 1
+          batch = math.max(1, math.min(CofferResultExec.AT_A_TIME / each, 2L * batch).toInt)
+          opened
+        }
+        Closing.chain(Iterator.continually(()).takeWhile(_ => left.nonEmpty).map(_ => parts.next()))
+      }
   }
 
   private def withLimit(fragment: Fragment, rows: Int): Fragment = {
@@ -104,7 +127,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     fragment.toBuilder.setRoot(Node.newBuilder.setId(root.getId + 1).setLimit(limit)).build()
   }
 
-  private def rows(opened: OpenedResult): Iterator[InternalRow] =
+  private def rows(opened: OpenedResult): Closing[InternalRow] =
     ArrowRows.of(opened, output, () => opened.close())
 
   private def counted[T <: Array[InternalRow]](rows: T): T = {
@@ -128,7 +151,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     val run = new Run(None)
     run.plan.tail match {
       case Some(n) => counted(tail(run, n))
-      case None => counted(rows(run.openAll()).toArray)
+      case None => counted(Closing.whole(run.opening()))
     }
   }
 
@@ -146,7 +169,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     else {
       val run = new Run(Some(n))
       if (run.plan.finish.isDefined || run.plan.tail.isDefined) {
-        val all = run.plan.tail.fold(rows(run.openAll()).take(n).toArray)(t => tail(run, t).take(n))
+        val all =
+          run.plan.tail.fold(Closing.first(rows(run.openAll()), n))(t => tail(run, t).take(n))
         counted(all)
       } else counted(growing(run, n, 0 until run.partitions)((have, more) =>
           (have ++
@@ -161,7 +185,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     }
 
   private def tail(run: Run, n: Int): Array[InternalRow] =
-    if (run.plan.finish.isDefined) rows(run.openAll()).toArray.takeRight(n)
+    if (run.plan.finish.isDefined) Closing.last(rows(run.openAll()), n)
     else growing(run, n, (0 until run.partitions).reverse)((have, more) =>
       (more ++
         have).takeRight(n)).toArray
@@ -174,17 +198,20 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     var batch = math.max(1, conf.limitInitialNumPartitions)
     while (have.size < n && left.nonEmpty) {
       val (now, later) = left.splitAt(batch)
-      have = join(have, rows(run.open(now.sorted, None)).toVector)
+      have = join(have, Closing.whole(rows(run.open(now.sorted, None))).toVector)
       left = later
       batch *= math.max(conf.limitScaleUpFactor, 2)
     }
     have
   }
 
-  /** All partitions at once; rows are opened as they are asked for. */
+  /** In order, some partitions at a time; rows are opened as they are asked for. */
   def executeToDriver(): Iterator[InternalRow] = {
     val run = new Run(None)
-    run.plan.tail.fold(rows(run.openAll()))(n => tail(run, n).iterator)
+    run.plan.tail match {
+      case Some(n) => tail(run, n).iterator
+      case None => run.opening()
+    }
   }
 
   /** One partition at a time, each when it is asked for. */
@@ -194,10 +221,10 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     else if (run.plan.finish.isDefined) rows(run.openAll())
     else {
       val query = run.query
-      (0 until run.partitions).iterator.flatMap { p =>
+      Closing.chain((0 until run.partitions).iterator.map { p =>
         // Jobs of a local iterator start after the action that made it has ended.
         CofferQuery.within(sparkContext, query)(rows(run.open(Seq(p), None)))
-      }
+      })
     }
   }
 
@@ -214,4 +241,10 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+object CofferResultExec {
+
+  /** Sealed bytes of a result that are in the driver's heap together, where there is a choice. */
+  private val AT_A_TIME: Long = 64L << 20
 }

@@ -16,7 +16,8 @@ import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 /**
  * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever
  * thread runs, the query's session is found. It hands rows to the driver only; every way that would
- * make an RDD of rows is refused before a task starts.
+ * make an RDD of rows is refused before a task starts, but where tasks run in this process
+ * ([[JobRows]]).
  */
 case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) extends UnaryExecNode
     with SealedNode {
@@ -56,7 +57,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
    * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
    * in Python.
    */
-  def collectArrow(): Iterator[Array[Byte]] = opening(run {
+  def collectArrow(): Closing[Array[Byte]] = opening(run {
     case result: CofferResultExec => result.collectArrow()
     case result: CofferClientExec => result.collectArrow()
     case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
@@ -66,7 +67,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
   /** What a write does with its query's last stage, where a query's errors are opened. */
   private[coffer] def through[T](how: SparkPlan => T): T = run(how)
 
-  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+  override protected def doExecute(): RDD[InternalRow] = JobRows.of(this)
 
   private def run[T](how: SparkPlan => T): T = opened {
     CofferQuery.within(sparkContext, query) {
@@ -84,7 +85,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
   }
 
   /** Iterators fail as late as they run. */
-  private def opening[T](rows: Iterator[T]): Iterator[T] = new Closing[T] {
+  private def opening[T](rows: Iterator[T]): Closing[T] = new Closing[T] {
     override def close(): Unit = Closing.end(rows)
     override def hasNext: Boolean = opened(rows.hasNext)
     override def next(): T = opened(rows.next())

@@ -202,6 +202,10 @@ object NeutralJob {
     finally sc.setLocalProperties(before)
   }
 
+  /** Cancels a group's sealed jobs, which do not have its name. */
+  private[coffer] def cancelGroup(sc: SparkContext, group: String): Unit =
+    sc.cancelJobGroup(grouped(secret, sc.applicationId, group))
+
   private[coffer] def clean(before: Properties): Properties = {
     val after = new Properties()
     kept.foreach(k => Option(before.getProperty(k)).foreach(after.setProperty(k, _)))

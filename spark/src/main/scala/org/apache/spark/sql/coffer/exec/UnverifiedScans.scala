@@ -20,7 +20,8 @@ private[coffer] object UnverifiedScans {
     case f: CofferFragmentExec => of(f.template) ++ below(f)
     case h: CofferClientExec => of(h.part) ++ below(h)
     case h: ClientRowsExec => of(h.root) ++ below(h)
-    case d: DriverPart => d.brought.flatMap(of)
+    case d: DriverPart => d.brought.flatMap(of) ++ d.repeated.filter(_.table.unverified).map(s =>
+        (s.table.info.getHandle, s.readSchema().fieldNames.toVector))
     case other => below(other)
   }
 

@@ -29,7 +29,7 @@ import org.apache.spark.sql.coffer.exec.{
 }
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.split.{Estimates, ClientRows, ClientTable}
-import org.apache.spark.sql.coffer.tail.{CofferTailExec, TailRowsExec}
+import org.apache.spark.sql.coffer.tail.{CofferTailExec, TailRowsExec, UserCalls}
 import org.apache.spark.sql.coffer.translate.{Fragments, Result, ResultPlan, TranslatedFragment}
 import org.apache.spark.sql.coffer.write.{ClientWriteExec, CofferWriteStageExec}
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan, SQLExecution}
@@ -119,11 +119,12 @@ private final class Description(query: Option[CofferQuery]) {
       }
     case r: CofferRootExec => of(r.child)
     case t: CofferTailExec =>
-      tail("in the driver, by Spark's own operators (client tail):", t.operators, t.reasons, t.rows)
+      val first = "in the driver, by Spark's own operators (client tail):"
+      tail(first, t.operators, UserCalls.of(t.tail), t.reasons, t.rows)
     case w: ClientWriteExec =>
       val first = "in the driver, by Spark's own operators; its rows are sealed by the client " +
         "engine:"
-      tail(first, w.operators, w.reasons, w.rows)
+      tail(first, w.operators, UserCalls.of(w.tail), w.reasons, w.rows)
     case r: CofferResultExec => fragment("result, opened by the client " +
           "engine", r.child)(result) ++ below(r.child)
     case w: CofferWriteStageExec => fragment("files of a sealed " +
@@ -143,6 +144,7 @@ private final class Description(query: Option[CofferQuery]) {
   private def tail(
       first: String,
       named: Seq[String],
+      users: Seq[String],
       reasons: Seq[String],
       rows: Seq[TailRowsExec]): Seq[String] = {
     val operators = first +: named.map("  " + _)
@@ -152,7 +154,8 @@ private final class Description(query: Option[CofferQuery]) {
       s"brought to the driver: ${r.output.map(_.name).mkString(", ")}$expected" +:
         of(r.root).map("  " + _)
     }
-    operators ++ reasons.map("  because of " + _) ++ brought
+    val notes = users ++ reasons.map("because of " + _)
+    operators ++ notes.map("  " + _) ++ brought
   }
 
   private def tables(plan: SparkPlan): Seq[ClientTable] =

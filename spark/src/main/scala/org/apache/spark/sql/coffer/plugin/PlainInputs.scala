@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.SealedPlans
-import org.apache.spark.sql.coffer.split.CofferTable
+import org.apache.spark.sql.coffer.split.{CofferTable, Locations}
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -81,10 +81,11 @@ object PlainInputs extends Rule[LogicalPlan] {
     fs.location.inputFiles.toVector.map(file)
   }
 
-  /** A local path; other storage is the client engine's to refuse. */
+  /** A local path, or the name of a place on other storage. */
   private def file(uri: String): String = {
     val parsed = new URI(uri)
-    if (parsed.getScheme == null || parsed.getScheme == "file") parsed.getPath else uri
+    if (parsed.getScheme == null || parsed.getScheme == "file") parsed.getPath
+    else Locations.served(parsed)
   }
 
   private def stored(t: DataType): DataType = t match {

@@ -11,7 +11,8 @@ import org.apache.spark.sql.coffer.transport.{
   Answer,
   CofferDriver,
   CofferExecutor,
-  DeserializationFilter
+  DeserializationFilter,
+  DriverKryo
 }
 import org.apache.spark.sql.internal.SQLConf
 
@@ -25,6 +26,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   override def init(sc: SparkContext, context: PluginContext): JMap[String, String] = {
     Guards.check(sc.conf)
     DeserializationFilter.install(sc.conf)
+    if (!CofferConf.isLocal(sc.conf)) DriverKryo.guard(sc.conf)
     this.context = Some(sc)
     try start(sc)
     catch {

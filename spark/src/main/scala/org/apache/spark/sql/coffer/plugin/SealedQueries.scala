@@ -1,12 +1,23 @@
 package org.apache.spark.sql.coffer.plugin
 
-import org.apache.spark.sql.catalyst.analysis.{MultiInstanceRelation, NamedRelation}
+import org.apache.spark.sql.catalyst.analysis.{
+  LeafNodeWithoutStats,
+  MultiInstanceRelation,
+  NamedRelation,
+  ResolvedInlineTable
+}
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.common.{Client, CofferException}
 import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
-import org.apache.spark.sql.coffer.split.{CofferTable, SealedProvider}
-import org.apache.spark.sql.coffer.tail.{ListedRows, TailConf}
+import org.apache.spark.sql.coffer.split.{
+  ClientRows,
+  ClientTable,
+  CofferTable,
+  SealedLeaf,
+  SealedProvider
+}
+import org.apache.spark.sql.coffer.tail.{ClientRelation, ListedRows, TailConf}
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -54,11 +65,11 @@ object SealedQueries extends (LogicalPlan => Unit) {
     case _ => None
   }
 
-  private def mentions(plan: LogicalPlan): Boolean =
+  private[plugin] def mentions(plan: LogicalPlan): Boolean =
     SealedPlans.mentions(plan) || inner(plan).exists(mentions)
 
   /** Commands keep the query they run where `children` does not show it. */
-  private def inner(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
+  private[plugin] def inner(plan: LogicalPlan): Seq[LogicalPlan] = plan match {
     case c: Command =>
       c.innerChildren.collect { case p: LogicalPlan => p } ++
         c.productIterator.collect { case p: LogicalPlan if !c.children.exists(_ eq p) => p }
@@ -119,8 +130,22 @@ object SealedQueries extends (LogicalPlan => Unit) {
           "createDataFrame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
     case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
-    case _: LocalRelation | _: OneRowRelation | _: Range | _: CTERelationRef => None
+    // The query's own values: they stand in its text, or in the program that made it.
+    case _: LocalRelation | _: ResolvedInlineTable | _: OneRowRelation | _: Range |
+        _: EmptyRelation => None
+    case _: CTERelationRef | _: UnionLoopRef => None
+    // Rows of a query over sealed tables that the driver holds.
+    case _: ClientRelation => None
+    // Of Coffer's own planning.
+    case _: SealedLeaf | _: ClientRows | _: ClientTable => None
+    // What a command is about; it gives a query no rows.
+    case _: LeafNodeWithoutStats | _: Command => None
     case l: LeafNode with MultiInstanceRelation => plaintext(l.nodeName, sealedTable = false)
+    // No default: rows of a command (`SHOW TABLES`) are what a catalog says, and whatever else a
+    // leaf has was computed from somewhere before this query.
+    case l: LeafNode => Some(
+        s"rows of ${l.nodeName} were made before this query, and from what is not known; " +
+          "collect them, and give them by VALUES or createDataFrame")
     case _ => None
   }
 

@@ -323,7 +323,9 @@ private[coffer] object Statements {
       "CREATE OR REPLACE TEMPORARY VIEW v " +
         "AS SELECT a FROM t",
       "CREATE VIEW u AS SELECT a FROM t")(
-      "The catalog has the view's text and its columns' names and types, in clear") {
+      "The catalog has the view's text and its columns' names and types, in clear. A permanent " +
+        "view works in a catalog in memory; in one that others can write to, COFFER_CATALOG_TEXT " +
+        "refuses it, and a temporary view does the same") {
       case _: CreateView | _: CreateViewCommand | _: AlterViewAs | _: AlterViewAsCommand => ()
     },
     works("EXPLAIN", "EXPLAIN SELECT a FROM t")("") { case _: ExplainCommand => () })

@@ -15,6 +15,8 @@ import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 private[coffer] final case class TailStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case s: StandIn => Seq(StandInExec(s.output))
+    case c: ClientRelation => Seq(ClientRelationExec(c.output, c.held))
+    case l: TailLoop => Seq(TailLoopExec(l))
     case t: TailRows => Seq(TailRowsExec(TailPlan.sealedPart(classicSession, t.inEngines)))
     case ReturnAnswer(query) if Planning.current == Planning.Off && whole(query) =>
       Tails.plan(classicSession, query).toSeq

@@ -28,7 +28,7 @@ object Vouched {
     case a: AdaptiveSparkPlanExec => scans(a.inputPlan)
     case q: QueryStageExec => scans(q.plan)
     case h: ClientRowsExec => scans(h.root)
-    case d: DriverPart => d.brought.flatMap(scans)
+    case d: DriverPart => (d.brought ++ d.earlier).flatMap(scans) ++ d.repeated
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)
     case SealedScan(_, scan) => Seq(scan)

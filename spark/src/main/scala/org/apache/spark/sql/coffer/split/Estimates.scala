@@ -46,6 +46,7 @@ private[coffer] final class Estimates(root: LogicalPlan) {
         case Tail(n, child) => limited(n, child)
         case u: Union => u.children.map(rows).sum
         case e: Expand => e.projections.size * rows(e.child)
+        case l: SealedLeaf => l.stats.rowCount.fold(1.0)(_.toDouble)
         case other => other.children.map(rows).maxOption.getOrElse(1)
       }
   }

@@ -5,6 +5,7 @@ import java.net.URI
 import java.nio.file.{InvalidPathException, Paths}
 import java.util.Locale
 
+import scala.jdk.CollectionConverters._
 import scala.util.Try
 
 import org.apache.hadoop.conf.Configuration
@@ -79,7 +80,10 @@ object Locations {
     else {
       val known = SAME.getOrElse(scheme, scheme)
       val (authority, path) = rest.drop(3).span(_ != '/')
-      if (authority.contains('@') && !AZURE(known)) Left(Refusal("location_credentials",
+      // Of Azure's the part before is a container; of Oracle's a bucket, in a namespace.
+      val named = AZURE(known) ||
+        known == "oci" && !authority.contains(':') && authority.count(_ == '@') == 1
+      if (authority.contains('@') && !named) Left(Refusal("location_credentials",
           s"a location of the scheme $known holds a user's name or password"))
       else if (authority.isEmpty || authority.contains('%') ||
         authority.codePoints.anyMatch(c => blank(c) || Character.isISOControl(c))) Left(refusal)
@@ -91,6 +95,7 @@ object Locations {
         }
         // A bucket is no host, and old ones have capitals.
         val at = if (known == "s3a" || known == "gs") Some(authority)
+        else if (known == "oci") Some(authority).filter(_.matches("[^@]+@[^@]+"))
         else server(authority, PORTS.get(known))
         // There HDFS has every file a second time, by inode or as it is stored.
         val again = HDFS(known) && parts.headOption.contains(".reserved")
@@ -130,15 +135,33 @@ object Locations {
 
   /**
    * The place that a name means to Hadoop: by the first of the schemes that mean this storage for
-   * which there is a file system. None where there is none, or where it leads back to local disks.
+   * which there is a file system. None where there is none, or where it leads back to local disks,
+   * or where two name services differ in capitals alone.
    */
   def reached(url: String, settings: Configuration): Option[Path] = {
-    val (scheme, rest) = url.span(_ != ':')
+    val (scheme, written) = url.span(_ != ':')
+    for {
+      rest <- if (HDFS(scheme)) asConfigured(written, settings) else Some(written)
+      path <- byFileSystem(scheme, rest, settings)
+    } yield path
+  }
+
+  /** A name service by its key in the configuration, which may have capitals. */
+  private def asConfigured(rest: String, settings: Configuration): Option[String] = {
+    val (authority, path) = rest.drop("://".length).span(_ != '/')
+    val services = settings.getTrimmedStringCollection("dfs.nameservices").asScala.toSet
+    services.filter(_.equalsIgnoreCase(authority)).toSeq match {
+      case Seq() => Some(rest)
+      case Seq(service) => Some(s"://$service$path")
+      case _ => None
+    }
+  }
+
+  private def byFileSystem(scheme: String, rest: String, settings: Configuration) =
     (scheme +: SAME.collect { case (other, `scheme`) => other }.toSeq.sorted).find { scheme =>
       Try(FileSystem.getFileSystemClass(scheme, settings)).toOption.exists(kind =>
         !ELSEWHERE.exists(_.isAssignableFrom(kind)))
     }.map(scheme => new Path(scheme + rest))
-  }
 
   /**
    * The name of a folder that can be served: an absolute path, or a URL. A path without a scheme
@@ -212,10 +235,13 @@ object Locations {
 
   def served(uri: URI): String = served(uri, ofSession)
 
-  /** A name as catalogs write it. */
-  def uri(served: String): URI =
+  /** A name as catalogs write it, by which Spark reaches the place too. */
+  def uri(served: String, settings: => Configuration = ofSession): URI = {
+    val (scheme, rest) = served.span(_ != ':')
     if (served.startsWith("/")) new Path(new URI("file", null, served, null)).toUri
+    else if (HDFS(scheme)) new Path(scheme + asConfigured(rest, settings).getOrElse(rest)).toUri
     else new Path(served).toUri
+  }
 
   private def ofSession: Configuration = SparkSession.active.sessionState.newHadoopConf()
 

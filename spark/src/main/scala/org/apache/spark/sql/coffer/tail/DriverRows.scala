@@ -6,7 +6,7 @@ import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskCon
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.plans.physical.{
   BroadcastMode,
   BroadcastPartitioning,
@@ -56,12 +56,14 @@ private[tail] case class InProcessBroadcastExec(mode: BroadcastMode, child: Spar
     copy(child = newChild)
 
   @transient private lazy val built: Any = {
+    val task = TailTask.running
     val unsafe = UnsafeProjection.create(child.schema)
-    mode.transform(TailTask.running.rows(child.execute()).map {
-        case row if row.isInstanceOf[org.apache.spark.sql.catalyst.expressions.UnsafeRow] =>
-          row.copy()
-        case row => unsafe(row).copy()
-      }, None)
+    val rows = task.rows(child.execute()).map {
+      case row: UnsafeRow => row
+      case row => unsafe(row)
+    }
+    // Spark's relation takes memory of no task: what it keeps is counted as it comes.
+    mode.transform(rows.map(row => task.held(row.copy())), None)
   }
 
   override protected[sql] def doExecuteBroadcast[T](): Broadcast[T] =

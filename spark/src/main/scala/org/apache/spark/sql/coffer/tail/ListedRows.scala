@@ -83,9 +83,14 @@ private[coffer] object ListedRows {
         }
     })
 
-  /** Whether it can be computed in one place: without a shuffle. */
-  def narrow(rdd: RDD[_]): Boolean = rdd.dependencies.forall {
-    case d: NarrowDependency[_] => narrow(d.rdd)
-    case _ => false
-  }
+  /**
+   * Whether it can be computed in one place: without a shuffle. What is kept or checkpointed would
+   * be taken from executors, or be put into the driver's blocks.
+   */
+  def narrow(rdd: RDD[_]): Boolean =
+    rdd.getStorageLevel == StorageLevel.NONE && rdd.checkpointData.isEmpty &&
+      rdd.dependencies.forall {
+        case d: NarrowDependency[_] => narrow(d.rdd)
+        case _ => false
+      }
 }

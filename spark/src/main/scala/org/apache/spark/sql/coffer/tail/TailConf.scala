@@ -1,13 +1,13 @@
 package org.apache.spark.sql.coffer.tail
 
-import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.internal.SQLConf
 
 /** The session's settings of the client tail. */
 private[coffer] object TailConf {
 
   /** `on` (default): what engines cannot do runs in the driver. `off`: it is refused. */
-  val TAIL = "spark.coffer.client.tail"
+  val TAIL: String = CofferConf.CLIENT_TAIL
 
   /** For tests: logical operators, by name, that are taken to have no sealed form; `*`: all. */
   val FORCE = "spark.coffer.client.tail.force"
@@ -42,10 +42,14 @@ private[coffer] object TailConf {
   /** By this the code that Spark generates, a query's literals in it, is broadcast. */
   private val CODE = SQLConf.WHOLESTAGE_BROADCAST_CLEANED_SOURCE_THRESHOLD.key
 
+  private val LOGS = SQLConf.PYTHON_WORKER_LOGGING_ENABLED.key
+
   /** Refuses settings by which what is in the clear here would be spilled or broadcast. */
   def check(conf: SQLConf): Unit = {
     SPILLS.filter(conf.contains).foreach(refuse(_, "write rows in clear to spark.local.dir"))
     if (conf.contains(CODE)) refuse(CODE, "broadcast its code, with the query's values")
+    if (conf.pythonWorkerLoggingEnabled)
+      refuse(LOGS, "keep what Python functions log, in clear, as blocks of the driver")
   }
 
   private def refuse(key: String, would: String): Nothing = throw new CofferException(

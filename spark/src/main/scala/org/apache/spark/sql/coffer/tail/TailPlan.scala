@@ -129,6 +129,10 @@ private[coffer] object TailPlan {
   def sealedPart(session: SparkSession, part: LogicalPlan): SparkPlan =
     Planning.in(Planning.Inner)(new PartExecution(session, part).executedPlan)
 
+  /** A query that is optimised already, as one of its own. */
+  def whole(session: SparkSession, query: LogicalPlan): SparkPlan =
+    Planning.in(Planning.Off)(new PartExecution(session, query).executedPlan)
+
   private final class PartExecution(session: SparkSession, part: LogicalPlan)
       extends QueryExecution(session, part) {
     override def analyzed: LogicalPlan = part

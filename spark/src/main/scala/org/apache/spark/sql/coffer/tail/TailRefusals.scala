@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.tail
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.exec.SealedPlans
+import org.apache.spark.sql.execution.columnar.InMemoryRelation
 
 /** What the driver does not run either. */
 private[tail] object TailRefusals {
@@ -13,11 +14,12 @@ private[tail] object TailRefusals {
     (if (node.isInstanceOf[TailRows]) Nil else node.expressions.flatMap(expressions))
 
   private def operator(node: LogicalPlan): Option[String] = node match {
-    case _: CollectMetrics =>
-      Some("CollectMetrics: observed metrics would be computed on executors")
     case _: ScriptTransformation => Some("ScriptTransformation: a script would see opened data")
-    case _: UnionLoop => Some("UnionLoop: a recursive query runs jobs of its own")
-    case _: TailRows => None
+    case _: TailRows | _: ClientRelation | _: TailLoop => None
+    case _: InMemoryRelation =>
+      Some("InMemoryRelation: cached rows are blocks of executors; unpersist what is cached, or " +
+        "join it by createDataFrame or VALUES")
+    case _: Sample => Some("Sample: it would draw other rows than Spark's tasks do")
     case l: LeafNode if SealedPlans.mentions(l) =>
       Some(s"${l.nodeName}: engines cannot read this table")
     case _ => None

@@ -15,6 +15,7 @@ import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 private[coffer] case class TailRows(inEngines: LogicalPlan) extends LeafNode {
   override def output: Seq[Attribute] = inEngines.output
   override def innerChildren: Seq[QueryPlan[_]] = Seq(inEngines)
+  setTagValue(Estimates.SOURCE, inEngines)
   override def computeStats(): Statistics = inEngines.stats
   override def references: AttributeSet = AttributeSet.empty
   override protected def doCanonicalize(): LogicalPlan = this
@@ -32,19 +33,21 @@ private[coffer] case class TailRowsExec(@transient root: SparkPlan) extends Leaf
   override protected def stringArgs: Iterator[Any] = Iterator(output.mkString("[", ", ", "]"))
   override protected def doCanonicalize(): SparkPlan = this
 
-  /** How much, as far as the tables say. */
-  def expected: Option[String] = logicalLink.collect { case t: TailRows =>
-    Estimates.text(t.inEngines)
-  }
+  /** What comes from engines. */
+  def part: Option[LogicalPlan] = logicalLink.collect { case t: TailRows => t.inEngines }
 
-  /** Its tasks run now; their rows are opened as they are asked for. */
+  /** How much, as far as the tables say. */
+  def expected: Option[String] = part.map(Estimates.text(_))
+
+  /** Its tasks begin now; their rows are opened as they are asked for, until the tail ends. */
   override protected def doExecute(): RDD[InternalRow] = {
     val task = TailTask.running
     val rows = root match {
       case r: CofferRootExec => r.executeToDriver()
       case other => other.executeToIterator()
     }
-    new DriverRows(sparkContext, () => task.counted(rows))
+    task.closes(rows)
+    new DriverRows(sparkContext, () => task.counted(task.outside(rows)))
   }
 }
 

@@ -31,6 +31,10 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
   }
 
   private def visit(plan: LogicalPlan): Part = plan match {
+    case c: ClientRelation => InDriver(c)
+    case u: UnionLoop =>
+      judge.blame(Seq("UnionLoop: each round of a recursive query starts from rows in the driver"))
+      InDriver(TailLoop(u))
     case l: LeafNode => if (judge.supports(l)) InEngines(l) else InDriver(l)
     case _ =>
       val parts = plan.children.map(visit)
@@ -186,12 +190,16 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
       val below = node.withNewChildren(Seq(part))
       if (node.references.subsetOf(part.outputSet) && judge.supports(below)) Some(TailRows(below))
       else None
+    // As Spark's own rules, none past what may give another value for other rows before it.
     case p: Project
-        if node.references.subsetOf(AttributeSet(p.projectList.collect { case a: Attribute =>
-          a
-        })) =>
+        if p.projectList.forall(_.deterministic) &&
+          node.references.subsetOf(AttributeSet(p.projectList.collect { case a: Attribute =>
+            a
+          })) =>
       sink(node, p.child).map(c => p.copy(child = c))
-    case e: BaseEvalPython if node.references.intersect(AttributeSet(e.resultAttrs)).isEmpty =>
+    case e: BaseEvalPython
+        if e.udfs.forall(_.deterministic) &&
+          node.references.intersect(AttributeSet(e.resultAttrs)).isEmpty =>
       sink(node, e.child).map(c => e.withNewChildren(Seq(c)))
     case _ => None
   }

@@ -7,7 +7,6 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.{
   Partition,
-  SparkConf,
   SparkContext,
   SparkEnv,
   SparkException,
@@ -15,12 +14,11 @@ import org.apache.spark.{
   TaskContext,
   TaskContextImpl
 }
-import org.apache.spark.memory.{MemoryConsumer, TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.exec.{ClientBytes, CofferFragmentExec}
+import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferFragmentExec}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.Utils
 
@@ -31,12 +29,15 @@ import org.apache.spark.util.Utils
 private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
   private val most = ClientBytes.of(conf)
   private val id = TailTask.ids.decrementAndGet()
-  private val memory = new TailMemory(id, TailTask.memory(most))
+  val memory: TailMemory = new TailMemory(id, TailMemory.forOne(most))
+  private val rowsHeld = new HeldRows(memory)
   private val came = new AtomicLong()
   private var ended = false
 
   private val context = new TaskContextImpl(0, 0, 0, id, 0, 1, memory, properties,
     SparkEnv.get.metricsSystem)
+
+  LiveTails.begin(this)
 
   /** What code in a task knows of the session. */
   private def properties: Properties = {
@@ -46,6 +47,37 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
         all.setProperty(k, p.getProperty(k))))
     conf.getAllConfs.foreach { case (k, v) => all.setProperty(k, v) }
     all
+  }
+
+  /** A property of the thread that asked for the rows. */
+  def local(key: String): Option[String] = Option(context.getLocalProperty(key))
+
+  /** Ends the tail as a cancelled job ends: also while it waits for a Python worker. */
+  def cancel(reason: String): Unit = context.markInterrupted(reason)
+
+  /** `rows` are let go of when the tail ends, wherever that is. */
+  def closes(rows: Iterator[_]): Unit =
+    context.addTaskCompletionListener[Unit]((_: TaskContext) => Closing.end(rows))
+
+  /** A row that is kept until the tail ends, counted. */
+  def held[T <: InternalRow](row: T): T = {
+    rowsHeld.add(row match {
+      case u: UnsafeRow => u.getSizeInBytes.toLong
+      case other => 16L * other.numFields
+    })
+    row
+  }
+
+  /** Rows that come by jobs: what this process asks of Spark then is no task's doing. */
+  def outside[T](rows: Iterator[T]): Iterator[T] = new Iterator[T] {
+    override def hasNext: Boolean = out(rows.hasNext)
+    override def next(): T = out(rows.next())
+    private def out[R](body: => R): R = {
+      val before = TaskContext.get()
+      TaskContext.unset()
+      try body
+      finally if (before != null) TaskContext.setTaskContext(before)
+    }
   }
 
   /** The rows that come to the driver, until they are too many bytes. */
@@ -89,13 +121,14 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
     catch {
       case e: Throwable =>
         end(Some(e))
-        throw TailTask.failed(e)
+        throw context.getKillReason().fold(TailTask.failed(e))(TailTask.cancelled(_, e))
     } finally if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
   }
 
   /** Ends what operators hold: memory, Python workers. */
   def end(error: Option[Throwable]): Unit = if (!ended) {
     ended = true
+    LiveTails.end(this)
     val before = TaskContext.get()
     TaskContext.setTaskContext(context)
     try {
@@ -128,9 +161,6 @@ private[tail] object TailTask {
   def running: TailTask = current.value.getOrElse(throw new IllegalStateException(
       "a part of the client tail was run outside of it"))
 
-  private def memory(most: Long): Long =
-    math.min(math.max(4 * most, 4L << 30), Runtime.getRuntime.maxMemory * 3 / 5)
-
   /** As a job's failure has what is no error of Spark's, a user's function's among them. */
   private def failed(e: Throwable): Throwable = e match {
     case s: SparkThrowable => s.asInstanceOf[Throwable]
@@ -139,34 +169,13 @@ private[tail] object TailTask {
     case fatal => fatal
   }
 
+  private def cancelled(reason: String, e: Throwable): Throwable = new SparkException(
+    "SPARK_JOB_CANCELLED", Map("jobId" -> "of the client tail", "reason" -> reason), e)
+
   def tooMuch(most: Long): CofferException = new CofferException(
     "too_much_at_client",
     "a part of this query runs in the driver, and more bytes come there than " +
       s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows",
     s"filter or aggregate more before it (EXPLAIN shows what comes), or raise ${ClientBytes.KEY} " +
       "and spark.driver.memory")
-}
-
-/**
- * Memory for operators in the driver. Spark's own would have them spill to `spark.local.dir`, in
- * clear, when there is no more.
- */
-private final class TailMemory(id: Long, most: Long) extends TaskMemoryManager(
-      new UnifiedMemoryManager(TailMemory.conf, Long.MaxValue / 2, Long.MaxValue / 4, 1), id) {
-  override def acquireExecutionMemory(required: Long, consumer: MemoryConsumer): Long = {
-    if (required > 0 && getMemoryConsumptionForThisTask + required > most)
-      throw new CofferException(
-        "COFFER_MEMORY",
-        "a part of this query runs in the driver, and needs more than " +
-          s"${Utils.bytesToString(most)} of memory there",
-        "filter or aggregate more before it (EXPLAIN shows what comes), or raise " +
-          "spark.driver.memory")
-    super.acquireExecutionMemory(required, consumer)
-  }
-}
-
-private object TailMemory {
-
-  /** Each map and each sort begins with a page. */
-  private val conf = new SparkConf(false).set("spark.buffer.pageSize", "2m")
 }

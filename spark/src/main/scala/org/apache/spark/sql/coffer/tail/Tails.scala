@@ -49,7 +49,11 @@ private[coffer] object Tails {
         case other => (other, None)
       }
       val (tail, reasons) = new TailSplit(session)(rows, failed)
-      if (tail.fastEquals(rows) || tail.children.isEmpty && !tail.isInstanceOf[TailRows]) planned
+      val here = tail.exists {
+        case _: TailRows | _: ClientRelation | _: TailLoop => true
+        case _ => false
+      }
+      if (!here && (tail.fastEquals(rows) || tail.children.isEmpty)) planned
       else TailRefusals.of(tail) match {
         case Nil => Some(CofferTailExec(TailPlan.of(session, tail), reasons, last))
         case refused => throw CofferException.refusal(refused)

@@ -20,8 +20,9 @@ import org.apache.spark.sql.types.ArrayType
 private[translate] object GenerateOperators extends OperatorFamily {
 
   override def entries: Seq[OperatorEntry] = Seq(
-    operator[GenerateExec]("generate: explode, posexplode, inline, stack and json_tuple, outer ones too; " +
-      "the copies of rows that EXCEPT ALL and INTERSECT ALL need") {
+    operator[GenerateExec](
+      "generate: explode, posexplode, inline, stack and json_tuple, outer ones too; " +
+        "the copies of rows that EXCEPT ALL and INTERSECT ALL need") {
       (plan, children, translation) =>
         val child = children.head
         val scope = new Scope(child.output, translation)

@@ -19,5 +19,5 @@ private[translate] object RefusedOperators extends OperatorFamily {
     refused[BatchScanExec](plaintext),
     refused[RowDataSourceScanExec](plaintext),
     refused[InMemoryTableScanExec]("cached data would lie opened in executors' memory"),
-    refused[CollectMetricsExec]("observed metrics would be computed on executors"))
+    refused[CollectMetricsExec]("engines count no observed metrics; the client tail does"))
 }

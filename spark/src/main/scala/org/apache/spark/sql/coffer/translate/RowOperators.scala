@@ -76,22 +76,22 @@ private[translate] object RowOperators extends OperatorFamily with PredicateHelp
       child: Relation,
       translation: Translation): Result[Relation] =
     for {
-        drawn <- Places.drawn(Seq(one), plan, child, translation)
-        (below, rewritten) = drawn
-        scope = new Scope(below.output, translation)
-        condition <- scope.convert(rewritten.head)
-        own <- Operators.named(child.output, scope)
-      } yield {
-        val filter = Filter.newBuilder.setChild(below.node).setCondition(condition)
-        val filtered = translation.node(plan).setFilter(filter).build()
-        if (below eq child) child.copy(node = filtered, read = None)
-        else {
-          val project = Project.newBuilder.setChild(filtered)
-          own.foreach(project.addExprs)
-          val node = translation.node(plan).setProject(project).build()
-          Relation(node, child.output, child.partitions)
-        }
+      drawn <- Places.drawn(Seq(one), plan, child, translation)
+      (below, rewritten) = drawn
+      scope = new Scope(below.output, translation)
+      condition <- scope.convert(rewritten.head)
+      own <- Operators.named(child.output, scope)
+    } yield {
+      val filter = Filter.newBuilder.setChild(below.node).setCondition(condition)
+      val filtered = translation.node(plan).setFilter(filter).build()
+      if (below eq child) child.copy(node = filtered, read = None)
+      else {
+        val project = Project.newBuilder.setChild(filtered)
+        own.foreach(project.addExprs)
+        val node = translation.node(plan).setProject(project).build()
+        Relation(node, child.output, child.partitions)
       }
+    }
 
   /**
    * A conjunct for the scan, or else for here. A scan applies what it is given exactly, and before

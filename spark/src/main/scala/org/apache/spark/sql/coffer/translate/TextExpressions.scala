@@ -17,8 +17,9 @@ private[translate] object TextExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
     function[GetJsonObject]("get_json_object"),
-    entry[JsonToStructs]("`from_json` of a struct of booleans, whole numbers, floats and strings, " +
-      "without options") { (e, scope) =>
+    entry[JsonToStructs](
+      "`from_json` of a struct of booleans, whole numbers, floats and strings, " +
+        "without options") { (e, scope) =>
       JsonExpressions.read(e).flatMap(_ => Calls.of("from_json", e, e.children, scope))
     },
     entry[Mask]("`mask`, with the classes of characters that this JVM knows") { (e, scope) =>
@@ -68,7 +69,8 @@ private[translate] object TextExpressions extends ExpressionFamily {
       case _ => 'O'
     }
     val whole = (0 until 0x10000).filterNot(c => Character.isSurrogate(c.toChar))
-    val starts = whole.indices.filter(i => i == 0 || kind(whole(i)) != kind(whole(i - 1))).map(whole)
+    val starts =
+      whole.indices.filter(i => i == 0 || kind(whole(i)) != kind(whole(i - 1))).map(whole)
     (starts.map(_.toChar).mkString, starts.map(kind).mkString)
   }
 

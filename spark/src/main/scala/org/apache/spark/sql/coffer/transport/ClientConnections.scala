@@ -41,9 +41,10 @@ final class ClientConnections(
 
   override def hello(): Welcome = call(M.HELLO, greeting, M.WELCOME, Welcome.parser)
   override def openTable(request: OpenTable): TableInfo = {
-    // Where the policy's names lead is not known here; plain files are local.
+    // Where the policy's names lead is not known here.
     if (request.getName.nonEmpty && request.getPath.isEmpty) serveStorage()
     else serveStorage(request.getPath)
+    request.getPlainFilesList.asScala.find(!_.startsWith("/")).foreach(serveStorage(_))
     call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   }
   override def newSession(query: String): ByteString =
@@ -54,8 +55,11 @@ final class ClientConnections(
       Challenge.parser).getChallenge
   override def admitEngine(request: AdmitEngine): Admitted =
     call(M.ADMIT_ENGINE, request, M.ADMITTED, Admitted.parser)
-  override def sealStage(request: SealStage): SealedStage =
+  override def sealStage(request: SealStage): SealedStage = {
+    // Plain inputs are read once more.
+    serveStorage("")
     call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
+  }
   override def releaseKeys(request: ReleaseKeys): Release =
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
   override def acceptCommits(request: AcceptCommits): CommitsAccepted =
@@ -262,6 +266,7 @@ final class ClientConnections(
     }
 
   private var serving = Seq.empty[Channel]
+  private val listings = new Listings
 
   /** So that the client engine can ask for the files of a table at a URL, or go on to. */
   private def serveStorage(path: String): Unit = synchronized {
@@ -299,7 +304,7 @@ final class ClientConnections(
   }
 
   private def answers(channel: Channel): Unit = {
-    val storage = new StorageServer(hadoop, keepsOpen = false)
+    val storage = new StorageServer(hadoop, keepsOpen = false, listings)
     try
       while (true) {
         val message = channel.receive()

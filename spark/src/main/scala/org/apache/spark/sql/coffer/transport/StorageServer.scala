@@ -2,7 +2,6 @@ package org.apache.spark.sql.coffer.transport
 
 import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.ByteBuffer
-import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.AccessDeniedException
 import java.util
 import java.util.UUID
@@ -42,8 +41,12 @@ import org.apache.spark.sql.coffer.split.Locations
  *
  * @param keepsOpen files that are read stay open for what is asked next: for one that does not live
  *   long, since such a file is the one that was there first
+ * @param listings shared by those that answer one asker in turn
  */
-private[transport] final class StorageServer(settings: () => Configuration, keepsOpen: Boolean)
+private[transport] final class StorageServer(
+    settings: () => Configuration,
+    keepsOpen: Boolean,
+    listings: Listings = new Listings)
     extends AutoCloseable
     with Logging {
   import StorageServer._
@@ -239,21 +242,20 @@ private[transport] final class StorageServer(settings: () => Configuration, keep
   }
 
   private def list(request: StorageRequest.List): StorageAnswer = {
-    val (fs, path) = at(request.getPath)
-    val found =
-      try fs.listStatus(path).toSeq
-      catch { case _: FileNotFoundException => Nil }
-    val names = found
-      // Of a file Hadoop lists the file itself.
-      .filterNot(_.getPath == path)
-      .map(entry => (entry.getPath.getName, entry.getPath.getName.getBytes(UTF_8), entry))
-      .sortWith((a, b) => util.Arrays.compareUnsigned(a._2, b._2) < 0)
-    val after = request.getAfter.getBytes(UTF_8)
-    val rest = names.dropWhile(n => util.Arrays.compareUnsigned(n._2, after) <= 0)
-    val answer = StorageAnswer.List.newBuilder.setMore(rest.size > PAGE)
-    rest.take(PAGE).foreach { case (name, _, entry) =>
-      answer.addEntries(
-        StorageAnswer.Entry.newBuilder.setName(name).setFolder(entry.isDirectory))
+    val (page, more) = listings.page(request.getPath, request.getAfter) { found =>
+      val (fs, path) = at(request.getPath)
+      try {
+        val entries = fs.listStatusIterator(path)
+        while (entries.hasNext) {
+          val entry = entries.next()
+          // Of a file Hadoop lists the file itself.
+          if (entry.getPath != path) found(entry.getPath.getName, entry.isDirectory)
+        }
+      } catch { case _: FileNotFoundException => }
+    }
+    val answer = StorageAnswer.List.newBuilder.setMore(more)
+    page.foreach { case (name, folder) =>
+      answer.addEntries(StorageAnswer.Entry.newBuilder.setName(name).setFolder(folder))
     }
     StorageAnswer.newBuilder.setList(answer).build()
   }
@@ -262,7 +264,7 @@ private[transport] final class StorageServer(settings: () => Configuration, keep
     val (fs, path) = at(request.getPath)
     made -= request.getPath
     if (request.getFolder) {
-      if (status(fs, path).exists(_.isDirectory) && fs.listStatus(path).isEmpty)
+      if (status(fs, path).exists(_.isDirectory) && !fs.listStatusIterator(path).hasNext)
         fs.delete(path, false)
     } else if (status(fs, path).exists(_.isFile)) fs.delete(path, false)
     done
@@ -279,8 +281,18 @@ private[transport] final class StorageServer(settings: () => Configuration, keep
     (path.getFileSystem(conf), path)
   }
 
-  /** What was made here is to go, and so is what was begun. */
+  /**
+   * What was made here is to go, and so is what was begun: also where the task was cancelled, for
+   * which Spark interrupts this thread. A call to storage would fail at once then, so the interrupt
+   * is held back meanwhile.
+   */
   def abandon(): Unit = {
+    val interrupted = Thread.interrupted()
+    try remove()
+    finally if (interrupted) Thread.currentThread.interrupt()
+  }
+
+  private def remove(): Unit = {
     val begun = outputs.toSeq
     outputs.clear()
     begun.foreach { case (_, out) => giveUp(out) }
@@ -332,7 +344,6 @@ private[transport] object StorageServer {
   private val MOST_READ = 64L << 20
   private val MOST_OPEN = 8
   private val MOST_SAID = 400
-  private val PAGE = 10000
 
   /** Of object stores in which a file is there only once it is whole. */
   private val WHOLE = Set("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs", "oci")

@@ -7,17 +7,19 @@ import scala.jdk.CollectionConverters._
 import org.scalatest.BeforeAndAfterAll
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.sql.Row
+import org.apache.spark.sql.{DataFrame, Encoder, Encoders, Row}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.PythonBridge
 import org.apache.spark.SparkArithmeticException
 import org.apache.spark.sql.execution.FormattedMode
+import org.apache.spark.sql.expressions.Aggregator
+import org.apache.spark.sql.functions.{udaf, udf}
 import org.apache.spark.util.Utils
 
 /** Real engines: each query's rows over the sealed table are vanilla Spark's over the plain one. */
 abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAfterAll {
   private var folder: Path = _
-  private var spark: SparkSession = _
+  protected var spark: SparkSession = _
 
   override protected def beforeAll(): Unit = {
     super.beforeAll()
@@ -187,7 +189,51 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
   }
 }
 
-class LocalQueriesSuite extends QueriesSuite("local[2]")
+class LocalQueriesSuite extends QueriesSuite("local[2]") {
+
+  /** The same of both tables. */
+  private def both(of: DataFrame => Array[_]): Unit = {
+    def shown(table: String): Seq[String] = of(spark.table(table)).map(_.toString).toSeq.sorted
+    val ours = shown("secret")
+    assert(ours.nonEmpty && ours == shown("plain"))
+  }
+
+  test("functions of Scala's: of rows, typed, of groups, aggregates") {
+    val session = spark
+    import session.implicits._
+    val twice = udf((x: Long) => x * 2)
+    both(_.select(twice($"id"), $"s").where(twice($"id") > 900).collect())
+    both(_.select($"id", $"k").as[(Long, Option[Long])].map { case (id, k) =>
+      id + k.getOrElse(0L)
+    }.filter((n: Long) => n % 3 == 0).collect())
+    both(_.select($"id", $"s").as[(Long, Option[String])].groupByKey(_._1 % 5)
+      .mapGroups((k, rows) => (k, rows.map(_._2.fold(0)(_.length)).sum)).collect())
+    both(_.select($"k").as[Option[Long]].flatMap(_.toSeq).groupByKey(identity).count().collect())
+    val longest = udaf(Longest)
+    both(_.where("s IS NOT NULL").groupBy("k").agg(longest($"s")).collect())
+    both(_.where("s IS NOT NULL").select($"s").as[String].select(Longest.toColumn).collect())
+  }
+
+  test("under a local master jobs have rows, as their RDD's number") {
+    val t = spark.table("secret")
+    assert(t.rdd.map(_.getLong(0)).sum() == 3000L * 2999 / 2)
+    val seen = spark.sparkContext.longAccumulator
+    t.where("id < 700").foreach((_: Row) => seen.add(1))
+    assert(seen.value == 700)
+    val kept = t.select("id").rdd
+    assert(kept.count() == 3000 && kept.filter(_.getLong(0) < 5).count() == 5)
+  }
+}
+
+private object Longest extends Aggregator[String, String, String] {
+  override def zero: String = ""
+  override def reduce(a: String, b: String): String =
+    if (b.length > a.length || b.length == a.length && b > a) b else a
+  override def merge(a: String, b: String): String = reduce(a, b)
+  override def finish(a: String): String = a
+  override def bufferEncoder: Encoder[String] = Encoders.STRING
+  override def outputEncoder: Encoder[String] = Encoders.STRING
+}
 
 /** Executors in processes of their own, each with its own engine; they load the packaged jar. */
 class ClusterQueriesSuite extends QueriesSuite("local-cluster[2,1,1024]") {

@@ -6,8 +6,12 @@ import scala.jdk.CollectionConverters._
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.SparkArithmeticException
-import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
+import org.apache.spark.{
+  MapOutputTrackerMaster,
+  SparkArithmeticException,
+  SparkEnv,
+  SparkException
+}
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.coffer.fake.FakeSession
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, JoinType, Node, Partitioning, Sink}
@@ -233,10 +237,9 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
     val latch = new CountDownLatch(1)
     engine.held = Some(latch)
     try withConf(adaptive -> "false", "spark.sql.broadcastTimeout" -> "1") {
-        val e = intercept[Exception](spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = " +
-            "b.k").collect())
-        assert(Iterator.iterate[Throwable](e)(_.getCause).takeWhile(_ != null).exists(
-            _.getMessage.contains("broadcast")))
+        val e = intercept[SparkException](
+          spark.sql("SELECT a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())
+        assert(e.getCondition == "_LEGACY_ERROR_TEMP_2097", e)
       }
     finally {
       engine.held = None
@@ -247,9 +250,9 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
   test("a broadcast over Spark's limit is refused") {
     client.bytes = _ => 9L << 30
     try {
-      val e = intercept[Exception](spark.sql("SELECT /*+ BROADCAST(b) */ a.k, b.s FROM t a JOIN " +
-          "u b ON a.k = b.k").collect())
-      assert(e.getMessage.contains("Cannot broadcast"), e)
+      val e = intercept[SparkException](
+        spark.sql("SELECT /*+ BROADCAST(b) */ a.k, b.s FROM t a JOIN u b ON a.k = b.k").collect())
+      assert(e.getCondition == "_LEGACY_ERROR_TEMP_2249", e)
     } finally client.bytes = _ => 100L
   }
 

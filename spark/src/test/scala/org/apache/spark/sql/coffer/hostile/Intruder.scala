@@ -37,22 +37,22 @@ object Intruder {
     "naming exception" -> (() => new javax.naming.NamingException("a"))
   ) ++ Chains.all.map(built)
 
-  // These end in a class of the corpus's own.
-  private val named = Set("hadoop-writable", "externalizable", "proxy-of-a-comparator")
   private def built(chain: Chain): (String, () => AnyRef) =
-    chain.name -> (() => chain.build(mark(chain.name), file(chain.name)))
+    chain.name -> (() => chain.build(chain.mark, file(chain.name)))
 
   private lazy val folder: Path = Files.createTempDirectory("coffer-chains")
-  private def mark(chain: String): String = s"coffer.gadget.$chain"
   private def file(chain: String): Path = folder.resolve(chain)
 
   /** Whether a gadget's own code, or a chain's, has ever run in this JVM. */
   def ran(): Boolean = Gadget.ran ||
-    Chains.all.exists(c => Chains.ran(mark(c.name), file(c.name), wait = false))
+    telling.exists(c => Chains.ran(c.mark, file(c.name), wait = false))
+
+  /** Chains whose mark nothing else leaves: in a driver other classes may, as in no small program. */
+  private def telling: Seq[Chain] = Chains.all.filter(_.sign.isEmpty)
 
   /** The same, of a chain of classes that are Java's, Scala's and Spark's own. */
   def sendChain(seed: Long): Array[String] =
-    sent(seed, Chains.all.filterNot(chain => named(chain.name)).map(built))
+    sent(seed, telling.map(built))
 
   /**
    * Sends one object that does harm when it is read. Gives what was sent where, and how the driver

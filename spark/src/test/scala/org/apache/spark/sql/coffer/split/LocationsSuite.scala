@@ -84,6 +84,24 @@ class LocationsSuite extends AnyFunSuite {
     refused("COFFER_LOCATION")(Locations.served("s3a://key:secret@b/t", conf))
   }
 
+  test("a name service is reached as the configuration writes it") {
+    val conf = settings("")
+    conf.set("fs.hdfs.impl", classOf[Elsewhere].getName)
+    conf.set("dfs.nameservices", "other, MyCluster,TWICE,Twice")
+    def reached(url: String) = Locations.reached(url, conf).map(_.toString)
+    val name = Locations.served("hdfs://MYCLUSTER/a b/t", conf)
+    assert(name == "hdfs://mycluster/a b/t")
+    assert(reached(name) == Some("hdfs://MyCluster/a b/t"))
+    assert(reached("hdfs://mycluster") == Some("hdfs://MyCluster"))
+    assert(Locations.uri(name, conf).toString == "hdfs://MyCluster/a%20b/t")
+    assert(reached("hdfs://other/t") == Some("hdfs://other/t"))
+    // A host of that name, whose port says that it is none.
+    assert(reached("hdfs://mycluster:9000/t") == Some("hdfs://mycluster:9000/t"))
+    // One name for two places.
+    assert(reached("hdfs://twice/t") == None)
+    refused("COFFER_STORAGE_SCHEME")(Locations.served("hdfs://Twice/t", conf))
+  }
+
   test("paths are made absolute without a look at storage") {
     val here = Paths.get("").toAbsolutePath.toString
     assert(Locations.served("a/../t", settings("")) == s"$here/t")

@@ -25,11 +25,11 @@ class FunctionsSuite extends AnyFunSuite with PlanFixture {
   /** Of these a result is one of several that Spark may give. */
   private val chosen: Map[String, String] =
     Seq("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle").map(_ ->
-      "Spark's generator, by seed, partition and place; where each row draws").toMap ++
-    Seq("monotonically_increasing_id", "spark_partition_id").map(_ ->
-      "by the engine's partitions; where each row has one").toMap ++
+        "Spark's generator, by seed, partition and place; where each row draws").toMap ++
+      Seq("monotonically_increasing_id", "spark_partition_id").map(_ ->
+          "by the engine's partitions; where each row has one").toMap ++
       Seq("approx_percentile", "percentile_approx").map(_ -> ("an aggregate; of more values than " +
-        "half the accuracy Spark's answer over one partition in order")).toMap
+          "half the accuracy Spark's answer over one partition in order")).toMap
 
   /** Spark refuses a call of these that is not of constants: no row has a part in it. */
   private val constant = Set("schema_of_csv", "schema_of_json", "schema_of_xml")
@@ -46,7 +46,8 @@ class FunctionsSuite extends AnyFunSuite with PlanFixture {
       case Some(_) =>
         val all = found.forall(_.isRight)
         Row(name, "engine", if (all) kind else s"$kind; of some types or literals only")
-      case None if constant(name) && FunctionCalls.examples(name).exists(FunctionCalls.folds(spark, _)) =>
+      case None
+          if constant(name) && FunctionCalls.examples(name).exists(FunctionCalls.folds(spark, _)) =>
         Row(name, "engine", "Spark computes it while it plans: it takes nothing but constants")
       case None =>
         never.get(name) match {

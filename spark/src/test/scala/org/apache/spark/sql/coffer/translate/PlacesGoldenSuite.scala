@@ -33,7 +33,8 @@ class PlacesGoldenSuite extends AnyFunSuite {
       val values = (0 until 700).map { i =>
         // Every fifth is NULL, and draws nothing.
         val items = if (i % 5 == 4) null
-        else new org.apache.spark.sql.catalyst.util.GenericArrayData((0L until (i % 9).toLong).toArray)
+        else
+          new org.apache.spark.sql.catalyst.util.GenericArrayData((0L until (i % 9).toLong).toArray)
         FunctionGolden.show(expr.eval(new GenericInternalRow(Array[Any](items))), expr.dataType)
       }
       // All as a checksum (FNV-1a), for what repeats late; the first, to be read.

@@ -89,8 +89,9 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
   }
 
   test("everything that is missing is named at once, below subqueries too") {
-    val all = messages("SELECT if(i > 1, rand(1), 0), md5(s) FROM t WHERE i > (SELECT count(*) FROM t WHERE s " +
-      "RLIKE '(?=a)')")
+    val all = messages(
+      "SELECT if(i > 1, rand(1), 0), md5(s) FROM t WHERE i > (SELECT count(*) FROM t WHERE s " +
+        "RLIKE '(?=a)')")
     assert(all.exists(_.startsWith("Project: ")), all)
     assert(all.exists(_.contains("regular expressions of Java's dialect are not supported")), all)
   }

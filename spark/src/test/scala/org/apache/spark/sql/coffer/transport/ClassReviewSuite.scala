@@ -152,14 +152,31 @@ class ClassReviewSuite extends AnyFunSuite {
         "is in org.apache.spark.sql.catalyst.",
       classOf[org.apache.spark.HashPartitioner] -> "is a partitioner",
       classOf[org.apache.hadoop.io.Text] -> "is in org.apache.hadoop.",
-      classOf[gadget.MarkingWritable] -> "is a Hadoop writable",
-      classOf[gadget.MarkingHandler] -> "is a proxy's handler",
+      classOf[OwnWritable] -> "is a Hadoop writable",
+      classOf[OwnHandler] -> "is a proxy's handler",
       classOf[scala.jdk.FunctionWrappers.AsJavaFunction[_, _]] ->
         "is in scala.jdk.").foreach { case (c, why) =>
       assert(ClassReview.forbidden(c).exists(_.startsWith(why)), s"$c: ${ClassReview.forbidden(c)}")
     }
     assert(ClassReview.readMethods(classOf[gadget.Gadget]) == Seq("readObject"))
-    assert(ClassReview.readMethods(classOf[gadget.MarkingExternalizable]) == Seq("readExternal"))
+    assert(ClassReview.readMethods(classOf[OwnExternalizable]) == Seq("readExternal"))
     assert(ClassReview.codeFields(classOf[java.util.TreeMap[_, _]]) == Seq("comparator"))
   }
+}
+
+class OwnWritable extends org.apache.hadoop.io.Writable {
+  override def write(out: java.io.DataOutput): Unit = ()
+  override def readFields(in: java.io.DataInput): Unit = ()
+}
+
+class OwnExternalizable extends java.io.Externalizable {
+  override def writeExternal(out: java.io.ObjectOutput): Unit = ()
+  override def readExternal(in: java.io.ObjectInput): Unit = ()
+}
+
+class OwnHandler extends java.lang.reflect.InvocationHandler with Serializable {
+  override def invoke(
+      proxy: AnyRef,
+      method: java.lang.reflect.Method,
+      arguments: Array[AnyRef]): AnyRef = null
 }

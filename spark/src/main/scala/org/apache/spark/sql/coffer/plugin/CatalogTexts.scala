@@ -1,0 +1,117 @@
+package org.apache.spark.sql.coffer.plugin
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis._
+import org.apache.spark.sql.catalyst.catalog.InMemoryCatalog
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, LookupCatalog}
+import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand}
+import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
+
+/**
+ * Whose word a catalog is. One in memory has what this very process put into it. Any other
+ * (Hive's, or a plugin in the place of Spark's) is a service that the host may write to: what it
+ * names can be checked, but its texts and classes would be run as they are.
+ */
+private[plugin] object OwnCatalog {
+  def is(session: SparkSession): Boolean = {
+    val state = session.sessionState
+    state.catalog.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
+    state.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
+  }
+}
+
+/**
+ * A permanent function is a class and a JAR, or a text of SQL, that the catalog names. Spark loads
+ * it while it looks the function up, in the driver: so names are looked at before that, in every
+ * query, for nobody knows yet which tables it reads. What the session has of its own is the user's.
+ */
+private[coffer] final case class CatalogFunctions(session: SparkSession)
+    extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    val named = plan.collectWithSubqueries { case node => called(node) }.flatten
+    if (named.nonEmpty && !OwnCatalog.is(session)) named.find(elsewhere).foreach { call =>
+      throw new CofferException(
+        "COFFER_CATALOG_TEXT",
+        s"${call.name.mkString(".")} is no function of Spark's or of this session, and a catalog " +
+          "that others can write would say which code or text it is",
+        "CREATE TEMPORARY FUNCTION, spark.udf.register, or the function's text in the query")
+    }
+    plan
+  }
+
+  private final case class Call(name: Seq[String], table: Boolean)
+
+  private def called(node: LogicalPlan): Seq[Call] = {
+    val rows = node match {
+      case t: UnresolvedTableValuedFunction => Seq(Call(t.name, table = true))
+      case _ => Nil
+    }
+    rows ++ node.expressions.flatMap(_.collect {
+      case f: UnresolvedFunction if !f.isInternal => Call(f.nameParts, table = false)
+      case g: UnresolvedGenerator =>
+        Call(g.name.database.toSeq :+ g.name.funcName, table = false)
+    })
+  }
+
+  private object Names extends LookupCatalog {
+    override protected def catalogManager: CatalogManager = session.sessionState.catalogManager
+  }
+
+  /** Not whether the catalog has it: it could be asked twice, and answer differently. */
+  private def elsewhere(call: Call): Boolean = {
+    val catalog = session.sessionState.catalog
+    def here = call.name.size == 1 && (
+      if (call.table) catalog.lookupBuiltinOrTempTableFunction(call.name.head)
+      else catalog.lookupBuiltinOrTempFunction(call.name.head)).isDefined
+    !here && (qualified(call.name) match {
+      case Names.CatalogAndIdentifier(found, _) => CatalogV2Util.isSessionCatalog(found)
+      case _ => true
+    })
+  }
+
+  /** Inside a view's text names are completed by what was current where it was made. */
+  private def qualified(name: Seq[String]): Seq[String] = {
+    val within = AnalysisContext.get.catalogAndNamespace
+    if (within.isEmpty) name
+    else if (name.size == 1) within :+ name.head
+    else if (session.sessionState.catalogManager.isCatalogRegistered(name.head)) name
+    else within.head +: name
+  }
+}
+
+/**
+ * A permanent view is a text that the catalog gives. Whoever edits it has a query over sealed
+ * tables answer another question than the one that was asked, with rows that look right, or join
+ * them with guesses.
+ */
+private[coffer] final case class CatalogViews(session: SparkSession)
+    extends (LogicalPlan => Unit) {
+
+  override def apply(plan: LogicalPlan): Unit = if (SealedQueries.mentions(plan)) {
+    val made = plan match {
+      case c: CreateViewCommand if c.viewType == PersistedView =>
+        Seq(c.name.unquotedString)
+      case a: AlterViewAsCommand if !temporary(a.name) => Seq(a.name.unquotedString)
+      case _ => Nil
+    }
+    val read = all(plan).collect {
+      case v: View if !v.isTempView => v.desc.identifier.unquotedString
+    }
+    if ((made ++ read).nonEmpty && !OwnCatalog.is(session)) throw new CofferException(
+      "COFFER_CATALOG_TEXT",
+      s"the view ${(made ++ read).head} stands beside sealed tables, and a catalog that others " +
+        "can write would say what its text is",
+      "CREATE TEMPORARY VIEW, in each session, has the text from you")
+  }
+
+  private def all(plan: LogicalPlan): Seq[LogicalPlan] =
+    plan.collectWithSubqueries { case node => node } ++ SealedQueries.inner(plan).flatMap(all)
+
+  private def temporary(name: TableIdentifier): Boolean =
+    session.sessionState.catalog.isTempView(name)
+}

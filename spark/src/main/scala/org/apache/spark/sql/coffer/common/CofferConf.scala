@@ -41,6 +41,7 @@ object CofferConf {
    * the Python package.
    */
   val ALLOW_PICKLES = "spark.coffer.driver.allowPickles"
+
   /** Of a session. `on` (default): what engines cannot do runs in the driver; `off`: refused. */
   val CLIENT_TAIL = "spark.coffer.client.tail"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"

@@ -45,14 +45,15 @@ private[coffer] object TailPlan {
     else Some(planned(session, logical, RemoveRedundantProjects +: last))
 
   /** Users' functions may count in accumulators, of which each thread would have a copy. */
-  private def isNarrow(node: LogicalPlan): Boolean = (node match {
-    case _: Project | _: Filter | _: Generate | _: Union | _: RepartitionOperation |
-        _: LogicalRelation | _: LogicalRDD | _: LocalRelation => true
-    case _ => false
-  }) && !node.expressions.exists(_.exists {
-    case _: SubqueryExpression | _: UserDefinedExpression | _: PythonFuncExpression => true
-    case _ => false
-  })
+  private def isNarrow(node: LogicalPlan): Boolean =
+    (node match {
+      case _: Project | _: Filter | _: Generate | _: Union | _: RepartitionOperation |
+          _: LogicalRelation | _: LogicalRDD | _: LocalRelation => true
+      case _ => false
+    }) && !node.expressions.exists(_.exists {
+      case _: SubqueryExpression | _: UserDefinedExpression | _: PythonFuncExpression => true
+      case _ => false
+    })
 
   /** With a counter of stages that is one plan's. */
   private def last: Seq[Rule[SparkPlan]] = Seq(

@@ -88,7 +88,8 @@ private final class Threads[T: ClassTag](
       serializer.newInstance().deserialize[AnyRef](bytes.duplicate(), loader)
         .asInstanceOf[RDD[InternalRow]]
     val task = new TailTask(sc, conf)
-    val mine = Iterator.continually(next.getAndIncrement()).takeWhile(_ < parts.length).map(parts(_))
+    val mine =
+      Iterator.continually(next.getAndIncrement()).takeWhile(_ < parts.length).map(parts(_))
     try each(task.rows(copy, mine))
     finally task.end(None)
   }

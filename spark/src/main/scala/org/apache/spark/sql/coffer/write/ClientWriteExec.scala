@@ -87,7 +87,8 @@ private[coffer] object ClientWriteExec {
           "cached rows are blocks of executors; write the DataFrame before it is cached"))
       val apart = if (CofferConf.isLocal(session.sparkContext.conf)) TailPlan.apart(session, rows)
       else None
-      val threads = if (apart.isEmpty) 1 else math.min(MOST, session.sparkContext.defaultParallelism)
+      val threads =
+        if (apart.isEmpty) 1 else math.min(MOST, session.sparkContext.defaultParallelism)
       ClientWriteExec(apart.getOrElse(TailPlan.of(session, rows)), reasons, threads,
         hostChosen(query))
     }

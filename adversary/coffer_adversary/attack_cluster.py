@@ -126,11 +126,12 @@ class AttackCluster:
 
     def ask(self, rng: random.Random, *, writes: bool = False) -> Question:
         """A question of the pool. With `writes`, one that writes a table; engines write none with
-        ciphertexts."""
+        ciphertexts. Those of other shapes than TPC-H's are asked of `tee` columns."""
         pool = [
             question
             for question in self._questions
             if question.writes == (writes and self.policy is None)
+            and not (self.policy and question.shaped)
         ]
         if not pool:
             raise ValueError("this cluster has no such question")
@@ -368,6 +369,13 @@ class AttackCluster:
                     answer = plain.query(sql)
                     asked += [
                         Question(f"{name}/{profile}", sql, PROFILES[profile], True, answer)
+                        for profile in profiles
+                    ]
+            for name, sql in questions.shapes().items():
+                if only is None or name in only:
+                    answer = plain.query(sql)
+                    asked += [
+                        Question(f"{name}/{profile}", sql, PROFILES[profile], False, answer)
                         for profile in profiles
                     ]
             for name, (before, sql) in questions.writes().items():

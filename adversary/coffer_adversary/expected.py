@@ -321,6 +321,9 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     ),
     _must("policy-*", {"policy"}),
     _must("*evidence*", {"wrong_binding"}),
+    # caches.py
+    _must("cache-*-relabelled", _TAG),
+    _must("cache-*", _ATTEMPT),
     # stored.py
     _harmless("stored-extended", "what is behind the length that the manifest has is not read"),
     _harmless("stored-huge", "what is behind the length that the manifest has is not read"),

@@ -1,5 +1,5 @@
-"""What is asked under attack: TPC-H's queries as Spark may plan them, and writes that are read
-back."""
+"""What is asked under attack: TPC-H's queries as Spark may plan them; queries of the shapes that
+TPC-H does not have, over its tables; and writes that are read back."""
 
 from __future__ import annotations
 
@@ -23,6 +23,23 @@ PROFILES: dict[str, dict[str, str]] = {
 }
 
 QUERIES = range(1, 23)
+
+# Of windows, generators and what goes into arrays: in no order but that of all their columns.
+_SHAPES = {
+    "windows": "SELECT o_orderkey, sum(o_totalprice) OVER w AS s, lag(o_orderdate) OVER w AS d, "
+    "rank() OVER (PARTITION BY o_orderpriority ORDER BY o_totalprice, o_orderkey) AS r FROM orders "
+    "WINDOW w AS (PARTITION BY o_custkey ORDER BY o_orderdate, o_orderkey)",
+    "group-limit": "SELECT * FROM (SELECT o_custkey, o_orderkey, row_number() OVER "
+    "(PARTITION BY o_custkey ORDER BY o_totalprice DESC, o_orderkey) AS n FROM orders) "
+    "WHERE n <= 2",
+    "explode": "SELECT word, count(*) AS n FROM orders LATERAL VIEW explode(split(o_comment, ' ')) "
+    "t AS word GROUP BY word",
+    "except-all": "SELECT l_shipmode, l_linenumber FROM lineitem EXCEPT ALL "
+    "SELECT l_shipmode, l_linenumber FROM lineitem WHERE l_quantity < 25",
+    "collected": "SELECT o_custkey, sort_array(collect_list(o_orderkey)) AS l, "
+    "percentile(o_totalprice, 0.5) AS p, sort_array(collect_set(o_orderpriority)) AS s "
+    "FROM orders GROUP BY o_custkey",
+}
 
 # What a write leaves behind when read back; {table} is a table that the cluster names.
 _LOADED = "SELECT * FROM {table}"
@@ -75,10 +92,20 @@ class Question:
     def writes(self) -> bool:
         return "{table}" in self.sql
 
+    @property
+    def shaped(self) -> bool:
+        """Of a shape that TPC-H does not have."""
+        return self.name.partition("/")[0] in _SHAPES
+
 
 def queries() -> dict[str, str]:
     """TPC-H's texts by name, q01 to q22."""
     return {f"q{number:02}": tpch.query(number) for number in QUERIES}
+
+
+def shapes() -> dict[str, str]:
+    """The others by name."""
+    return dict(_SHAPES)
 
 
 def writes() -> dict[str, tuple[tuple[str, ...], str]]:

@@ -13,6 +13,7 @@ MODULES = (
         "versions",
         "writes",
         "shuffle_files",
+        "caches",
         "spill",
         "reports",
         "engines",

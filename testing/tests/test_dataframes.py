@@ -11,6 +11,8 @@ from conftest import with_client_tail
 
 HEAD = """
 import pandas as pd, pyarrow as pa
+import tempfile
+from pyspark import StorageLevel
 from pyspark.sql import functions as f, Window
 edge, events = spark.table('edge'), spark.table('events')
 def rows(df):
@@ -100,6 +102,46 @@ CALLS = {
     "to_arrow": "result = repr("
     "edge.orderBy('id').select('id', f.format_string('%S', 's')).toArrow()"
     ".to_pydict())",
+    "cache": (
+        "few = edge.where('id < 50').select('id', 'k', 'n').cache()\n"
+        "result = [few.is_cached, few.count(), rows(few)]\n"
+        "result += [rows(few.join(edge.select('id', 's'), 'id')), rows(few.union(few))]\n"
+        "result += [rows(few.groupBy('k').agg(f.sum('n'))), few.agg(f.max('id')).first()[0]]\n"
+        "less = few.where('k > 3').cache()\n"
+        "result += [rows(less), rows(less.crossJoin(few.agg(f.max('n').alias('m'))))]\n"
+        "few.unpersist(blocking=True)\n"
+        "result += [few.is_cached, rows(few), rows(less)]\nspark.catalog.clearCache()"
+    ),
+    "cache_in_order": (
+        "few = edge.orderBy(f.desc('id')).select('id', 'n').persist(StorageLevel.MEMORY_ONLY)\n"
+        "result = [[list(r) for r in few.collect()], [list(r) for r in few.take(3)]]\n"
+        "result += [str(few.storageLevel), [list(r) for r in few.tail(3)]]\n"
+        "few.unpersist()"
+    ),
+    "cache_of_nothing": (
+        "none = edge.where('id < 0').groupBy('k').count().cache()\n"
+        "result = [rows(none), none.count(), rows(none.join(edge, 'k'))]\nnone.unpersist()"
+    ),
+    "cache_table": (
+        "spark.sql('CACHE TABLE c AS SELECT k, count(*) AS n, collect_list(n) AS l FROM edge '\n"
+        "          'GROUP BY k')\n"
+        "result = [spark.catalog.isCached('c')]\n"
+        "result += [rows(spark.sql('SELECT a.k, b.n, size(a.l) FROM c a JOIN c b USING (k) '\n"
+        "                          'WHERE a.n > (SELECT min(n) FROM c)'))]\n"
+        "spark.sql('UNCACHE TABLE c')\n"
+        "result += [spark.catalog.isCached('c')]"
+    ),
+    "checkpoint": (
+        "spark.sparkContext.setCheckpointDir(tempfile.mkdtemp())\n"
+        "few = edge.groupBy('k').agg(f.sum('n').alias('n')).checkpoint()\n"
+        "result = [rows(few), rows(few.join(few.select('k', f.col('n').alias('m')), 'k'))]\n"
+        "late = few.where('k > 3').localCheckpoint(eager=False)\n"
+        "result += [rows(late), rows(late.join(edge.select('id', 'k'), 'k'))]"
+    ),
+    "cache_below_a_function": (
+        "few = edge.where('id < 50').select('id', 's').cache()\n"
+        "result = rows(few.select('id', f.format_string('%S', 's')))\nfew.unpersist()"
+    ),
     "count": "result = edge.where(f.format_string('%S', 's') != 'x').count()",
     "local": (
         "few = local(edge.where('k > 0').select('id', 'k', 's'), coffered)\n"
@@ -177,6 +219,45 @@ def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
     assert sealed.run(code, coffered=True) == plain.run(code, coffered=False)
 
 
+def test_cached_rows_are_read_and_the_table_is_not(sealed: Driver) -> None:
+    code = HEAD + (
+        "import io, contextlib, os, shutil, tempfile\n"
+        "spark.sql(f\"CREATE TABLE kept USING coffer LOCATION '{tempfile.mkdtemp()}/t' AS \"\n"
+        "          'SELECT id, n FROM edge')\n"
+        "where = spark.sql('DESCRIBE EXTENDED kept').where(\"col_name = 'Location'\").first()[1]\n"
+        "where = where.removeprefix('file:')\n"
+        "few = spark.table('kept').where('id < 9').cache()\n"
+        "def explained():\n"
+        "    out = io.StringIO()\n"
+        "    with contextlib.redirect_stdout(out):\n"
+        "        few.explain()\n"
+        "    return [line for line in out.getvalue().splitlines() if 'cached rows' in line]\n"
+        "result = [explained(), few.count()]\n"
+        "os.rename(where, where + '-away')\n"
+        "result += [few.count(), explained()]\n"
+        "os.rename(where + '-away', where)\n"
+        # A write drops what was cached of the old version.
+        "spark.sql('INSERT INTO kept VALUES (-1, 0)')\n"
+        "result += [spark.table('kept').where('id < 9').count()]\n"
+        "spark.catalog.clearCache()\nspark.sql('DROP TABLE kept')"
+    )
+    before, count, again, after, written = sealed.run(code)
+    assert count == again
+    assert written == count + 1
+    assert before[0].endswith("to be computed by")
+    assert after[0].endswith("computed already by")
+
+
+def test_plain_rows_that_are_cached_are_refused_beside_sealed_ones(sealed: Driver) -> None:
+    code = HEAD + (
+        "plain = spark.range(9).cache()\nplain.count()\n"
+        "try:\n    edge.join(plain, 'id').count()\nfinally:\n    plain.unpersist()"
+    )
+    with pytest.raises(QueryFailed, match="COFFER_UNSUPPORTED") as failed:
+        sealed.run(code)
+    assert "cached rows of plain data" in failed.value.message
+
+
 def refused(driver: Driver, code: str) -> QueryFailed:
     with pytest.raises(QueryFailed) as failed:
         driver.run(HEAD + code)
@@ -214,11 +295,6 @@ def test_rows_of_jobs_are_in_no_task(sealed: Driver) -> None:
         "result = [count, b'planted' in data, len(data) - before < 4096]"
     )
     assert sealed.run(HEAD + code) == [50, False, True]
-
-
-def test_checkpoints_are_refused(sealed: Driver) -> None:
-    code = "edge.localCheckpoint()"
-    assert refused(sealed, code).condition == "COFFER_ROWS_ON_EXECUTORS"
 
 
 def test_a_local_iterator_fails_as_its_query_does(sealed: Driver) -> None:

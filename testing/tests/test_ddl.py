@@ -124,8 +124,6 @@ def listed(s: Session) -> list[dict[str, Any]]:
 # What is refused by another rule, or by Spark, before it is asked which statement it is.
 OTHERWISE = {
     "CREATE OR REPLACE TABLE t USING parquet AS SELECT 1 AS a": "UNSUPPORTED_FEATURE.TABLE_OPERATION",  # noqa: E501
-    "PY: spark.catalog.cacheTable('t')": "COFFER_UNSUPPORTED",
-    "PY: spark.table('t').cache()": "COFFER_UNSUPPORTED",
 }
 
 

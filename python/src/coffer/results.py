@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from coffer import iteration
+from coffer import caching, iteration
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +87,7 @@ def install() -> None:
     from pyspark.sql.classic.dataframe import DataFrame
 
     iteration.install(DataFrame, is_sealed, _bridge)
+    caching.install(DataFrame, is_sealed, _bridge)
 
     original = DataFrame._collect_as_arrow
     if getattr(original, "_coffer", False):

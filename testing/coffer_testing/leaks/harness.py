@@ -83,6 +83,7 @@ FULL = (
             ("literals", workloads.literals),
             ("writes", workloads.writes),
             ("failed", workloads.failed),
+            ("shapes", workloads.shapes),
             ("tail", workloads.tail),
             ("cancelled", workloads.cancelled),
             ("protections", protected.protections),

@@ -386,6 +386,54 @@ def tail(session: Session) -> None:
     session.failed += 1
 
 
+_CACHED = """
+frame = spark.sql(sql).persist()
+frame.count(), frame.groupBy(column).count().collect()
+frame.join(spark.table("secret"), column).limit(5).collect()
+kept = frame.select(column, "number").localCheckpoint()
+kept.where(kept.number > 5).collect()
+frame.unpersist()
+"""
+
+
+def shapes(session: Session) -> None:
+    """Windows, generators, pivots, planted values in arrays, maps and structs, and rows that are
+    cached."""
+    few = f"{COLUMN} LIKE '{DATA}%' AND id < 2000"
+    nested = (
+        f"(SELECT id, size, array({COLUMN}, concat({COLUMN}, '{LITERAL}-34')) AS l, "
+        f"map({COLUMN}, number, '{LITERAL}-35', {LITERAL_NUMBER}L) AS m, "
+        f"named_struct('c', {COLUMN}, 'w', wide, 'd', day) AS s FROM secret WHERE {few})"
+    )
+    for sql in (
+        f"SELECT id, lag({COLUMN}, 1, '{LITERAL}-36') OVER (PARTITION BY size ORDER BY number, id),"
+        f" max(wide) OVER (PARTITION BY {COLUMN} ORDER BY id ROWS 3 PRECEDING) "
+        f"FROM secret WHERE {few}",
+        f"SELECT * FROM (SELECT {COLUMN}, number, row_number() OVER (PARTITION BY size "
+        f"ORDER BY {COLUMN}, id) AS n FROM secret) WHERE n <= 2",
+        f"SELECT v, count(*) FROM {nested} LATERAL VIEW explode(l) t AS v GROUP BY v",
+        f"SELECT k, v, pos FROM {nested} LATERAL VIEW posexplode(map_entries(m)) t AS pos, e "
+        "LATERAL VIEW inline(array(e)) u AS k, v",
+        f"SELECT s, count(*), max(l), min(size(m)) FROM {nested} GROUP BY s ORDER BY s",
+        f"SELECT a.id, a.l FROM {nested} a JOIN {nested} b ON a.l = b.l AND a.id < b.id",
+        f"SELECT * FROM (SELECT size % 3 AS k, {COLUMN}, number FROM secret WHERE {few}) "
+        f"PIVOT (max({COLUMN}) FOR k IN (0, 1, 2))",
+        f"SELECT size, collect_list({COLUMN}), collect_set(number), percentile(ratio, 0.5) "
+        f"FROM secret WHERE {few} GROUP BY size",
+        f"SELECT {COLUMN}, number FROM secret EXCEPT ALL SELECT '{LITERAL}-37', number FROM secret",
+        f"SELECT stack(2, {COLUMN}, number, '{LITERAL}-38', id) FROM secret WHERE {few}",
+    ):
+        session.ask(sql)
+    session.run(
+        _CACHED,
+        sql=f"SELECT {COLUMN}, number, wide FROM secret WHERE tag <> '{LITERAL}-39'",
+        column=COLUMN,
+    )
+    session.ask(f"CACHE TABLE held AS SELECT {COLUMN}, day, moment FROM secret WHERE {few}")
+    session.ask(f"SELECT max({COLUMN}), max(day), max(moment) FROM held")
+    session.ask("UNCACHE TABLE held")
+
+
 # Pairs of rows by the thousand million: minutes, if it is let.
 _LONG = (
     f"SELECT count(*), max(concat(a.l_comment, b.l_comment)) FROM lineitem a JOIN lineitem b ON "

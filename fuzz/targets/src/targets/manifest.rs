@@ -105,6 +105,7 @@ fn written() -> Vec<u8> {
             }],
         }),
         partition: vec![],
+        host_chosen: true,
     });
     manifest.seal("main", &TABLE_KEY).unwrap()
 }

@@ -266,6 +266,7 @@ pub(super) fn descriptor(fragment: &Fragment) -> TaskDescriptor {
             reduce_end: 1,
             producer_maps: 1,
             epoch: 1,
+            ..InputTask::default()
         }],
         ..TaskDescriptor::default()
     }

@@ -83,6 +83,7 @@ fn client_message(kind: u8, payload: &[u8]) -> Outcome {
         Ok(Kind::AdmitEngine) => decoded::<wire::AdmitEngine>(payload),
         Ok(Kind::SealStage) => decoded::<wire::SealStage>(payload),
         Ok(Kind::ReleaseKeys) => decoded::<wire::ReleaseKeys>(payload),
+        Ok(Kind::ReadCache) => decoded::<wire::ReadCache>(payload),
         Ok(Kind::AcceptCommits) => decoded::<wire::AcceptCommits>(payload),
         Ok(Kind::OpenResult) => decoded::<wire::OpenResult>(payload),
         Ok(Kind::PickBounds) => decoded::<wire::PickBounds>(payload),

@@ -5,14 +5,22 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use zeroize::Zeroizing;
 
-use crate::{ColumnId, Secret, TableId, aead};
+use crate::{ColumnId, Secret, SessionId, SessionKey, TableId, aead};
 
 /// Names a KEK: `<table id, hex>.<column id>` or `<table id, hex>.footer`. The Parquet files carry
-/// it as the master key's id of the PME key tools.
+/// it as the master key's id of the PME key tools. Or `<session id, hex>.cache`: the key of the
+/// session that wrote cached rows, which is released like a KEK to the queries that read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KekId {
     table: TableId,
-    column: Option<ColumnId>,
+    part: Part,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Part {
+    Footer,
+    Column(ColumnId),
+    Cache,
 }
 
 impl KekId {
@@ -20,7 +28,7 @@ impl KekId {
     pub fn column(table: TableId, column: ColumnId) -> Self {
         Self {
             table,
-            column: Some(column),
+            part: Part::Column(column),
         }
     }
 
@@ -28,7 +36,15 @@ impl KekId {
     pub fn footer(table: TableId) -> Self {
         Self {
             table,
-            column: None,
+            part: Part::Footer,
+        }
+    }
+
+    /// Of the rows that a session has written to be cached.
+    pub fn cache(session: SessionId) -> Self {
+        Self {
+            table: TableId(*session.as_bytes()),
+            part: Part::Cache,
         }
     }
 
@@ -37,17 +53,21 @@ impl KekId {
         self.table
     }
 
-    /// The column it belongs to; none for the footers.
+    /// The column it belongs to; none for the footers, and for cached rows.
     pub fn column_id(&self) -> Option<ColumnId> {
-        self.column
+        match self.part {
+            Part::Column(column) => Some(column),
+            Part::Footer | Part::Cache => None,
+        }
     }
 }
 
 impl fmt::Display for KekId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.column {
-            Some(column) => write!(f, "{}.{}", self.table, column.0),
-            None => write!(f, "{}.footer", self.table),
+        match self.part {
+            Part::Column(column) => write!(f, "{}.{}", self.table, column.0),
+            Part::Footer => write!(f, "{}.footer", self.table),
+            Part::Cache => write!(f, "{}.cache", self.table),
         }
     }
 }
@@ -58,12 +78,12 @@ impl FromStr for KekId {
     fn from_str(text: &str) -> Result<Self, KekError> {
         let parsed = text.split_once('.').and_then(|(table, rest)| {
             let table = table.parse().ok()?;
-            let column = if rest == "footer" {
-                None
-            } else {
-                Some(ColumnId(rest.parse().ok()?))
+            let part = match rest {
+                "footer" => Part::Footer,
+                "cache" => Part::Cache,
+                number => Part::Column(ColumnId(number.parse().ok()?)),
             };
-            Some(Self { table, column })
+            Some(Self { table, part })
         });
         // One spelling only: no signs, leading zeros or capitals, which would be other associated
         // data.
@@ -147,6 +167,19 @@ impl Kek {
     /// Its name.
     pub fn id(&self) -> KekId {
         self.id
+    }
+
+    /// The key of a session that wrote cached rows, for whoever reads them.
+    pub fn of_cache(session: SessionId, key: &SessionKey) -> Self {
+        Self {
+            id: KekId::cache(session),
+            secret: Secret::from_bytes(*key.expose()),
+        }
+    }
+
+    /// What [`Kek::of_cache`] was made from; none of any other KEK.
+    pub fn cache_key(&self) -> Option<SessionKey> {
+        (self.id.part == Part::Cache).then(|| SessionKey::from_secret(self.secret.clone()))
     }
 
     /// The key's bytes: for a release, and for a KMS client that lets PyArrow or parquet-java read

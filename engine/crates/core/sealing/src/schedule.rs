@@ -64,6 +64,13 @@ impl SessionKey {
         }
     }
 
+    /// The key of a session whose rows are cached: from the application's cache key, so that what
+    /// another application cached never opens.
+    pub fn of_cache(application: &DerivationKey, session: SessionId) -> Result<Self, Error> {
+        let secret = application.derive("cache session", &[session.as_bytes()])?;
+        Ok(Self::from_secret(secret))
+    }
+
     /// The bytes, for a release.
     pub fn expose(&self) -> &[u8; 32] {
         self.secret.expose()

@@ -320,7 +320,8 @@ impl Service {
     pub(crate) fn releases(
         &self,
         session: &mut Session,
-    ) -> Result<Vec<EngineRelease>, ClientError> {
+    ) -> Result<(Vec<EngineRelease>, Duration), ClientError> {
+        let mut audited = Duration::ZERO;
         let (lacking, any): (Vec<EngineUse>, bool) = {
             let live = self.live.lock();
             let engines = (live.engines.0.values()).filter(|engine| !engine.has_all(session));
@@ -328,8 +329,10 @@ impl Service {
             (lacking, !live.engines.0.is_empty())
         };
         if !lacking.is_empty() || (any && session.unrecorded) {
+            let began = Instant::now();
             self.audit_release(session, lacking.clone())?;
             session.unrecorded = false;
+            audited = began.elapsed();
         }
         let mut live = self.live.lock();
         let mut releases = Vec::new();
@@ -342,7 +345,7 @@ impl Service {
                 });
             }
         }
-        Ok(releases)
+        Ok((releases, audited))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{ClientError, Service, session::Session, tables::Opened};
 const UNVERIFIED: &str = "unverified input";
 
 /// What a session has used of tables so far.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Uses(BTreeMap<(String, u64, bool), TableUse>);
 
 impl Uses {
@@ -46,6 +46,23 @@ impl Uses {
         self.add(empty, columns.map(str::to_owned), keks)
     }
 
+    /// What another session has read, of rows that this one reads in their place. Whether that is
+    /// news.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        let mut news = false;
+        for (position, theirs) in other.0.iter().filter(|(_, used)| !used.write) {
+            let held = self.0.entry(position.clone());
+            news |= matches!(held, std::collections::btree_map::Entry::Vacant(_));
+            let held = held.or_insert_with(|| theirs.clone());
+            news |= add_names(
+                held,
+                theirs.columns.iter().cloned(),
+                theirs.keys.iter().cloned(),
+            );
+        }
+        news
+    }
+
     /// A table that a stage writes. Whether that is news.
     pub(crate) fn write(&mut self, write: &TableWrite) -> bool {
         let columns = write.columns().iter().map(|column| column.name.clone());
@@ -70,17 +87,26 @@ impl Uses {
         let position = (empty.id.clone(), empty.version, empty.write);
         let mut news = !self.0.contains_key(&position);
         let held = self.0.entry(position).or_insert(empty);
-        let before = held.columns.len() + held.keys.len();
-        held.columns.extend(columns);
-        held.keys
-            .extend(keks.iter().map(Kek::id).map(|id| id.to_string()));
-        for names in [&mut held.columns, &mut held.keys] {
-            names.sort_unstable();
-            names.dedup();
-        }
-        news |= held.columns.len() + held.keys.len() > before;
+        let keys = keks.iter().map(Kek::id).map(|id| id.to_string());
+        news |= add_names(held, columns, keys);
         news
     }
+}
+
+/// Adds columns and keys to a use; whether any was missing.
+fn add_names(
+    held: &mut TableUse,
+    columns: impl Iterator<Item = String>,
+    keys: impl Iterator<Item = String>,
+) -> bool {
+    let before = held.columns.len() + held.keys.len();
+    held.columns.extend(columns);
+    held.keys.extend(keys);
+    for names in [&mut held.columns, &mut held.keys] {
+        names.sort_unstable();
+        names.dedup();
+    }
+    held.columns.len() + held.keys.len() > before
 }
 
 /// A table that is written, without its columns.

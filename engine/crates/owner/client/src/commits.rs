@@ -127,7 +127,7 @@ impl Service {
 /// A list that is not the one held gets the next epoch. A broadcast has one list for ever: the
 /// driver holds the bytes, so nothing of it is ever lost and made again, and tasks of one stage
 /// must not join with two versions of it.
-fn accept(
+pub(crate) fn accept(
     session: &mut Session,
     stage: u32,
     output: Output,

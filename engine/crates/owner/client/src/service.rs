@@ -19,7 +19,8 @@ use coffer_protocol::{
     },
 };
 use coffer_sealing::{
-    ObjectKind, Partition, SessionId, StageId, identity, open_message, seal_object, sha256,
+    ObjectKind, Partition, SessionId, SessionKey, StageId, identity, open_message, seal_object,
+    sha256,
 };
 use parking_lot::Mutex;
 use prost::Message as _;
@@ -278,7 +279,7 @@ impl Service {
             ),
             ClientMessage::NewSession => {
                 let request: NewSession = decode(message, "NEW_SESSION")?;
-                reply(ClientMessage::Session, &self.new_session(&request.query)?)
+                reply(ClientMessage::Session, &self.new_session(&request)?)
             }
             ClientMessage::NewChallenge => reply(ClientMessage::Challenge, &self.new_challenge()?),
             ClientMessage::AdmitEngine => reply(
@@ -296,6 +297,10 @@ impl Service {
             ClientMessage::AcceptCommits => reply(
                 ClientMessage::CommitsAccepted,
                 &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
+            ),
+            ClientMessage::ReadCache => reply(
+                ClientMessage::CommitsAccepted,
+                &self.read_cache(&decode(message, "READ_CACHE")?)?,
             ),
             ClientMessage::OpenResult => {
                 let request: OpenResult = decode(message, "OPEN_RESULT")?;
@@ -415,15 +420,27 @@ impl Service {
         })
     }
 
-    fn new_session(&self, query: &str) -> Result<coffer_protocol::wire::Session, ClientError> {
+    fn new_session(
+        &self,
+        request: &NewSession,
+    ) -> Result<coffer_protocol::wire::Session, ClientError> {
         let id = self.live.lock().sessions.number()?;
-        let made = self
-            .query(id, query)
-            .and_then(|query| Session::draw(id, query, self.lease));
+        let made = self.made_session(id, request);
         self.live.lock().sessions.begin(id, made)?;
         Ok(coffer_protocol::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })
+    }
+
+    fn made_session(&self, id: SessionId, request: &NewSession) -> Result<Session, ClientError> {
+        let key = match request.caches {
+            // What goes to host engines is as good as in clear; what is cached would stay so.
+            true if self.hosts() => return Err(ClientError::ForHosts("cached rows")),
+            true => self.live.lock().sessions.cache_key(id)?,
+            false => SessionKey::generate()?,
+        };
+        let query = self.query(id, &request.query)?;
+        Ok(Session::new(id, key, request.caches, query, self.lease))
     }
 
     /// What descriptors say of the sessions of this client engine: the number of the next one, and

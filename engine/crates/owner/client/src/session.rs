@@ -59,6 +59,13 @@ pub(crate) struct Accepted {
     pub(crate) sealed: Vec<u8>,
 }
 
+/// Rows that another session has written to be cached: the stage as that session calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cached {
+    pub(crate) session: SessionId,
+    pub(crate) stage: u32,
+}
+
 /// A bounds or value object.
 pub(crate) struct Object {
     /// Of the rows that a value was computed from.
@@ -70,6 +77,10 @@ pub(crate) struct Object {
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) key: SessionKey,
+    /// Whether other sessions read what it writes.
+    pub(crate) caches: bool,
+    /// Stages that stand for cached rows: whose they are.
+    pub(crate) cached: HashMap<u32, Cached>,
     keks: KekSet,
     /// For the audit log.
     pub(crate) query: Query,
@@ -101,11 +112,19 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// With a new key.
-    pub(crate) fn draw(id: SessionId, query: Query, lease: Duration) -> Result<Self, ClientError> {
-        Ok(Self {
+    /// Under a key of its own.
+    pub(crate) fn new(
+        id: SessionId,
+        key: SessionKey,
+        caches: bool,
+        query: Query,
+        lease: Duration,
+    ) -> Self {
+        Self {
             id,
-            key: SessionKey::generate()?,
+            key,
+            caches,
+            cached: HashMap::new(),
             keks: KekSet::new(),
             query,
             uses: Uses::default(),
@@ -123,7 +142,7 @@ impl Session {
             opened_host_chosen: false,
             begun: Instant::now(),
             lease,
-        })
+        }
     }
 
     /// How old it is: what engines count its lease by.

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use coffer_sealing::{SessionId, SessionIssuer};
+use coffer_sealing::{DerivationKey, Secret, SessionId, SessionIssuer, SessionKey};
 use parking_lot::Mutex;
 
 use crate::{
@@ -28,6 +28,9 @@ pub(crate) struct Sessions {
     /// The numbers of those that live: all others below the next one have ended.
     live: BTreeSet<u64>,
     reasons: Reasons,
+    /// The application's cache key; drawn with the first session that caches. It is nowhere else,
+    /// and ends with the application.
+    caches: Option<DerivationKey>,
 }
 
 impl Sessions {
@@ -42,6 +45,15 @@ impl Sessions {
         self.next = number.saturating_add(1);
         self.live.insert(number);
         Ok(issuer.session(number))
+    }
+
+    /// The key of a session of which others read what it writes.
+    pub(crate) fn cache_key(&mut self, id: SessionId) -> Result<SessionKey, ClientError> {
+        let application = match &self.caches {
+            Some(key) => key,
+            None => (self.caches).insert(DerivationKey::new("cache", &Secret::generate()?)),
+        };
+        Ok(SessionKey::of_cache(application, id)?)
     }
 
     /// What was made under a number; where nothing could be, the number has ended.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use coffer_catalog::{ChunkPins, TableWrite};
+use coffer_catalog::TableWrite;
 use coffer_expr::CompileContext;
 use coffer_plan::{BuildContext, build, partitioner::MAX_TARGETS};
 use coffer_protocol::{
@@ -25,8 +25,9 @@ use prost::Message;
 use crate::{
     ClientError, CoverageError, Service,
     coverage::{Products, Shape, check_inputs, row_groups},
+    prune,
     repeatable::Repeatable,
-    session::{Output, Session, Stage},
+    session::{Cached, Output, Session, Stage},
     tables::Opened,
     types::spark_type,
     writes,
@@ -43,6 +44,8 @@ struct Source {
     used: Vec<String>,
     /// The side of a Cartesian product that it lies below.
     side: u32,
+    /// Files that no task is given, as none of their rows can pass.
+    unneeded: BTreeSet<u32>,
 }
 
 impl Service {
@@ -72,7 +75,8 @@ impl Service {
         if let Some(root) = &fragment.root {
             leaves.gather(stage, root)?;
         }
-        let sources = self.sources(request, &leaves)?;
+        let read_all = (fragment.hiding.as_ref()).is_some_and(|hiding| hiding.read_all);
+        let sources = self.sources(request, &leaves, read_all)?;
         if self.hosts() {
             for_hosts(&leaves, &sources, write.is_some())?;
         }
@@ -108,12 +112,14 @@ impl Service {
             session.unrecorded |= news;
             keks.extend(&source.ids);
         }
+        self.need_planned(&mut session, request);
         if let Some(write) = &write {
             session.need(write.keks());
             let news = session.uses.write(write);
             session.unrecorded |= news;
             keks.extend(writes::kek_ids(write));
         }
+        keks.extend(cached(&session, request).map(|of| KekId::cache(of.session)));
         let fragment = padded_bytes(request.fragment.to_vec());
         let (next_session, live_sessions) = self.horizon();
         let template = TaskDescriptor {
@@ -138,13 +144,7 @@ impl Service {
             .zip(0u32..)
             .map(|(task, partition)| {
                 let descriptor = descriptor(
-                    request,
-                    &sources,
-                    &session.chunks,
-                    task,
-                    partition,
-                    &epochs,
-                    &template,
+                    request, &sources, &session, task, partition, &epochs, &template,
                 )?;
                 let execution = ExecutionId(request.execution);
                 let identity = identity::descriptor(
@@ -158,13 +158,33 @@ impl Service {
             })
             .collect::<Result<_, ClientError>>()?;
         let fragment_identity = identity::fragment(session.id, StageId(stage));
+        let (releases, audited) = self.releases(&mut session)?;
         Ok(SealedStage {
+            audit_micros: u64::try_from(audited.as_micros()).unwrap_or(u64::MAX),
             sealed_fragment: seal_message(&session.key, &fragment_identity, &fragment)?.into(),
             sealed_descriptors,
             sealed_objects: objects(&session, request)?,
-            releases: self.releases(&mut session)?,
+            releases,
             indeterminate: repeatable == Repeatable::Not,
         })
+    }
+
+    /// What later stages of the query will read, so that one record of the audit log and one release
+    /// are enough. What may not be read, or is not there any more, is left to the stage that asks
+    /// for it.
+    fn need_planned(&self, session: &mut Session, request: &SealStage) {
+        for planned in &request.planned {
+            let columns = || planned.columns.iter().map(String::as_str);
+            let Ok(table) = self.table(planned.handle) else {
+                continue;
+            };
+            if self.may_read(&table, columns()).is_ok()
+                && let Ok(keks) = table.keks(columns())
+            {
+                session.need(&keks);
+                session.unrecorded |= session.uses.read(&table, columns(), &keks);
+            }
+        }
     }
 
     /// Pins what the query reads of unverified inputs, before a task of it can have run over any of
@@ -205,6 +225,7 @@ impl Service {
         &self,
         request: &SealStage,
         leaves: &Leaves,
+        read_all: bool,
     ) -> Result<HashMap<u32, Source>, ClientError> {
         let stage = request.stage;
         let mut sources = HashMap::new();
@@ -231,12 +252,16 @@ impl Service {
             let side = asked.side;
             let read = scan.schema.iter().flat_map(|schema| &schema.fields);
             let source = Source {
-                table,
                 keks,
                 ids,
                 columns: read.map(|field| field.name.clone()).collect(),
                 used,
                 side,
+                unneeded: match read_all {
+                    true => BTreeSet::new(),
+                    false => prune::unneeded(&table, scan),
+                },
+                table,
             };
             if sources.insert(asked.scan_id, source).is_some() {
                 return Err(wrong(stage, "a scan that is named twice"));
@@ -350,6 +375,7 @@ fn supported(fragment: &Fragment, partitions: usize) -> Result<(), ClientError> 
 fn digest_of(request: &SealStage, output: Output) -> [u8; 32] {
     let mut request = request.clone();
     request.unverified.clear();
+    request.planned.clear();
     if output.is_exchange() {
         request.execution = 0;
     }
@@ -487,6 +513,12 @@ fn repeatable(session: &Session, request: &SealStage, fragment: &Fragment) -> Re
     Repeatable::of(fragment, &producers)
 }
 
+/// Whose the stage's inputs are that are cached rows.
+fn cached(session: &Session, request: &SealStage) -> impl Iterator<Item = Cached> {
+    let inputs = request.inputs.iter();
+    inputs.filter_map(|input| session.cached.get(&input.producer_stage).copied())
+}
+
 /// By producer: the epoch of the list that counts now.
 fn epochs(session: &Session, request: &SealStage) -> BTreeMap<u32, u32> {
     let producers = request.inputs.iter().map(|input| input.producer_stage);
@@ -547,7 +579,7 @@ fn objects(session: &Session, request: &SealStage) -> Result<Vec<bytes::Bytes>, 
 fn descriptor(
     request: &SealStage,
     sources: &HashMap<u32, Source>,
-    chunks: &ChunkPins,
+    session: &Session,
     task: &TaskSpec,
     partition: u32,
     epochs: &BTreeMap<u32, u32>,
@@ -563,10 +595,13 @@ fn descriptor(
         let source = sources
             .get(&slice.scan_id)
             .ok_or(wrong(request.stage, "a scan that the stage does not have"))?;
+        if source.unneeded.contains(&slice.file) {
+            continue;
+        }
         let groups = slice.first_row_group..slice.end_row_group;
         let read = source
             .table
-            .slice(slice.file, groups, &source.columns, chunks)
+            .slice(slice.file, groups, &source.columns, &session.chunks)
             .ok_or(wrong(
                 request.stage,
                 "a file that the table does not have, or whose name is no text",
@@ -585,7 +620,12 @@ fn descriptor(
                     request.stage,
                     "an input that the stage does not have",
                 ))?;
+            let cached = session.cached.get(&input.producer_stage);
             Ok(InputTask {
+                cache_session: cached
+                    .map(|of| of.session.as_bytes().to_vec().into())
+                    .unwrap_or_default(),
+                cache_stage: cached.map_or(0, |of| of.stage),
                 input_id: rectangle.input_id,
                 producer_stage: input.producer_stage,
                 map_begin: rectangle.map_begin,

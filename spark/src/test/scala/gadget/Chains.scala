@@ -80,13 +80,13 @@ object Chains {
       (_, _) => new SerializableWritable(new ObjectWritable(notYet(JETTY), null)),
       Some("jetty.version")),
     Chain("externalizable", (mark, _) => hashedRelation(queue(ordering(marking(mark))))),
-    Chain("jackson-node", (mark, _) => shown(pojo(marking(mark)))),
     Chain("proxy-of-an-annotation", (mark, _) => annotation(pojo(marking(mark)))),
     Chain("trie-map", (mark, _) => trieMap(decoder(marking(mark)))),
     Chain("inside-a-list", (mark, _) => Some(List(Array[AnyRef](queue(ordering(marking(mark))))))),
     Chain("inside-a-collection",
       (mark, _) => new JArrayList[AnyRef](Collections.singleton(queue(ordering(marking(mark))))))
-  )
+  ) ++ Option.when(hasAnyValue)(
+    Chain("jackson-node", (mark, _) => shown(pojo(marking(mark)))))
 
   private val rows: List[InternalRow] =
     List(new GenericInternalRow(Array[Any]("Aa")), new GenericInternalRow(Array[Any]("BB")))
@@ -184,18 +184,24 @@ object Chains {
   private def notYet(name: String): Class[_] =
     Class.forName(name, false, getClass.getClassLoader)
 
-  private val unsafe: sun.misc.Unsafe = {
-    val field = classOf[sun.misc.Unsafe].getDeclaredField("theUnsafe")
+  private val unsafe = Class.forName("sun.misc.Unsafe")
+  private lazy val theUnsafe: AnyRef = {
+    val field = unsafe.getDeclaredField("theUnsafe")
     field.setAccessible(true)
-    field.get(null).asInstanceOf[sun.misc.Unsafe]
+    field.get(null)
   }
 
-  /** An object of a class that has no constructor for this, with fields of whatever type. */
+  /** Sets a field, of whatever type and module. */
+  private def force(of: AnyRef, field: String, value: AnyRef): Unit = {
+    val offset = unsafe.getMethod("objectFieldOffset", classOf[Field])
+    val put = unsafe.getMethod("putObject", classOf[AnyRef], classOf[Long], classOf[AnyRef])
+    put.invoke(theUnsafe, of, offset.invoke(theUnsafe, of.getClass.getDeclaredField(field)), value)
+  }
+
+  /** An object of a class that has no constructor for this. */
   private def forged(of: Class[_], fields: (String, AnyRef)*): AnyRef = {
-    val made = unsafe.allocateInstance(of)
-    fields.foreach { case (name, value) =>
-      unsafe.putObject(made, unsafe.objectFieldOffset(of.getDeclaredField(name)), value)
-    }
+    val made = unsafe.getMethod("allocateInstance", classOf[Class[_]]).invoke(theUnsafe, of)
+    fields.foreach { case (name, value) => force(made, name, value) }
     made
   }
 
@@ -212,10 +218,14 @@ object Chains {
     new POJONode(LazyList.from(rows).map(decoder(effect)).asJava)
   }
 
-  /** JDK 17 has its value as text when it is read. */
+  /** Later JDKs have a text for a value there. */
+  private def hasAnyValue: Boolean =
+    classOf[BadAttributeValueExpException].getDeclaredField("val").getType == classOf[AnyRef]
+
+  /** Its value is shown as text when it is read. */
   private def shown(value: AnyRef): AnyRef = {
     val exception = new BadAttributeValueExpException(null)
-    set(exception, "val", value)
+    force(exception, "val", value)
     exception
   }
 

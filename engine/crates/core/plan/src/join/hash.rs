@@ -9,7 +9,7 @@ use datafusion_physical_plan::{
     joins::{HashJoinExec, PartitionMode, utils::JoinFilter},
 };
 
-use super::{Output, Side, Sides, Spec, keys};
+use super::{Output, Side, Sides, Spec, bounds, keys};
 use crate::{Unsupported, build::Expressions};
 
 pub(super) fn plan(
@@ -53,6 +53,10 @@ pub(super) fn operator(
     let mode = match spec.broadcast {
         true => PartitionMode::CollectLeft,
         false => PartitionMode::Partitioned,
+    };
+    let build = match spec.broadcast {
+        true => bounds::noted(build, &probe, &on, spec.built_type()),
+        false => build,
     };
     HashJoinExec::try_new(
         build,

@@ -6,6 +6,7 @@
 //! reads partition i of both sides in task i and shares nothing; of a broadcast join, one build
 //! serves all tasks of the plan.
 
+mod bounds;
 mod condition;
 mod hash;
 mod keys;
@@ -23,6 +24,7 @@ use datafusion_common::JoinType;
 use datafusion_physical_plan::ExecutionPlan;
 
 use crate::{Unsupported, build::Expressions};
+pub(crate) use bounds::KeyBounds;
 pub(crate) use spec::{Side, Spec, Strategy};
 
 /// The two sides of a join, as planned.

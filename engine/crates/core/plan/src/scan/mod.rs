@@ -30,7 +30,8 @@ use datafusion_datasource::{
 use datafusion_datasource_parquet::source::ParquetSource;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
 use datafusion_physical_expr::{
-    EquivalenceProperties, Partitioning, conjunction_opt, utils::collect_columns,
+    EquivalenceProperties, Partitioning, conjunction_opt, expressions::Column,
+    utils::collect_columns,
 };
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
@@ -42,10 +43,12 @@ use datafusion_physical_plan::{
 };
 use files::external;
 use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
 use thiserror::Error;
 
 use crate::{
     io::{ScanFiles, task_io},
+    join::KeyBounds,
     operator::operator_basics,
     schema::{empty, timed, with_schema},
 };
@@ -62,17 +65,49 @@ struct Pushed {
     flat: Option<Arc<dyn PhysicalExpr>>,
 }
 
+/// What joins above a scan leave to be read of it.
+struct Narrowed {
+    schema: SchemaRef,
+    bounds: Vec<(usize, Arc<KeyBounds>)>,
+}
+
+impl Narrowed {
+    /// The conditions that are known by now.
+    fn conditions(&self) -> impl Iterator<Item = Arc<dyn PhysicalExpr>> {
+        self.bounds.iter().filter_map(|(at, bounds)| {
+            let field = self.schema.fields().get(*at)?;
+            bounds.condition(&Column::new(field.name(), *at))
+        })
+    }
+}
+
 /// Leaf that reads a task's file slices.
 #[derive(Debug)]
 pub(crate) struct ScanExec {
     scan_id: u32,
     schema: SchemaRef,
     pushed: Pushed,
+    /// What joins above leave to be read, by column.
+    bounds: Mutex<Vec<(usize, Arc<KeyBounds>)>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl ScanExec {
+    /// Only rows whose value of a column lies within the bounds come to anything: where they are
+    /// known by the time that files are opened, they prune row groups and pages, and rows.
+    pub(crate) fn narrow(&self, column: usize, bounds: Arc<KeyBounds>) {
+        self.bounds.lock().push((column, bounds));
+    }
+
+    fn narrowed(&self) -> Narrowed {
+        let bounds = self.bounds.lock().clone();
+        Narrowed {
+            schema: Arc::clone(&self.schema),
+            bounds,
+        }
+    }
+
     /// `pushed` are boolean and infallible over `schema`.
     pub(crate) fn new(
         scan_id: u32,
@@ -101,6 +136,7 @@ impl ScanExec {
             scan_id,
             schema,
             pushed,
+            bounds: Mutex::default(),
             properties,
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -134,6 +170,7 @@ impl ExecutionPlan for ScanExec {
             files,
             Arc::clone(&self.schema),
             self.pushed.clone(),
+            self.narrowed(),
             context,
         );
         let opened = Box::pin(RecordBatchStreamAdapter::new(
@@ -153,6 +190,7 @@ async fn open(
     files: ScanFiles,
     schema: SchemaRef,
     pushed: Pushed,
+    narrowed: Narrowed,
     context: Arc<TaskContext>,
 ) -> Result<SendableRecordBatchStream> {
     let opened = files::open(&files, &schema).await.map_err(of_file)?;
@@ -160,6 +198,14 @@ async fn open(
     // Where reading must not depend on data, the conditions are looked at only when the rows are
     // here.
     let prunes = files.whole.is_none();
+    // Asked for only now, when the first row is: what joins build is built by then.
+    let flat = conjunction_opt(
+        pushed
+            .flat
+            .iter()
+            .map(Arc::clone)
+            .chain(narrowed.conditions()),
+    );
     options.global.pushdown_filters = prunes;
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
@@ -168,11 +214,10 @@ async fn open(
     options.global.coerce_int96_tz = Some("UTC".to_owned());
     // The index of a column is sealed with the column's key, and the reader loads all columns' or
     // none. Where columns lie unencrypted their chunks are read whole.
-    options.global.enable_page_index =
-        prunes && pushed.flat.is_some() && opened.all_keys && !opened.clear;
+    options.global.enable_page_index = prunes && flat.is_some() && opened.all_keys && !opened.clear;
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
-    if let Some(pushed) = pushed.flat.as_ref().filter(|_| prunes) {
-        source = source.with_predicate(Arc::clone(pushed));
+    if let Some(flat) = flat.filter(|_| prunes) {
+        source = source.with_predicate(flat);
     }
     let source = source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files)));
     // The URL is only a key of DataFusion's registry; bytes come through our readers.

@@ -18,7 +18,7 @@ use coffer_custody::TableKey;
 use coffer_format::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
 use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
 use coffer_protocol::{
-    plan::{Expr, Schema, TypeId, literal::Value},
+    plan::{Expr, Join, JoinType, Scan, Schema, TypeId, join, literal::Value, node::Op},
     wire::{
         FileSlice,
         file_slice::{AdoptedFile, DataKey},
@@ -32,7 +32,10 @@ use parquet::{
 };
 use tempfile::TempDir;
 
-use crate::support::{body, call, column, data_type, decimal, literal, long, read, schema};
+use crate::support::{
+    MemoryIo, body, broadcast, call, column, data_type, decimal, fragment, literal, long, node,
+    read, run, schema, sorted,
+};
 
 struct Table {
     folder: TempDir,
@@ -245,6 +248,69 @@ async fn pushed_conjuncts_prune_and_are_exact() {
     .await
     .unwrap();
     assert_eq!(none.num_rows(), 0);
+}
+
+/// A join of a scan with a broadcast of these keys, by the scan's `id`; its rows, and the bytes that
+/// were read of all row groups.
+async fn joined(kind: JoinType, keys: &[Option<i64>]) -> (Vec<String>, u64) {
+    let table = table();
+    let files = table.files(vec![table.slice(0, 10)], [1, 3]);
+    let key = schema(&[("k", data_type(TypeId::Long))]);
+    let scan = Scan {
+        scan_id: 0,
+        schema: Some(wanted()),
+        pushed: vec![],
+    };
+    let join = Join {
+        left: Some(Box::new(node(1, Op::Scan(scan)))),
+        right: Some(Box::new(broadcast(2, &key))),
+        left_keys: vec![column(1)],
+        right_keys: vec![column(0)],
+        r#type: kind.into(),
+        strategy: join::Strategy::Hash.into(),
+        broadcast: true,
+        ..Join::default()
+    };
+    let out = match kind {
+        JoinType::LeftSemi | JoinType::LeftAnti => wanted(),
+        _ => schema(&[
+            ("price", decimal(12, 2)),
+            ("id", data_type(TypeId::Long)),
+            ("k", data_type(TypeId::Long)),
+        ]),
+    };
+    let fragment = fragment(node(3, Op::Join(Box::new(join))), out);
+    let column: ArrayRef = Arc::new(Int64Array::from_iter(keys.iter().copied()));
+    let batch = RecordBatch::try_new(boundary_schema(&key).unwrap(), vec![column]).unwrap();
+    let mut io = MemoryIo::default().input(2, vec![vec![batch]]);
+    io.scans.insert(0, files.clone());
+    let rows = run(&fragment, io).await.unwrap();
+    (sorted(&rows), files.bytes_read.load(Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn what_a_broadcast_has_bounds_what_is_read() {
+    let all: Vec<Option<i64>> = (0..ROWS).map(Some).collect();
+    let (rows, whole) = joined(JoinType::Inner, &all).await;
+    assert_eq!(rows.len(), 1000);
+    for kind in [JoinType::Inner, JoinType::LeftSemi] {
+        // In one row group, in its neighbour, and NULL, which matches nothing.
+        let (rows, few) = joined(kind, &[Some(215), None, Some(307), Some(215)]).await;
+        let inner = kind == JoinType::Inner;
+        assert_eq!(rows.len(), if inner { 3 } else { 2 }, "{rows:?}");
+        assert!(few < whole / 2, "{few} of {whole} bytes");
+        for keys in [&[][..], &[None][..], &[Some(5000)][..]] {
+            let (rows, none) = joined(kind, keys).await;
+            assert!(rows.is_empty() && none < few, "{none} of {few} bytes");
+        }
+    }
+    // Rows without match come out of these.
+    for kind in [JoinType::LeftOuter, JoinType::LeftAnti] {
+        let (rows, read) = joined(kind, &[Some(215)]).await;
+        let anti = kind == JoinType::LeftAnti;
+        assert_eq!(rows.len(), if anti { 999 } else { 1000 });
+        assert_eq!(read, whole);
+    }
 }
 
 /// Bytes of storage that a scan reads which must not show what its rows are.

@@ -24,6 +24,23 @@ fn table() -> TableId {
 }
 
 #[test]
+fn a_cache_key_is_released_like_a_kek_and_is_no_tables() {
+    let session = SessionId([7; 16]);
+    let application = crate::DerivationKey::new("cache", &Secret::from_bytes([1; 32]));
+    let key = SessionKey::of_cache(&application, session).unwrap();
+    let kek = Kek::of_cache(session, &key);
+    assert_eq!(kek.id(), KekId::cache(session));
+    assert_ne!(kek.id(), KekId::footer(table()));
+    assert_eq!(kek.id().to_string().parse(), Ok(kek.id()));
+    assert_eq!(kek.id().column_id(), None);
+    assert_eq!(kek.cache_key().unwrap().expose(), key.expose());
+    let footer = Kek::new(KekId::footer(table()), Secret::from_bytes([1; 32]));
+    assert!(footer.cache_key().is_none());
+    let other = SessionKey::of_cache(&application, SessionId([8; 16])).unwrap();
+    assert_ne!(other.expose(), key.expose());
+}
+
+#[test]
 fn wrapped_deks() {
     let here = Context {
         kek: 1,

@@ -50,6 +50,8 @@ pub(crate) struct Descriptor {
 /// One input of a task: what it reads of which stage.
 pub(crate) struct Reads {
     pub(crate) producer: StageId,
+    /// Of cached rows: which session wrote them, and as what stage.
+    pub(crate) cached: Option<(SessionId, StageId)>,
     pub(crate) rectangles: Vec<Rectangle>,
     pub(crate) attempts: Arc<Vec<AttemptId>>,
     /// All streams of the producer, the same in every task.
@@ -258,20 +260,29 @@ fn inputs(
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
             return Err(Check::AttemptsCount(task.producer_stage));
         }
+        let cached = match task.cache_session.is_empty() {
+            true => None,
+            false => {
+                let session = SessionId::from_slice(&task.cache_session)
+                    .map_err(|_| Check::Malformed("descriptor"))?;
+                Some((session, StageId(task.cache_stage)))
+            }
+        };
         let whole = task.map_begin == 0
             && task.map_end == task.producer_maps
             && task.reduce_begin == 0
             && task.reduce_end == 1;
-        if leaf.broadcast && (!whole || inputs.contains_key(&id)) {
+        if leaf.broadcast && (!whole || cached.is_some() || inputs.contains_key(&id)) {
             return Err(Check::Input(id));
         }
         let reads = inputs.entry(id).or_insert_with(|| Reads {
             producer: StageId(task.producer_stage),
+            cached,
             rectangles: Vec::new(),
             attempts: Arc::clone(list),
             broadcast: leaf.broadcast,
         });
-        if reads.producer.0 != task.producer_stage {
+        if reads.producer.0 != task.producer_stage || reads.cached != cached {
             return Err(Check::Input(id));
         }
         reads.rectangles.push(Rectangle {

@@ -19,7 +19,7 @@ use coffer_protocol::{
     padded,
     wire::{CommitRecord, Counters, Done, Failed, Start, TaskMetrics},
 };
-use coffer_sealing::{Attempt, Partition, SessionId, StageId, identity, seal_message};
+use coffer_sealing::{Attempt, Kek, KekId, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr::expressions::Literal;
@@ -485,11 +485,20 @@ async fn inputs(
             producer: reads.producer,
             attempts: Arc::clone(&reads.attempts),
         });
+        // Cached rows are the streams of the session that wrote them, under its key.
+        let (of, stream_key, producer) = match reads.cached {
+            None => (session.id, session.key.clone(), reads.producer),
+            Some((of, stage)) => {
+                let keks = session.keks();
+                let key = keks.get(&KekId::cache(of)).ok().and_then(Kek::cache_key);
+                (of, key.ok_or(Check::Input(id))?, stage)
+            }
+        };
         let spec = InputSpec {
             id,
-            session: session.id,
-            key: session.key.clone(),
-            producer: reads.producer,
+            session: of,
+            key: stream_key,
+            producer,
             rectangles: reads.rectangles,
             attempts: reads.attempts,
             broadcast: reads.broadcast,

@@ -124,6 +124,9 @@ pub enum ClientError {
     /// The session never was, or has ended.
     #[error("the session is not open")]
     SessionUnknown,
+    /// A stage whose rows no session of the application has cached.
+    #[error("stage {0} of the session named has no cached rows")]
+    CacheUnknown(u32),
     /// The fragment cannot be run exactly as Spark would.
     #[error(transparent)]
     Unsupported(#[from] Unsupported),

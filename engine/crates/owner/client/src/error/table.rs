@@ -57,6 +57,9 @@ coffer_sealing::error_table! {
     Self::EngineUnknown(_) => "engine_unknown";
     Self::HandleUnknown(_) => "handle_unknown";
     Self::SessionUnknown => "session", "the query's session has ended: run the query again";
+    Self::CacheUnknown(_) => "cache_unknown",
+        "cached rows are found in the application that cached them, until they are dropped: run \
+            the query again";
     Self::Unsupported(_) => "unsupported",
         "rewrite the query without it; nothing of it has been run";
     Self::Stage { .. } => "stage";

@@ -77,6 +77,7 @@ impl Asked {
     async fn query(&mut self, text: &str) -> Query {
         let request = NewSession {
             query: text.to_owned(),
+            ..NewSession::default()
         };
         let session: Session = self
             .client

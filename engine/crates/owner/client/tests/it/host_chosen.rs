@@ -345,6 +345,7 @@ async fn seen(
                 execution: query.execution,
                 stage: 1,
                 commits: vec![outputs[0].done.sealed_commit.clone()],
+                ..PublishWrite::default()
             };
             let _: WritePublished = b
                 .client

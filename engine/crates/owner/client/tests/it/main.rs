@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod cached;
 mod follow;
 mod harness;
 mod host_chosen;

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.plugin.{
+  CachedReads,
   CatalogFunctions,
   CatalogViews,
   CheckSupport,
@@ -45,6 +46,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectCheckRule(_ => SealedQueries)
     extensions.injectCheckRule(PlainInZones(_))
     extensions.injectCheckRule(ListedStatements(_))
+    extensions.injectOptimizerRule(_ => CachedReads)
     extensions.injectPlannerStrategy(TailStrategy(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))

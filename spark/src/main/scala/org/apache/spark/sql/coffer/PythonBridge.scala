@@ -4,6 +4,7 @@ import java.io.DataOutputStream
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.api.python.{PythonRDD, SerDeUtil}
+import org.apache.spark.sql.Row
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.coffer.exec.{
   ArrowRows,
@@ -12,7 +13,7 @@ import org.apache.spark.sql.coffer.exec.{
   NeutralJob,
   SealedPlans
 }
-import org.apache.spark.sql.coffer.plugin.{QueryProfile, Statements, Vouched}
+import org.apache.spark.sql.coffer.plugin.{Caching, QueryProfile, Statements, Vouched}
 import org.apache.spark.sql.coffer.tail.{ClientFrames, LiveTails}
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.python.EvaluatePython
@@ -28,6 +29,9 @@ object PythonBridge {
 
   /** Whether a query reads a sealed table. */
   def isSealed(df: Dataset[_]): Boolean = SealedPlans.mentions(df.queryExecution.analyzed)
+
+  /** The same rows without what they were computed from, sealed. */
+  def checkpoint(df: Dataset[_], eager: Boolean): Dataset[Row] = Caching.checkpoint(df, eager)
 
   /** Whether there is a proof of the answer: see [[Vouched]]. */
   def isVerified(df: Dataset[_]): Boolean = Vouched.verified(df.queryExecution.executedPlan)

@@ -13,12 +13,15 @@ import org.apache.spark.sql.coffer.proto.wire._
 trait ClientEngine {
   def hello(): Welcome
   def openTable(request: OpenTable): TableInfo
-  def newSession(query: String): ByteString
+
+  /** `caches`: other sessions of the application read what it writes. */
+  def newSession(query: String, caches: Boolean = false): ByteString
   def newChallenge(): ByteString
   def admitEngine(request: AdmitEngine): Admitted
   def sealStage(request: SealStage): SealedStage
   def releaseKeys(request: ReleaseKeys): Release
   def acceptCommits(request: AcceptCommits): CommitsAccepted
+  def readCache(request: ReadCache): CommitsAccepted
   def pickBounds(request: PickBounds): BoundsPicked
   def sealValue(request: SealValue): ValueSealed
   def openError(request: OpenError): ErrorDetail

@@ -72,6 +72,7 @@ case class CofferFragmentExec(
 
   private def inputName(plan: SparkPlan): String = plan match {
     case BroadcastRead(_) => "broadcast"
+    case _: CofferCacheExec => "cache"
     case _ => "shuffle"
   }
 
@@ -111,7 +112,10 @@ case class CofferFragmentExec(
 
   /** What stands behind a leaf. */
   def source(leaf: SparkPlan): Source = current(leaf) match {
-    case ShuffleRead(exchange, _) => new ShuffleSource(exchange)
+    case ShuffleRead(exchange, _) => new ShuffleSource(exchange, exchange.sealedShuffle)
+    case c: CofferCacheExec =>
+      val input = c.input.getOrElse(throw CofferException.refusal(Seq("cached rows are not there")))
+      new ShuffleSource(input.exchange, input)
     case BroadcastRead(exchange) => new BroadcastSource(exchange.sealedBroadcast())
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
   }
@@ -136,6 +140,10 @@ case class CofferFragmentExec(
     val broadcasts = inputs.collect { case BroadcastRead(exchange) => exchange }
     // Broadcasts first, as AQE starts them: their time is limited.
     broadcasts.foreach(_.relationFuture)
+    inputs.foreach {
+      case c: CofferCacheExec => c.ready(CofferQuery.required(sparkContext))
+      case _ =>
+    }
     shuffles.foreach(_.submitShuffleJob())
     shuffles.foreach(_.awaitWritten())
     broadcasts.foreach(_.sealedBroadcast())
@@ -165,8 +173,8 @@ object CofferFragmentExec {
 
   def noRows: CofferException = new CofferException(
     "COFFER_ROWS_ON_EXECUTORS",
-    "this would open sealed rows on executors: rdd, Scala's foreach, MLlib's fit, cache, " +
-      "checkpoint, Spark Connect and writing to other formats do",
+    "this would open sealed rows on executors: rdd, Scala's foreach and checkpoint, MLlib's " +
+      "fit, Spark Connect and writing to other formats do",
     "use collect, take, show, toLocalIterator, coffer.to_arrow(df) or coffer.to_pandas(df); " +
       "coffer.local(df) keeps working on rows in the driver, and under a local master (local[*]) " +
       "rdd, foreach and fit run there")

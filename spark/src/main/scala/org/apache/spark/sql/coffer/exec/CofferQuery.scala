@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import java.lang.ref.{Cleaner, WeakReference}
 import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
-import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
+import java.util.concurrent.atomic.{AtomicBoolean, AtomicInteger, AtomicLong}
 
 import scala.concurrent.Future
 import scala.concurrent.duration._
@@ -25,13 +25,13 @@ import org.apache.spark.util.ThreadUtils
  * use, and the ids that are unique in it. The plan's nodes hold it, so it lives as long as the
  * query's shuffles can be read; then the session is ended.
  */
-final class CofferQuery private (val id: Long) extends Logging {
+final class CofferQuery private (val id: Long, caches: Boolean) extends Logging {
   private val stages = new AtomicInteger()
   private val objects = new AtomicInteger()
   private val executions = new AtomicLong()
   private val subqueryIds = new ConcurrentHashMap[(ExprId, Int), Integer]()
   private val sealedValues = ConcurrentHashMap.newKeySet[Int]()
-  private val shuffles = new ConcurrentHashMap[Int, SealedShuffle]()
+  private val shuffles = new ConcurrentHashMap[Int, AcceptedStage]()
   private val pending = new ConcurrentLinkedQueue[Future[Unit]]()
   private val ending = new CofferQuery.Ending(id)
 
@@ -45,26 +45,39 @@ final class CofferQuery private (val id: Long) extends Logging {
   def asks(text: => String): Unit = if (asked.isEmpty) asked = text
 
   lazy val session: ByteString = {
-    val session = client.newSession(asked)
+    val session = client.newSession(asked, caches)
     ending.begin(client, session)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
   }
 
-  private val unverifiedScans = ConcurrentHashMap.newKeySet[(Int, Vector[String])]()
+  private val scans = ConcurrentHashMap.newKeySet[PlannedScan]()
+  private val announced = new AtomicBoolean()
+
+  /** Notes what a plan of the query will read, before anything of it runs. */
+  def reads(plan: SparkPlan): Unit = PlannedScans.of(plan).foreach { s =>
+    if (scans.add(s)) announced.set(false)
+  }
 
   /**
-   * Notes what of unverified inputs a plan of the query will read, by handle and columns, before
-   * anything of it runs.
+   * All of unverified inputs: their files are pinned together, with the first stage that reads any.
    */
-  def reads(plan: SparkPlan): Unit = UnverifiedScans.of(plan).foreach(unverifiedScans.add)
+  def unverified: Seq[TableScan] = described(scans.asScala.toSeq.filter(_.unverified))
 
-  /** All of them: their files are pinned together, with the first stage that reads any. */
-  def unverified: Seq[TableScan] =
-    unverifiedScans.asScala.toSeq.sortBy(s => (s._1, s._2.mkString("\u0000"))).map {
-      case (handle, columns) =>
-        TableScan.newBuilder.setHandle(handle).addAllColumns(columns.asJava).build()
+  /** All, once: their keys are recorded and go out with the stage that is sealed next. */
+  def planned(): Seq[TableScan] =
+    if (announced.compareAndSet(false, true)) described(scans.asScala.toSeq) else Nil
+
+  private def described(some: Seq[PlannedScan]): Seq[TableScan] =
+    some.sortBy(s => (s.handle, s.columns.mkString("\u0000"))).map { s =>
+      TableScan.newBuilder.setHandle(s.handle).addAllColumns(s.columns.asJava).build()
     }
+
+  private val auditTime = new AtomicLong()
+  private[exec] def audited(micros: Long): Unit = auditTime.addAndGet(micros)
+
+  /** What the audit log took of sealing the stages, in microseconds. */
+  private[coffer] def auditMicros: Long = auditTime.get
 
   def nextStage(): Int = stages.incrementAndGet()
   def nextObject(): Int = objects.incrementAndGet()
@@ -90,7 +103,7 @@ final class CofferQuery private (val id: Long) extends Logging {
     }
   }
 
-  def register(shuffle: SealedShuffle): Unit = shuffles.put(shuffle.stage, shuffle)
+  def register(shuffle: AcceptedStage): Unit = shuffles.put(shuffle.stage, shuffle)
 
   /**
    * Does what the query does not wait for: opening metrics. What fails there is not the query's
@@ -129,8 +142,9 @@ object CofferQuery extends Logging {
   private val queries = new ConcurrentHashMap[Long, WeakReference[CofferQuery]]()
   private val sessions = new ConcurrentHashMap[ByteString, WeakReference[CofferQuery]]()
 
-  def create(): CofferQuery = {
-    val query = new CofferQuery(ids.incrementAndGet())
+  /** `caches`: other queries read what it writes. */
+  def create(caches: Boolean = false): CofferQuery = {
+    val query = new CofferQuery(ids.incrementAndGet(), caches)
     queries.put(query.id, new WeakReference(query))
     query
   }

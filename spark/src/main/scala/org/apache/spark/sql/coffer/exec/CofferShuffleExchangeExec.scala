@@ -34,16 +34,23 @@ import org.apache.spark.sql.execution.exchange.{
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.util.ThreadUtils
 
+/** What a query's stages read of another stage: which of its attempts count now. */
+trait AcceptedStage {
+  def stage: Int
+  def accepted(): CommitsAccepted
+}
+
 /**
  * A sealed shuffle of a query: its dependency in Spark, and which of its map outputs the client
  * engine has accepted.
  */
 final class SealedShuffle(
     val query: CofferQuery,
-    val stage: Int,
+    override val stage: Int,
     val translated: TranslatedFragment,
     val dependency: ShuffleDependency[Int, Array[Byte], Array[Byte]],
-    val commits: Commits) {
+    val commits: Commits)
+    extends AcceptedStage {
 
   private var last: Option[(Seq[Long], CommitsAccepted)] = None
 
@@ -51,7 +58,7 @@ final class SealedShuffle(
    * The client engine's word on the map outputs that Spark has registered now. Asked again when map
    * tasks were repeated: that is a new epoch, and the consumers' repeated tasks get the new list.
    */
-  def accepted(): CommitsAccepted = synchronized {
+  override def accepted(): CommitsAccepted = synchronized {
     val mapIds = registered()
     last.collect { case (ids, accepted) if ids == mapIds => accepted }.getOrElse {
       val known = commits.value
@@ -87,12 +94,19 @@ final class SealedShuffle(
    */
   def known(): CommitsAccepted = synchronized(last.map(_._2)).getOrElse(accepted())
 
-  /** Spark's ids of the map outputs that its readers will fetch, by map partition. */
-  private def registered(): Seq[Long] = {
+  /** Whether outputs are missing: of executors that were lost. */
+  def hasGaps: Boolean = outputs().exists(_.isEmpty)
+
+  private def outputs(): Vector[Option[Long]] = {
     val tracker = SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
-    val ids = tracker.shuffleStatuses.get(dependency.shuffleId).map { status =>
+    tracker.shuffleStatuses.get(dependency.shuffleId).map { status =>
       status.withMapStatuses(_.toVector.map(s => Option(s).map(_.mapId)))
     }.getOrElse(Vector.empty)
+  }
+
+  /** Spark's ids of the map outputs that its readers will fetch, by map partition. */
+  private def registered(): Seq[Long] = {
+    val ids = outputs()
     if (ids.isEmpty || ids.exists(_.isEmpty)) throw new CofferException(
       "COFFER_MAPS_MISSING",
       s"outputs of sealed stage $stage are missing: an executor was lost",

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.split.{ClientRows, ClientTable, CofferTable, SealedLeaf}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
-import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
+import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.command.{DataWritingCommandExec, ExecutedCommandExec}
 import org.apache.spark.sql.execution.datasources.v2.{
   BatchScanExec,
@@ -51,6 +51,8 @@ object SealedPlans {
     case r: DataSourceV2ScanRelation if r.relation.table.isInstanceOf[CofferTable] => r
     case w: SealedInsert => w
     case w: SealedWrite => w
+    case r: InMemoryRelation if CachedRows.of(r).isDefined => r
+    case c: SealedCache => c
     case h: ClientRows => h
     case t: ClientTable => t
     case l: SealedLeaf => l

@@ -9,8 +9,10 @@ sealed trait Source {
   def reduces: Int
 }
 
-final class ShuffleSource(val exchange: CofferShuffleExchangeExec) extends Source {
-  override def stage: Int = exchange.sealedShuffle.stage
+/** @param as the stage as the reading query has it: cached rows are another query's exchange */
+final class ShuffleSource(val exchange: CofferShuffleExchangeExec, as: AcceptedStage)
+    extends Source {
+  override def stage: Int = as.stage
   override def maps: Int = exchange.numMappers
   override def reduces: Int = exchange.numPartitions
 

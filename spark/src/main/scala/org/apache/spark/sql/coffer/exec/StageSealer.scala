@@ -74,8 +74,10 @@ object StageSealer {
           .setSide(sides.of(new Ref(i.leaf.plan))))
     }
     query.unverified.foreach(scan => request.addUnverified(scan))
+    query.planned().foreach(scan => request.addPlanned(scan))
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
     val answer = query.client.sealStage(request.build())
+    query.audited(answer.getAuditMicros)
     if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
       "COFFER_CLIENT_PROTOCOL",
       s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
@@ -148,19 +150,19 @@ object StageSealer {
       sources: Map[Int, Source],
       answer: SealedStage,
       sc: SparkContext): SealedRDD = {
-    val exchanges = sources.collect { case (id, s: ShuffleSource) => id -> s.exchange }
+    val shuffled = sources.collect { case (id, s: ShuffleSource) => id -> s }
     val broadcasts = sources.collect { case (id, b: BroadcastSource) => id -> b.broadcast.streams }
     val shuffles: Seq[ShuffleDependency[_, _, _]] =
-      exchanges.values.map(_.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
+      shuffled.values.map(_.exchange.sealedShuffle.dependency).toSeq.distinctBy(_.shuffleId)
     val partitions = parts.zip(answer.getSealedDescriptorsList.asScala).zipWithIndex.map {
       case ((part, d), index) =>
         val rectangles = for {
           i <- translated.inputs
-          exchange <- exchanges.get(i.id)
+          source <- shuffled.get(i.id)
           b <- part.inputs.get(new Ref(i.leaf.plan))
         } yield Rectangle(
-          i.id, exchange.shuffleId, exchange.sealedShuffle.stage, b.mapBegin, b.mapEnd,
-          b.reduceBegin, b.reduceEnd)
+          i.id, source.exchange.shuffleId, source.stage, b.mapBegin, b.mapEnd, b.reduceBegin,
+          b.reduceEnd)
         new SealedPartition(index, d.toByteArray, rectangles.toVector)
     }
     val work = SealedWork(

@@ -18,11 +18,13 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
  */
 private[plugin] object OwnCatalog {
   def is(session: SparkSession): Boolean = {
-    val state = session.sessionState
-    state.catalog.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
-    state.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
+    session.sharedState.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
+    session.sessionState.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
   }
 }
+
+/** `table`: where rows are expected. */
+private[plugin] final case class FunctionCall(name: Seq[String], table: Boolean)
 
 /**
  * A permanent function is a class and a JAR, or a text of SQL, that the catalog names. Spark loads
@@ -44,34 +46,32 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
     plan
   }
 
-  private final case class Call(name: Seq[String], table: Boolean)
-
-  private def called(node: LogicalPlan): Seq[Call] = {
+  private def called(node: LogicalPlan): Seq[FunctionCall] = {
     val rows = node match {
-      case t: UnresolvedTableValuedFunction => Seq(Call(t.name, table = true))
+      case t: UnresolvedTableValuedFunction => Seq(FunctionCall(t.name, table = true))
       case _ => Nil
     }
     rows ++ node.expressions.flatMap(_.collect {
-      case f: UnresolvedFunction if !f.isInternal => Call(f.nameParts, table = false)
+      case f: UnresolvedFunction if !f.isInternal => FunctionCall(f.nameParts, table = false)
       case g: UnresolvedGenerator =>
-        Call(g.name.database.toSeq :+ g.name.funcName, table = false)
+        FunctionCall(g.name.database.toSeq :+ g.name.funcName, table = false)
     })
   }
 
   private object Names extends LookupCatalog {
-    override protected def catalogManager: CatalogManager = session.sessionState.catalogManager
+    override protected lazy val catalogManager: CatalogManager =
+      session.sessionState.catalogManager
   }
 
   /** Not whether the catalog has it: it could be asked twice, and answer differently. */
-  private def elsewhere(call: Call): Boolean = {
+  private def elsewhere(call: FunctionCall): Boolean = {
     val catalog = session.sessionState.catalog
     def here = call.name.size == 1 && (
       if (call.table) catalog.lookupBuiltinOrTempTableFunction(call.name.head)
       else catalog.lookupBuiltinOrTempFunction(call.name.head)).isDefined
-    !here && (qualified(call.name) match {
-      case Names.CatalogAndIdentifier(found, _) => CatalogV2Util.isSessionCatalog(found)
-      case _ => true
-    })
+    !here && Names.CatalogAndIdentifier.unapply(qualified(call.name)).forall {
+      case (found, _) => CatalogV2Util.isSessionCatalog(found)
+    }
   }
 
   /** Inside a view's text names are completed by what was current where it was made. */

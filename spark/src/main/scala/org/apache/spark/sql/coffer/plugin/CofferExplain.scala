@@ -13,6 +13,9 @@ import org.apache.spark.sql.coffer.common.{Client, CofferConf}
 import org.apache.spark.sql.coffer.exec.{
   ClientBytes,
   CofferBroadcastExchangeExec,
+  CofferCacheExec,
+  CofferCacheRootExec,
+  CofferCacheStageExec,
   CofferFragmentExec,
   CofferClientExec,
   CofferQuery,
@@ -129,6 +132,13 @@ private final class Description(query: Option[CofferQuery]) {
           "engine", r.child)(result) ++ below(r.child)
     case w: CofferWriteStageExec => fragment("files of a sealed " +
           "table", w.child)(write) ++ below(w.child)
+    case c: CofferCacheStageExec =>
+      fragment("cached rows", c.child)((f, q) =>
+        shuffle(SinglePartition, f, q)) ++ below(c.child)
+    case c: CofferCacheRootExec => of(c.rows.filling)
+    case c: CofferCacheExec =>
+      s"cached rows, ${if (c.rows.bytes.isDefined) "computed already by" else "to be computed by"}" +:
+        of(c.rows.filling).map("  " + _)
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
       val name = partitioning.getClass.getSimpleName.stripSuffix("$")
@@ -190,7 +200,8 @@ private final class Description(query: Option[CofferQuery]) {
 
   private def ended(plan: SparkPlan): Boolean = plan match {
     case _: CofferClientExec | _: CofferTailExec | _: ClientWriteExec => true
-    case _: CofferResultExec | _: CofferWriteStageExec | _: ResultQueryStageExec => true
+    case _: CofferResultExec | _: CofferWriteStageExec | _: CofferCacheStageExec |
+        _: ResultQueryStageExec => true
     case _ => false
   }
 

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.plugin
 
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, CountedStage}
+import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, CofferRootExec, CountedStage}
+import org.apache.spark.sql.coffer.translate.Support
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.status.api.v1.TaskData
@@ -9,6 +10,7 @@ import org.apache.spark.status.api.v1.TaskData
  * One finished query by numbers, as one flat JSON object. Milliseconds are sums over tasks where
  * several run at once, so they add up to more than the time that has passed:
  *   - `planning_ms` Catalyst's phases; `sealing_ms` translating and sealing the stages
+ *   - `check_us`    of planning: what is supported; `audit_us` of sealing: the audit log (micros)
  *   - `launch_ms`   what tasks waited for: scheduling, deserialising, sending results
  *   - `engine_ms`   the operators themselves, by the engines' own clocks
  *   - `wire_ms`     the rest of the tasks' run time: frames (sealing included), sockets, shuffle files, waiting for each other
@@ -43,6 +45,9 @@ object QueryProfile {
       "tasks" -> tasks.size.toLong,
       "planning_ms" -> query.tracker.phases.values.map(_.durationMs).sum,
       "sealing_ms" -> counted("sealTime"),
+      "check_us" -> Support.takeSpent() / 1000,
+      "audit_us" -> nodes.collectFirst { case r: CofferRootExec => r.query.auditMicros }.getOrElse(
+        0L),
       "launch_ms" -> launch,
       "engine_ms" -> engine,
       "wire_ms" -> math.max(0L, running - engine))

@@ -7,6 +7,8 @@ import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.{
   BroadcastRead,
   CofferBroadcastExchangeExec,
+  CofferCacheExec,
+  CofferCacheStageExec,
   CofferFragmentExec,
   CofferClientExec,
   CofferQuery,
@@ -18,6 +20,7 @@ import org.apache.spark.sql.coffer.exec.{
   InnerTopK,
   PlannedLeaves,
   RootSort,
+  SealedCacheExec,
   SealedPlans,
   SealedWriteExec,
   ShuffleRead
@@ -73,6 +76,7 @@ private[coffer] object SealStages extends ColumnarRule {
     case write: CofferWriteExec => write.copy(child = query(write.child))
     case command if SealedPlans.isCommand(command) => command
     case _: CofferRootExec => plan
+    case _ if !marked(plan) && SealedPlans.mentions(plan) && Caching.now => Caching.entry(plan)
     case part: DriverPart => if (marked(part)) part else root(part)
     case aqe: AdaptiveSparkPlanExec =>
       if (SealedPlans.mentions(aqe)) root(aqe) else aqe
@@ -81,11 +85,16 @@ private[coffer] object SealStages extends ColumnarRule {
     case _: LocalTableScanExec | _: EmptyRelationExec if marked(plan) => plan
     case write: SealedWriteExec if marked(write) =>
       linked(CofferWriteStageExec(fragment(write)), plan)
+    case cache: SealedCacheExec if marked(cache) =>
+      linked(CofferCacheStageExec(fragment(cache.child)), plan)
     case _ if marked(plan) =>
       linked(if (ClientRowsExec.in(plan)) CofferClientExec(fragment(plan))
         else CofferResultExec(fragment(plan)), plan)
     case e: ShuffleExchangeExec if marked(e.child) => exchange(e)
     case b: BroadcastExchangeExec if marked(b.child) => broadcast(b)
+    case cache: SealedCacheExec =>
+      CheckSupport.check(cache)
+      root(CofferCacheStageExec(fragment(withExchanges(InnerTopK.rewrite(cache).children.head))))
     case _ =>
       CheckSupport.check(plan)
       if (ClientRowsExec.in(plan))
@@ -94,24 +103,13 @@ private[coffer] object SealStages extends ColumnarRule {
         root(CofferResultExec(fragment(withExchanges(InnerTopK.rewrite(RootSort.rewrite(plan))))))
   }
 
-  private def root(plan: SparkPlan): SparkPlan = {
-    if (forCache) throw CofferException.refusal(Seq("cached data would lie opened in executors' " +
-        "memory"))
-    CofferRootExec(plan, CofferQuery.create())
-  }
-
-  /**
-   * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no
-   * command that a rule could see, and what they enter would have every later query of the table
-   * refused.
-   */
-  private def forCache: Boolean =
-    StackWalker.getInstance.walk[Boolean](
-      _.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
+  private def root(plan: SparkPlan): SparkPlan =
+    CofferRootExec(plan, CofferQuery.create(caches = Caching.fills(plan)))
 
   /** What AQE's plan would become if nothing changed any more: for EXPLAIN. */
   def preview(plan: SparkPlan): SparkPlan = plan match {
     case write: SealedWriteExec => CofferWriteStageExec(fragment(withExchanges(write)))
+    case cache: SealedCacheExec => CofferCacheStageExec(fragment(withExchanges(cache.child)))
     case clientRows if ClientRowsExec.in(clientRows) =>
       CofferClientExec(fragment(CofferClientExec.withoutExchanges(clientRows)))
     case other => CofferResultExec(fragment(withExchanges(other)))
@@ -152,6 +150,7 @@ private[coffer] object SealStages extends ColumnarRule {
     {
       case ShuffleRead(_, _) => true
       case BroadcastRead(_) => true
+      case _: CofferCacheExec => true
       case _ => false
     })
 }

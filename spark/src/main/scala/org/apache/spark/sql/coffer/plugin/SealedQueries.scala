@@ -9,7 +9,12 @@ import org.apache.spark.sql.catalyst.analysis.{
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF, UserDefinedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.common.{Client, CofferException}
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{
+  CachedRows,
+  CofferFragmentExec,
+  SealedInsert,
+  SealedPlans
+}
 import org.apache.spark.sql.coffer.split.{
   ClientRows,
   ClientTable,
@@ -45,7 +50,8 @@ object SealedQueries extends (LogicalPlan => Unit) {
       case insert: SealedInsert => query(insert.child, written = true)
       case SealedMaking(rows) => query(rows, written = true)
       // Nothing of it is read.
-      case _: UncacheTable => ()
+      case _: UncacheTable | _: CacheTable => ()
+      case cache: CacheTableAsSelect => query(cache.plan)
       // It runs one of the two above.
       case SaveIntoDataSourceCommand(_, _: SealedProvider, _, _) => ()
       case w: V2WriteCommand if target(w).exists(_.isInstanceOf[CofferTable]) =>
@@ -129,7 +135,10 @@ object SealedQueries extends (LogicalPlan => Unit) {
         "rows of an RDD are plain and would be shipped inside tasks; use VALUES or " +
           "createDataFrame, whose rows stay with the driver, or seal a file with " +
           "`coffer encrypt`")
-    case _: InMemoryRelation => Some("cached data would lie opened in executors' memory")
+    case r: InMemoryRelation if CachedRows.of(r).isDefined => None
+    case _: InMemoryRelation =>
+      Some("cached rows of plain data lie opened in executors' memory; uncache them, and encrypt " +
+        "what they come from with `coffer encrypt`")
     // The query's own values: they stand in its text, or in the program that made it.
     case _: LocalRelation | _: ResolvedInlineTable | _: OneRowRelation | _: Range |
         _: EmptyRelation => None

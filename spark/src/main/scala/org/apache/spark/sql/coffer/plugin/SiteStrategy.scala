@@ -5,9 +5,13 @@ import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Repartition, Re
 import org.apache.spark.sql.catalyst.plans.physical.{RoundRobinPartitioning, SinglePartition}
 import org.apache.spark.sql.coffer.common.CofferConf
 import org.apache.spark.sql.coffer.exec.{
+  CachedRelation,
   ClientRowsExec,
   ClientTableExec,
+  CofferCacheExec,
   CofferQuery,
+  SealedCache,
+  SealedCacheExec,
   SealedInsert,
   SealedPlans
 }
@@ -33,6 +37,13 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
     case Repartition(count, false, child) if sealedRows(child) =>
       val partitioning = if (count == 1) SinglePartition else RoundRobinPartitioning(count)
       Seq(ShuffleExchangeExec(partitioning, planLater(child), REPARTITION_BY_NUM))
+    case ReturnAnswer(_: SealedCache) if CofferConf.hostEngines(session.sparkContext.conf) =>
+      throw Refused.cachedByHosts()
+    case ReturnAnswer(cache: SealedCache) if Sites.needed(cache) =>
+      Seq(planLater(ReturnAnswer(
+            cache.copy(child = new Sites(session).toCache(CharPadding.strip(cache.child))))))
+    case SealedCache(child) => Seq(SealedCacheExec(planLater(child)))
+    case cached: CachedRelation => Seq(CofferCacheExec(cached.output, cached.rows))
     case table: ClientTable => Seq(ClientTableExec(table))
     case clientRows: ClientRows =>
       Seq(ClientRowsExec(clientRows.openings,

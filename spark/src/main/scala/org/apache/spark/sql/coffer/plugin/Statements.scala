@@ -290,11 +290,13 @@ private[coffer] object Statements {
         "INSERT INTO … SELECT") {
       case _: LoadData | _: LoadDataCommand => ()
     },
-    refused("CACHE TABLE, spark.catalog.cacheTable", "CACHE TABLE t",
-      "CACHE LAZY TABLE " +
-        "t", "PY: spark.catalog.cacheTable('t')",
-      "PY: spark.table('t').cache()")("cached rows would lie opened in executors' memory",
-      "CREATE TABLE … USING coffer AS SELECT keeps a result, sealed") { case _: CacheTable => () },
+    works("CACHE TABLE, spark.catalog.cacheTable, cache, persist", "CACHE TABLE t",
+      "CACHE LAZY TABLE t", "CACHE TABLE c AS SELECT * FROM t",
+      "PY: spark.catalog.cacheTable('t')", "PY: spark.table('t').cache()")(
+      "Rows are kept sealed, on executors' disks whatever the storage level, under the " +
+        "application's cache key; UNCACHE TABLE, unpersist and clearCache drop them") {
+      case _: CacheTable | _: CacheTableAsSelect => ()
+    },
     works("UNCACHE TABLE, REFRESH TABLE", "UNCACHE TABLE IF EXISTS t",
       "REFRESH TABLE " +
         "t", "PY: spark.catalog.refreshTable('t')",

@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.plugin
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ReturnAnswer}
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.coffer.exec.{SealedInsert, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{SealedCache, SealedInsert, SealedPlans}
 import org.apache.spark.sql.coffer.tail._
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
@@ -25,11 +25,11 @@ private[coffer] final case class TailStrategy(session: SparkSession) extends Spa
 
   private def classicSession: classic.SparkSession = session.asInstanceOf[classic.SparkSession]
 
-  /** Not what AQE plans again, nor what is written. */
+  /** Not what AQE plans again, nor what is written or cached. */
   private def whole(query: LogicalPlan): Boolean =
     SealedPlans.mentions(query) && TailConf.on(classicSession.sessionState.conf) &&
       !query.exists {
-        case _: LogicalQueryStage | _: SealedInsert => true
+        case _: LogicalQueryStage | _: SealedInsert | _: SealedCache => true
         case _ => false
       }
 }

@@ -1,7 +1,13 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.coffer.common.CofferConf
-import org.apache.spark.sql.coffer.exec.{ClientRowsExec, CofferFragmentExec, DriverPart, SealedScan}
+import org.apache.spark.sql.coffer.exec.{
+  ClientRowsExec,
+  CofferCacheExec,
+  CofferFragmentExec,
+  DriverPart,
+  SealedScan
+}
 import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.execution.{BaseSubqueryExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -28,6 +34,7 @@ object Vouched {
     case a: AdaptiveSparkPlanExec => scans(a.inputPlan)
     case q: QueryStageExec => scans(q.plan)
     case h: ClientRowsExec => scans(h.root)
+    case c: CofferCacheExec => scans(c.rows.filling)
     case d: DriverPart => (d.brought ++ d.earlier).flatMap(scans) ++ d.repeated
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)

@@ -219,7 +219,12 @@ object CofferTable {
    * As a catalog has it: what does not open is a table all the same, and says why when it is used;
    * else it would spoil every listing.
    */
-  private[coffer] def listed(options: CaseInsensitiveStringMap): CofferTable =
+  private[coffer] def listed(options: CaseInsensitiveStringMap): CofferTable = {
+    // Spark hands these on to any source; to pass over them would answer another question.
+    Seq("versionAsOf", "timestampAsOf").find(options.containsKey).foreach { option =>
+      throw CofferException.refusal(
+        Seq(s"the option $option: only the newest version of a sealed table is read"))
+    }
     try {
       val table = open(options)
       if (table.missing) throw noTable(table.name())
@@ -228,6 +233,7 @@ object CofferTable {
       case e: CofferException =>
         unopened(Option(options.get("path")).orElse(Option(options.get("name"))).getOrElse(""), e)
     }
+  }
 
   private def unopened(location: String, why: CofferException): CofferTable =
     new CofferTable(TableInfo.getDefaultInstance, location, failure = Some(why))

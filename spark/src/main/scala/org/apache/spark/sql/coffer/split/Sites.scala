@@ -48,13 +48,20 @@ private[coffer] final class Sites(session: SparkSession) {
   }
 
   /** The query of a write, by enclaves whole: what they write they must have open. */
-  def toWrite(query: LogicalPlan): LogicalPlan = assign(query) match {
+  def toWrite(query: LogicalPlan): LogicalPlan = byEnclaves(query, Refused.unwritable)
+
+  /** The same of a query whose rows are cached. */
+  def toCache(query: LogicalPlan): LogicalPlan = byEnclaves(query, Refused.uncacheable)
+
+  private def byEnclaves(
+      query: LogicalPlan,
+      refused: Seq[String] => CofferException): LogicalPlan = assign(query) match {
     case inEngines: InEngines =>
       query.output.filterNot(a => inEngines.access.get(a).exists(_.open)).flatMap(
         inEngines.access.get) match {
         case Nil =>
           session.sessionState.executePlan(Project(query.output, inEngines.plan)).optimizedPlan
-        case closed => throw Refused.unwritable(closed.map(h =>
+        case closed => throw refused(closed.map(h =>
               s"column `${h.named}` " +
                 s"(${h.protections})"))
       }
@@ -62,7 +69,7 @@ private[coffer] final class Sites(session: SparkSession) {
       val brought = plan.collect { case h: ClientRows =>
         h.openings.filter(_.encoding.isDefined).map(_.text)
       }.flatten.distinct
-      throw Refused.unwritable(brought.map(text => s"column $text"))
+      throw refused(brought.map(text => s"column $text"))
   }
 
   /** At the client columns keep their places too: unions, and who reads the result, go by them. */
@@ -421,6 +428,19 @@ private[coffer] object Refused {
     "write columns that the policy lets enclaves open (tee or plain among their protections), or " +
       "bring the rows to the client (coffer.to_arrow), write them " +
       "as Parquet there and seal them with coffer encrypt")
+
+  def uncacheable(columns: Seq[String]) = new CofferException(
+    "COFFER_UNSUPPORTED",
+    "rows that come from columns which enclaves cannot open cannot be cached: they would be " +
+      "opened at the client, and cached rows are what enclaves wrote; " +
+      s"${if (columns.isEmpty) "a condition is decided at the client" else columns.mkString(", ")}",
+    "cache columns that the policy lets enclaves open (tee or plain among their protections), or " +
+      "keep the rows at the client (coffer.to_arrow)")
+
+  def cachedByHosts() = new CofferException(
+    "COFFER_UNSUPPORTED",
+    "spark.coffer.enclave is none: engines hold no keys, so what they would cache is not sealed",
+    "run with enclaves (spark.coffer.enclave=required), or without the cache")
 
   def writeByHosts() = new CofferException(
     "COFFER_UNSUPPORTED",

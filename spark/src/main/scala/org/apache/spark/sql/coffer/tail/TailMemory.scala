@@ -67,7 +67,7 @@ private[tail] object TailMemory {
     "COFFER_MEMORY",
     "a part of this query runs in the driver, and needs more than " +
       (if (alone) s"${Utils.bytesToString(most)} of memory there"
-        else s"is left there of ${Utils.bytesToString(all)}, which all such parts have together"),
+       else s"is left there of ${Utils.bytesToString(all)}, which all such parts have together"),
     "filter or aggregate more before it (EXPLAIN shows what comes), or raise " +
       "spark.driver.memory")
 }

@@ -25,12 +25,13 @@ private[coffer] object UserCalls {
 
   /** A row's function is called for each row, one of columns for each batch of them. */
   private def text(name: String, rows: Option[Double], kind: Int): String = {
-    val calls = rows.flatMap(n => kind match {
-      case PythonEvalType.SQL_BATCHED_UDF | PythonEvalType.SQL_ARROW_BATCHED_UDF => Some(n)
-      case PythonEvalType.SQL_SCALAR_PANDAS_UDF | PythonEvalType.SQL_SCALAR_ARROW_UDF =>
-        Some(math.ceil(n / math.max(1, SQLConf.get.arrowMaxRecordsPerBatch)))
-      case _ => None
-    })
+    val calls = rows.flatMap(n =>
+      kind match {
+        case PythonEvalType.SQL_BATCHED_UDF | PythonEvalType.SQL_ARROW_BATCHED_UDF => Some(n)
+        case PythonEvalType.SQL_SCALAR_PANDAS_UDF | PythonEvalType.SQL_SCALAR_ARROW_UDF =>
+          Some(math.ceil(n / math.max(1, SQLConf.get.arrowMaxRecordsPerBatch)))
+        case _ => None
+      })
     val many = calls.fold("calls")(n => s"about ${number(n)} calls")
     s"$many of $name" + rows.fold("")(n => s" over about ${number(n)} rows")
   }

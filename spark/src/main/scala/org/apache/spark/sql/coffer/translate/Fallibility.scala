@@ -13,6 +13,13 @@ private[translate] object Fallibility {
   /** May be moved into a scan: cannot fail, and needs nothing but the row. */
   def pushable(expr: Expr): Boolean = infallible(expr) && rowOnly(expr)
 
+  /** Whether this call or cast cannot fail, whatever its arguments may do. */
+  def itself(expr: Expr): Boolean = expr.getKindCase match {
+    case Expr.KindCase.CALL => total(expr.getCall)
+    case Expr.KindCase.CAST => total(expr.getCast)
+    case _ => infallible(expr)
+  }
+
   def infallible(expr: Expr): Boolean = expr.getKindCase match {
     case Expr.KindCase.LITERAL | Expr.KindCase.COLUMN | Expr.KindCase.SUBQUERY |
         Expr.KindCase.VARIABLE => true
@@ -72,7 +79,7 @@ private[translate] object Fallibility {
   private val totalUnlessAnsi: Set[String] =
     Set("get_array_item", "conv", "elt", "get_timestamp", "next_day", "unhex", "url_decode")
 
-  private def total(call: Call): Boolean =
+  def total(call: Call): Boolean =
     alwaysTotal.contains(call.getName) ||
       totalUnlessAnsi.contains(call.getName) && call.getMode != EvalMode.ANSI
 

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.optimizer.{BuildLeft, BuildRight, BuildSide}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.coffer.proto.plan.{Join, JoinType => ProtoJoinType, Node}
@@ -101,8 +101,10 @@ private[translate] object JoinOperators extends OperatorFamily {
     val (left, right) = (children.head, children.last)
     for {
       kind <- joinType(plan.joinType)
-      condition <- traverse(plan.condition)(new Scope(left.output ++
-            right.output, translation).convert)
+      // The optimizer leaves `true` where it folded a condition, maybe of sides without columns.
+      condition <- traverse(plan.condition.filterNot(_ == Literal.TrueLiteral))(new Scope(
+          left.output ++ right.output,
+          translation).convert)
     } yield {
       val builder = Join.newBuilder.setLeft(left.node).setRight(right.node).setType(kind)
       condition.foreach(builder.setCondition)

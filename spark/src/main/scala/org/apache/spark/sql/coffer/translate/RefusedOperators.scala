@@ -18,6 +18,6 @@ private[translate] object RefusedOperators extends OperatorFamily {
     refused[FileSourceScanExec](plaintext),
     refused[BatchScanExec](plaintext),
     refused[RowDataSourceScanExec](plaintext),
-    refused[InMemoryTableScanExec]("cached data would lie opened in executors' memory"),
+    refused[InMemoryTableScanExec]("cached rows of plain data lie opened in executors' memory"),
     refused[CollectMetricsExec]("engines count no observed metrics; the client tail does"))
 }

@@ -1,6 +1,11 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import java.util.concurrent.TimeUnit
+import java.util.concurrent.atomic.AtomicLong
+
+import com.google.common.cache.CacheBuilder
+
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExprId}
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{
@@ -14,6 +19,7 @@ import org.apache.spark.sql.execution.exchange.{
   ReusedExchangeExec,
   ShuffleExchangeLike
 }
+import org.apache.spark.sql.types.DataType
 
 /**
  * Whether a whole plan can run sealed, before anything runs: every node for itself, so that all
@@ -23,9 +29,43 @@ object Support {
 
   /** Empty: supported. `plan` is an initial plan, exchanges and subqueries included. */
   def check(plan: SparkPlan, leaves: LeafResolver): Seq[Unsupported] = {
+    val began = System.nanoTime()
     // Ids do not matter here: nothing is kept of the translation.
     val context = Context(leaves, (_, _) => 0)
-    walk(plan, context).distinct
+    try walk(plan, context).distinct
+    finally spent.addAndGet(System.nanoTime() - began)
+  }
+
+  private val spent = new AtomicLong()
+
+  /** What checking took since this was last asked, in nanoseconds: for benchmarks. */
+  private[coffer] def takeSpent(): Long = spent.getAndSet(0)
+
+  /**
+   * Operators that were found to be supported, over inputs of these columns. Plans are checked when
+   * a query is planned, when AQE begins, and each time that AQE plans again, and are mostly the
+   * same each time. What runs is translated once more when its stage is sealed, whatever is found
+   * here.
+   */
+  private val supported = CacheBuilder.newBuilder.maximumSize(4096).expireAfterAccess(60,
+    TimeUnit.SECONDS).build[Shape, Shape]()
+
+  /** An operator without what is below it: that is known by its columns. */
+  private final case class Shape(
+      operator: Class[_],
+      arguments: Seq[Any],
+      inputs: Seq[Seq[(ExprId, DataType, Boolean)]])
+
+  private object Shape {
+    def of(plan: SparkPlan): Shape = Shape(
+      plan.getClass,
+      plan.productIterator.filter {
+        case _: SparkPlan => false
+        case several: Iterable[_] => !several.exists(_.isInstanceOf[SparkPlan])
+        case _ => true
+      }.toVector,
+      plan.children.map(_.output.map(a => (a.exprId, a.dataType, a.nullable)))
+    )
   }
 
   /** Whether a condition over these columns is supported and cannot raise an error. */
@@ -46,7 +86,7 @@ object Support {
         below(plan) match {
           case Some(child) => walk(child, context)
           case None =>
-            plan.children.flatMap(walk(_, context)) ++ node(plan, context) ++
+            plan.children.flatMap(walk(_, context)) ++ known(plan, context) ++
               subqueries(plan, context)
         }
     }
@@ -70,6 +110,21 @@ object Support {
     case a: AdaptiveSparkPlanExec => subqueryRoot(a.inputPlan)
     case other => other
   }
+
+  private def known(plan: SparkPlan, context: Context): Seq[Unsupported] =
+    // Rows may be many to compare.
+    if (plan.children.isEmpty) node(plan, context)
+    else {
+      val shape = Shape.of(plan)
+      if (remembers && supported.getIfPresent(shape) != null) Nil
+      else {
+        val found = node(plan, context)
+        if (found.isEmpty) supported.put(shape, shape)
+        found
+      }
+    }
+
+  @volatile private[coffer] var remembers = true
 
   private def node(plan: SparkPlan, context: Context): Seq[Unsupported] = {
     val translation = new Translation(context)

@@ -47,8 +47,8 @@ final class ClientConnections(
     request.getPlainFilesList.asScala.find(!_.startsWith("/")).foreach(serveStorage(_))
     call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   }
-  override def newSession(query: String): ByteString =
-    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).build(), M.SESSION,
+  override def newSession(query: String, caches: Boolean): ByteString =
+    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).setCaches(caches).build(), M.SESSION,
       Session.parser).getSession
   override def newChallenge(): ByteString =
     call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE,
@@ -64,6 +64,8 @@ final class ClientConnections(
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
   override def acceptCommits(request: AcceptCommits): CommitsAccepted =
     call(M.ACCEPT_COMMITS, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
+  override def readCache(request: ReadCache): CommitsAccepted =
+    call(M.READ_CACHE, request, M.COMMITS_ACCEPTED, CommitsAccepted.parser)
   override def pickBounds(request: PickBounds): BoundsPicked =
     call(M.PICK_BOUNDS, request, M.BOUNDS_PICKED, BoundsPicked.parser)
   override def sealValue(request: SealValue): ValueSealed =

@@ -207,7 +207,7 @@ class LocalQueriesSuite extends QueriesSuite("local[2]") {
       id + k.getOrElse(0L)
     }.filter((n: Long) => n % 3 == 0).collect())
     both(_.select($"id", $"s").as[(Long, Option[String])].groupByKey(_._1 % 5)
-      .mapGroups((k, rows) => (k, rows.map(_._2.fold(0)(_.length)).sum)).collect())
+        .mapGroups((k, rows) => (k, rows.map(_._2.fold(0)(_.length)).sum)).collect())
     both(_.select($"k").as[Option[Long]].flatMap(_.toSeq).groupByKey(identity).count().collect())
     val longest = udaf(Longest)
     both(_.where("s IS NOT NULL").groupBy("k").agg(longest($"s")).collect())

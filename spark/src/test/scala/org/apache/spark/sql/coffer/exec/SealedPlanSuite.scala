@@ -219,18 +219,32 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
     refused("COFFER_PLAINTEXT_SINK")(df.write.saveAsTable("plain"))
     refused("COFFER_PLAINTEXT_SINK")(spark.sql("CREATE TABLE plain USING parquet AS SELECT * " +
         "FROM t"))
-    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CACHE TABLE c AS SELECT * FROM t"))
     assert(engine.tasks.get == before)
     assert(!Files.exists(folder.resolve("out")))
   }
 
-  test("cached sealed data is refused") {
-    refused("COFFER_UNSUPPORTED")(spark.sql("SELECT k + 1 AS cached FROM t").cache())
-    refused("COFFER_UNSUPPORTED")(spark.catalog.cacheTable("t"))
-    refused("COFFER_PLAINTEXT_SINK")(spark.sql("CACHE LAZY TABLE t"))
-    // Nothing was entered that later queries would find.
-    assert(!spark.catalog.isCached("t"))
-    assert(spark.sql("SELECT k + 1 AS cached FROM t").collect().nonEmpty)
+  test("what is cached of a sealed query is a leaf of the plans that read it") {
+    def query = spark.sql("SELECT k + 1 AS cached FROM t")
+    def reads(df: DataFrame): Boolean =
+      df.queryExecution.optimizedPlan.exists(_.isInstanceOf[CachedRelation])
+    val before = engine.tasks.get
+    val cached = query.cache()
+    spark.sql("CACHE LAZY TABLE t")
+    try {
+      assert(spark.catalog.isCached("t"))
+      Seq(query, query.join(query, "cached"), spark.table("t").where("k > 1")).foreach { df =>
+        assert(reads(df))
+        val plan = df.queryExecution.executedPlan
+        assert(plan.isInstanceOf[CofferRootExec])
+        assert(!plan.toString.contains("InMemory"))
+      }
+      assert(engine.tasks.get == before, "nothing is computed before it is asked for")
+    } finally {
+      cached.unpersist()
+      spark.catalog.clearCache()
+    }
+    assert(!reads(query))
+    assert(query.collect().nonEmpty)
   }
 
   private def beside(rows: DataFrame): Unit = {

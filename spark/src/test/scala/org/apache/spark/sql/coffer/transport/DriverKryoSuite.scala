@@ -37,9 +37,9 @@ class DriverKryoSuite extends AnyFunSuite {
     DriverKryo.guard(conf)
     val e = read(conf, bytes).failed.get
     assert(causes(e).exists {
-        case c: CofferException => c.code == "COFFER_SERIALIZER" && c.hint.nonEmpty
-        case _ => false
-      })
+      case c: CofferException => c.code == "COFFER_SERIALIZER" && c.hint.nonEmpty
+      case _ => false
+    })
     assert(!Mark.left(mark))
   }
 

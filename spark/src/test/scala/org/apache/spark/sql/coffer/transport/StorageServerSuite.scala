@@ -35,7 +35,7 @@ class StorageServerSuite extends AnyFunSuite {
 
   private def list(server: StorageServer, path: String, after: String = ""): StorageAnswer =
     server.answer(StorageRequest.newBuilder.setList(
-      StorageRequest.List.newBuilder.setPath(path).setAfter(after)).build())
+        StorageRequest.List.newBuilder.setPath(path).setAfter(after)).build())
 
   private def all(server: StorageServer, path: String): Seq[(String, Boolean)] = {
     var page = list(server, path).getList
@@ -71,7 +71,7 @@ class StorageServerSuite extends AnyFunSuite {
     serving { server =>
       def put(name: String, last: Boolean) = server.answer(
         StorageRequest.newBuilder.setPut(StorageRequest.Put.newBuilder.setPath(s"odd://files/$name")
-          .setBytes(ByteString.copyFromUtf8("bytes")).setLast(last)).build())
+            .setBytes(ByteString.copyFromUtf8("bytes")).setLast(last)).build())
       assert(put("whole", last = true).hasDone && put("begun", last = false).hasDone)
       assert(OddStore.files.keySet == Set("/whole", "/begun"))
       Thread.currentThread.interrupt()
@@ -99,7 +99,8 @@ final class OddStore extends FileSystem {
     val entries = host match {
       case "endless" => Iterator.from(0).map(n => entry(at, s"part-$n", folder = false))
       case "backwards" =>
-        Iterator.range(OddStore.BACKWARDS, 0, -1).map(n => entry(at, f"part-$n%09d", folder = false))
+        Iterator.range(OddStore.BACKWARDS, 0, -1).map(n =>
+          entry(at, f"part-$n%09d", folder = false))
       case "both" =>
         Iterator(entry(at, "x", folder = true), entry(at, "x", folder = false),
           entry(at, "other", folder = true))

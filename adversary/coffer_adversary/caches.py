@@ -1,0 +1,132 @@
+"""Mutations of an executor's disk about cached rows: the blocks of a cache, between the query that
+filled it and one that reads it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from coffer_adversary.mutation import Outcome
+from coffer_adversary.questions import Question
+
+if TYPE_CHECKING:
+    from coffer_adversary.attack_cluster import AttackCluster
+    from coffer_testing.answers import Answer
+
+_DIRECTORIES = (
+    "manager = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()\n"
+    "result = [str(folder) for folder in manager.localDirs()]"
+)
+_FILL = (
+    "spark.sql('SELECT l_orderkey, l_linenumber, l_comment FROM lineitem WHERE l_quantity < '\n"
+    "          + str(below)).createOrReplaceTempView(name)\n"
+    "spark.catalog.cacheTable(name)\n"
+    "spark.table(name).count()"
+)
+_SQL = "SELECT l_linenumber, count(*) AS n, max(l_comment) AS c FROM cached GROUP BY l_linenumber"
+# What a stream begins with: it names itself, in clear.
+_PREAMBLE = 28
+
+Blocks = list[tuple[bytes, bytes]]
+"""Of each map output, in order: index and data."""
+
+
+class _Disk:
+    """Where the cluster's executor keeps what shuffles write."""
+
+    def __init__(self, cluster: AttackCluster) -> None:
+        found = cluster.within(lambda: cluster.driver.run(_DIRECTORIES))
+        self._roots = [Path(folder) for folder in found]
+
+    def outputs(self) -> set[Path]:
+        """The data files of all map outputs that are there."""
+        return {path for root in self._roots for path in root.rglob("shuffle_*_0.data")}
+
+
+def _in_order(outputs: set[Path]) -> list[Path]:
+    return sorted(outputs, key=lambda path: int(path.name.split("_")[2]))
+
+
+def _index(data: Path) -> Path:
+    return data.with_suffix(".index")
+
+
+def _read(outputs: list[Path]) -> Blocks:
+    return [(_index(data).read_bytes(), data.read_bytes()) for data in outputs]
+
+
+def _put(outputs: list[Path], blocks: Blocks) -> int:
+    """Puts blocks in the place of others, as far as there are any; how many."""
+    for data, (index, content) in zip(outputs, blocks, strict=False):
+        data.write_bytes(content)
+        _index(data).write_bytes(index)
+    return min(len(outputs), len(blocks))
+
+
+def _as_it_is(_: bytes, other: bytes) -> bytes:
+    return other
+
+
+def _under_its_name(own: bytes, other: bytes) -> bytes:
+    """The preamble that is expected, and the other one's frames."""
+    return own[:_PREAMBLE] + other[_PREAMBLE:]
+
+
+@dataclass(frozen=True)
+class Cached:
+    """Blocks of another cache, or of this one as it was, in the place of a cache's own."""
+
+    name: str
+    stale: bool
+    label: Callable[[bytes, bytes], bytes]
+    needs: frozenset[str] = frozenset({"local"})
+
+    def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
+        below = rng.randrange(5, 25)
+        disk = _Disk(cluster)
+
+        def fill(name: str, bound: int) -> list[Path]:
+            before = disk.outputs()
+            cluster.within(lambda: cluster.driver.run(_FILL, name=name, below=bound))
+            return _in_order(disk.outputs() - before)
+
+        def drop(name: str) -> None:
+            cluster.within(
+                lambda: cluster.driver.run("spark.catalog.uncacheTable(name)", name=name)
+            )
+
+        try:
+            # The same query for what is stale; other rows for what is foreign.
+            other = _read(fill("other", below if self.stale else below + 20))
+            if self.stale:
+                drop("other")
+            own = fill("cached", below)
+            right = cluster.within(lambda: cluster.driver.query(_SQL))
+            blocks = [
+                (index, self.label(mine, theirs))
+                for (_, mine), (index, theirs) in zip(_read(own), other, strict=False)
+            ]
+            done = _put(own, blocks)
+
+            def run() -> Answer:
+                return cluster.within(lambda: cluster.driver.query(_SQL))
+
+            question = Question("cached", _SQL, {}, False, right)
+            judgement = cluster.judge(question, run)
+        finally:
+            cluster.within(lambda: cluster.driver.run("spark.catalog.clearCache()"))
+        detail = f"l_quantity < {below}: {done} blocks put in place"
+        if judgement.detail:
+            detail = f"{detail}: {judgement.detail}"
+        return Outcome(done > 0, judgement.verdict, judgement.check, detail)
+
+
+MUTATIONS = (
+    Cached("cache-stale", True, _as_it_is),
+    Cached("cache-stale-relabelled", True, _under_its_name),
+    Cached("cache-foreign", False, _as_it_is),
+    Cached("cache-foreign-relabelled", False, _under_its_name),
+)

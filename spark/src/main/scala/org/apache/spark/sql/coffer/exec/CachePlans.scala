@@ -1,0 +1,110 @@
+package org.apache.spark.sql.coffer.exec
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.physical.{
+  Partitioning,
+  SinglePartition,
+  UnknownPartitioning
+}
+import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.split.SealedLeaf
+import org.apache.spark.sql.coffer.translate.SealedSink
+import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
+
+/** Keeping the rows of a query, as a node at its root: so that AQE plans it as any other. */
+final case class SealedCache(child: LogicalPlan) extends UnaryNode {
+  override def output: Seq[Attribute] = child.output
+  override lazy val references: AttributeSet = child.outputSet
+  override protected def withNewChildInternal(newChild: LogicalPlan): SealedCache =
+    copy(child = newChild)
+}
+
+/** The same in a physical plan. */
+final case class SealedCacheExec(child: SparkPlan) extends SealedSink with SealedNode {
+  override def output: Seq[Attribute] = child.output
+  override lazy val references: AttributeSet = child.outputSet
+  override protected def withNewChildInternal(newChild: SparkPlan): SealedCacheExec =
+    copy(child = newChild)
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+/**
+ * The stage whose rows are kept: an exchange with one stream for each of its tasks, so that whoever
+ * reads them has the same partitions in the same order.
+ */
+final case class CofferCacheStageExec(child: SparkPlan) extends UnaryExecNode with SealedNode {
+  override def nodeName: String = "CofferCacheStage"
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+  override protected def withNewChildInternal(newChild: SparkPlan): CofferCacheStageExec =
+    copy(child = newChild)
+
+  /** Each time anew. */
+  def write(): CofferShuffleExchangeExec = {
+    val fragment = child match {
+      case f: CofferFragmentExec => f
+      case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
+    }
+    val exchange =
+      CofferShuffleExchangeExec(ShuffleExchangeExec(SinglePartition, fragment.template), fragment)
+    exchange.awaitWritten()
+    exchange
+  }
+
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+}
+
+/** The plan that Spark's cache has an entry of. It is never run. */
+final case class CofferCacheRootExec(output: Seq[Attribute], rows: CachedRows)
+    extends LeafExecNode
+    with SealedNode {
+  override def nodeName: String = "CofferCacheRoot"
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(rows.filling)
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def doExecute(): RDD[InternalRow] = new CacheHandle(sparkContext)
+}
+
+/** Cached rows in a query. */
+final case class CachedRelation(output: Seq[Attribute], rows: CachedRows, estimate: BigInt)
+    extends LeafNode
+    with MultiInstanceRelation
+    with SealedLeaf {
+  override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
+  override def computeStats(): Statistics =
+    Statistics(rows.bytes.map(BigInt(_)).getOrElse(estimate))
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def doCanonicalize(): LogicalPlan =
+    copy(output = output.map(QueryPlan.normalizeExpressions(_, output)))
+}
+
+/** The same in a physical plan: a leaf of its fragment. */
+final case class CofferCacheExec(output: Seq[Attribute], rows: CachedRows)
+    extends LeafExecNode
+    with SealedNode {
+  override def nodeName: String = "CofferCache"
+  override def outputPartitioning: Partitioning = UnknownPartitioning(0)
+  override protected def stringArgs: Iterator[Any] = Iterator(output)
+  override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
+
+  @transient @volatile private var reading: Option[CachedInput] = None
+
+  /** What the query reads, as [[ready]] found it. */
+  def input: Option[CachedInput] = reading
+
+  /** Fills the cache if need be. */
+  def ready(query: CofferQuery): Unit = synchronized {
+    val exchange = rows.exchange()
+    val current = reading.filter(r => (r.query eq query) && (r.exchange eq exchange))
+    val now = current.getOrElse(new CachedInput(query, exchange))
+    now.accepted()
+    query.register(now)
+    reading = Some(now)
+  }
+}

@@ -112,6 +112,7 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
         "spark.sql.files.maxPartitionBytes": "262144",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": f"file:{folder}/events",
+        "spark.coffer.eventLog.trustedDir": str(folder / "events"),
         "spark.local.dir": str(folder / "local"),
     }
     store = S3(folder / "store").start()

@@ -17,9 +17,9 @@ def install(spark: Any) -> None:
     """Wraps the calls of the classes of `spark`, a session of Coffer's, and of its context.
     Harmless when called again."""
     context = type(spark.sparkContext)
-    _wrap(context, "cancelAllJobs", lambda self, bridge: bridge.cancelAll())
-    _wrap(context, "cancelJobGroup", lambda self, bridge, group: bridge.cancelGroup(group))
-    _wrap(context, "cancelJobsWithTag", lambda self, bridge, tag: bridge.cancelTag(tag))
+    _wrap(context, "cancelAllJobs", lambda _, bridge: bridge.cancelAll())
+    _wrap(context, "cancelJobGroup", lambda _, bridge, group: bridge.cancelGroup(group))
+    _wrap(context, "cancelJobsWithTag", lambda _, bridge, tag: bridge.cancelTag(tag))
     session = type(spark)
     _wrap(session, "interruptAll", lambda self, bridge: bridge.interruptAll(self._jsparkSession))
     _wrap(

@@ -6,7 +6,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.QueryPlan
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{CollectMetrics, LogicalPlan}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.common.{Client, CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferFragmentExec, DriverPart, SealedPlans}
@@ -14,7 +14,6 @@ import org.apache.spark.sql.coffer.proto.wire.{PublishWrite, WriteBegun, WritePu
 import org.apache.spark.sql.coffer.split.CofferTable
 import org.apache.spark.sql.coffer.tail.{TailPlan, TailRowsExec, Tails, TailStreams}
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation,
@@ -83,8 +82,8 @@ private[coffer] object ClientWriteExec {
   /** None: engines make all of the rows. */
   def of(session: SparkSession, query: LogicalPlan): Option[ClientWriteExec] =
     Tails.written(session, query).map { case (rows, reasons) =>
-      if (rows.exists(_.isInstanceOf[InMemoryRelation])) throw CofferException.refusal(Seq(
-          "cached rows are blocks of executors; write the DataFrame before it is cached"))
+      if (rows.exists(_.isInstanceOf[CollectMetrics])) throw CofferException.refusal(Seq(
+          "CollectMetrics: nobody would see the observed metrics of rows that are written"))
       val apart = if (CofferConf.isLocal(session.sparkContext.conf)) TailPlan.apart(session, rows)
       else None
       val threads =

@@ -17,8 +17,9 @@ private[tail] object TailRefusals {
     case _: ScriptTransformation => Some("ScriptTransformation: a script would see opened data")
     case _: TailRows | _: ClientRelation | _: TailLoop => None
     case _: InMemoryRelation =>
-      Some("InMemoryRelation: cached rows of plain data are blocks of executors; unpersist what is " +
-        "cached, or join it by createDataFrame or VALUES")
+      Some(
+        "InMemoryRelation: cached rows of plain data are blocks of executors; unpersist what is " +
+          "cached, or join it by createDataFrame or VALUES")
     case _: Sample => Some("Sample: it would draw other rows than Spark's tasks do")
     case l: LeafNode if SealedPlans.mentions(l) =>
       Some(s"${l.nodeName}: engines cannot read this table")

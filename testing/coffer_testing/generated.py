@@ -129,8 +129,8 @@ GENERATED = [
     ),
     Query(
         "percentiles_with_bad_frequency",
-        "SELECT percentile(n, 0.3, i8) FROM edge",
-        error="_LEGACY_ERROR_TEMP_2013",
+        "SELECT percentile(n, 0.3, CASE WHEN id % 9 = 5 THEN -7 ELSE k END) FROM edge",
+        error="NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION",
     ),
     Query(
         "approximate_percentiles_of_decimals",
@@ -140,7 +140,8 @@ GENERATED = [
     Query(
         "histograms",
         "SELECT k % 2, histogram_numeric(i8 % 4, 20), histogram_numeric(cast(n % 5 AS DOUBLE) / 3, 10), "
-        "histogram_numeric(dt, 2) FILTER (WHERE id < 2), histogram_numeric(n, 3) FILTER (WHERE id < 0) FROM edge GROUP BY k % 2",
+        "histogram_numeric(dt, 2) FILTER (WHERE id < 2), histogram_numeric(n, 3) FILTER (WHERE id < 0) "
+        "FROM (SELECT /*+ REPARTITION(1) */ * FROM edge) GROUP BY k % 2",
     ),
     Query(
         "percentiles_within_group",

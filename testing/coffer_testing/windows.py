@@ -187,19 +187,20 @@ WINDOWS = [
         "window_range_instants_by_days",
         f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 30 DAYS PRECEDING AND CURRENT ROW), "
         f"sum(n) OVER (PARTITION BY k ORDER BY ts DESC {_RANGE} INTERVAL '1 01:30' DAY TO MINUTE PRECEDING AND "
-        f"INTERVAL 100 DAYS FOLLOWING) FROM {_SOON}",
+        f"INTERVAL '100 00:00' DAY TO MINUTE FOLLOWING) FROM {_SOON}",
     ),
     Query(
         "window_range_instants_by_months",
-        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 1 MONTH PRECEDING AND INTERVAL 2 YEARS FOLLOWING), "
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ts {_RANGE} INTERVAL 1 MONTH PRECEDING AND INTERVAL 24 MONTHS FOLLOWING), "
         f"count(*) OVER (ORDER BY ts DESC {_RANGE} INTERVAL 7 MONTHS PRECEDING AND CURRENT ROW), "
-        f"sum(n) OVER (ORDER BY ts {_RANGE} make_interval(0, 1, 0, 2, 3) PRECEDING AND make_interval(1) FOLLOWING) FROM {_SOON}",
+        f"sum(n) OVER (ORDER BY ts {_RANGE} INTERVAL '1-1' YEAR TO MONTH PRECEDING AND INTERVAL '0-3' YEAR TO MONTH FOLLOWING) FROM {_SOON}",
     ),
     Query(
         "window_range_clocks",
-        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ntz {_RANGE} INTERVAL 40 DAYS PRECEDING AND INTERVAL 1 HOUR FOLLOWING), "
+        f"SELECT id, count(*) OVER (PARTITION BY k ORDER BY ntz {_RANGE} INTERVAL '40 00:00' DAY TO MINUTE PRECEDING AND "
+        f"INTERVAL '0 01:00' DAY TO MINUTE FOLLOWING), "
         f"count(*) OVER (PARTITION BY k ORDER BY ntz DESC {_RANGE} INTERVAL 2 MONTHS PRECEDING AND CURRENT ROW), "
-        f"sum(n) OVER (ORDER BY ntz {_RANGE} CURRENT ROW AND make_interval(0, 0, 3) FOLLOWING) FROM {_SOON}",
+        f"sum(n) OVER (ORDER BY ntz {_RANGE} CURRENT ROW AND INTERVAL 21 DAYS FOLLOWING) FROM {_SOON}",
     ),
     Query(
         "window_range_decimals_of_all_digits",

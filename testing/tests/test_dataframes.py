@@ -89,7 +89,7 @@ CALLS = {
     "random_split": (
         "whole = edge.select('id', 's', 'f64').union(edge.selectExpr('id + 1200', 's', 'f64'))\n"
         "def split():\n"
-        "    return [[r.id for r in p.collect()] for p in whole.randomSplit([5, 3, 2], 42)]\n"
+        "    return [[r.id for r in p.collect()] for p in whole.randomSplit([5.0, 3.0, 2.0], 42)]\n"
         "one, two = split(), split()\n"
         "whole = sorted(sum(one, []))\n"
         "result = [whole == list(range(2400)), one == two, min(map(len, one)) > 300]\n"

@@ -403,7 +403,10 @@ fn descriptor_seeds() -> Vec<Seed> {
             changed(&|d| d.inputs[0].epoch = 2),
         ),
         seed("input_unknown", changed(&|d| d.inputs[0].input_id = 8)),
-        seed("input_twice", changed(&|d| d.inputs.push(d.inputs[0].clone()))),
+        seed(
+            "input_twice",
+            changed(&|d| d.inputs.push(d.inputs[0].clone())),
+        ),
         seed(
             "producer_unknown",
             changed(&|d| d.inputs[0].producer_stage = 8),

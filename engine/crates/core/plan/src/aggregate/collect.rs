@@ -441,9 +441,13 @@ fn counted(
     let sorted = doubles(&take(&values, &order, None)?)?;
     let (mut kept, mut ends, mut total) = (vec![], vec![], 0u64);
     for (value, row) in sorted.into_iter().zip(order.values()) {
-        let count = u64::try_from(counts.value(at(*row))).map_err(|_| SparkError {
-            class: "_LEGACY_ERROR_TEMP_2013",
-            message: format!("Negative values found in {frequency}"),
+        let count = counts.value(at(*row));
+        let count = u64::try_from(count).map_err(|_| SparkError {
+            class: "NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION",
+            message: format!(
+                "Found the negative value in {frequency}: {count}L, but expected a positive \
+                 integral value."
+            ),
         })?;
         if count > 0 {
             // 2^64 rows are never counted.

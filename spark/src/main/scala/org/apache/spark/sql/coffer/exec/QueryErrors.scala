@@ -111,7 +111,7 @@ private[exec] object QueryErrors {
         new SparkArithmeticException(condition, parameters, contexts, summary)
       case "INVALID_ARRAY_INDEX" | "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" =>
         new SparkArrayIndexOutOfBoundsException(condition, parameters, contexts, summary)
-      case "_LEGACY_ERROR_TEMP_3243" | "_LEGACY_ERROR_TEMP_2013" =>
+      case "_LEGACY_ERROR_TEMP_3243" | "NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION" =>
         new SparkIllegalArgumentException(condition, parameters, contexts, summary, null)
       case c if c.startsWith("DATETIME_") =>
         new SparkDateTimeException(condition, parameters, contexts, summary)

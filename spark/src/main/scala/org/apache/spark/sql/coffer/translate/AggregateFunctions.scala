@@ -18,7 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   Or
 }
 import org.apache.spark.sql.catalyst.expressions.aggregate._
-import org.apache.spark.sql.catalyst.util.ArrayData
+import org.apache.spark.sql.catalyst.util.{toPrettySQL, ArrayData}
 import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode, Literal => PlanLiteral}
 import org.apache.spark.sql.execution.aggregate.{
   ScalaAggregator,
@@ -94,7 +94,8 @@ private[translate] object AggregateFunctions {
         case a: Attribute => BoundReference(0, a.dataType, a.nullable)
       }
       percentiles("percentile", p, p.reverse).map(
-        _.copy(over = Some(Seq(counted(p))), parameters = Seq(Literal(bound.sql))))
+        _.copy(over = Some(Seq(counted(p))),
+          parameters = Seq(Literal("\"" + toPrettySQL(bound) + "\""))))
     case p: PercentileDisc if !p.legacyCalculation => percentiles("percentile_disc", p, p.reverse)
     case _: PercentileDisc => refuse("spark.sql.legacy.percentileDiscCalculation is not supported")
     case h: HyperLogLogPlusPlus =>

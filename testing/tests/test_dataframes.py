@@ -191,9 +191,9 @@ CALLS = {
     ),
     "recursive": (
         "result = [rows(spark.sql(q)) for q in (\n"
-        "    'WITH RECURSIVE t(n, id) AS (SELECT 1, id FROM edge WHERE id < 3 UNION ALL '\n"
-        "    'SELECT n + 1, e.id FROM t JOIN edge e ON e.id = t.id + 1 WHERE n < 5) '\n"
-        "    'SELECT n, count(*), max(id) FROM t GROUP BY n',\n"
+        "    'WITH RECURSIVE t(d, i) AS (SELECT 1, id FROM edge WHERE id < 3 UNION ALL '\n"
+        "    'SELECT d + 1, e.id FROM t JOIN edge e ON e.id = t.i + 1 WHERE d < 5) '\n"
+        "    'SELECT d, count(*), max(i) FROM t GROUP BY d',\n"
         "    'WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 20) '\n"
         "    'SELECT s.n, e.k FROM s JOIN edge e ON e.id = s.n',\n"
         "    'WITH RECURSIVE s(n) AS (SELECT max(id) FROM edge WHERE id = 1 UNION ALL '\n"

@@ -37,6 +37,10 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
   private val context = new TaskContextImpl(0, 0, 0, id, 0, 1, memory, properties,
     SparkEnv.get.metricsSystem)
 
+  // Broadcast blocks are read, of settings for one, under locks of tasks that are known.
+  private val blocks = SparkEnv.get.blockManager
+  blocks.registerTask(id)
+
   LiveTails.begin(this)
 
   /** What code in a task knows of the session. */
@@ -137,6 +141,7 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
     } catch { case NonFatal(e) => error.foreach(_.addSuppressed(e)) }
     finally {
       if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+      blocks.releaseAllLocks(id)
       memory.cleanUpAllAllocatedMemory()
     }
   }
@@ -155,8 +160,8 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
 private[tail] object TailTask {
   private val current = new scala.util.DynamicVariable[Option[TailTask]](None)
 
-  /** Spark's own tasks count up. */
-  private val ids = new AtomicLong(0)
+  /** Spark's own tasks count up, and small negative numbers mean no task to its locks. */
+  private val ids = new AtomicLong(Int.MinValue)
 
   def running: TailTask = current.value.getOrElse(throw new IllegalStateException(
       "a part of the client tail was run outside of it"))

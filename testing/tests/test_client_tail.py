@@ -368,6 +368,15 @@ def test_cluster(name: str, expected: Expected, clustered: Driver) -> None:
     assert difference(expected.answer(SQL[name]), clustered.query(SQL[name]), ordered=False) is None
 
 
+@pytest.mark.cluster
+@pytest.mark.parametrize("way", ["rdd.collect()", "_jdf.toJavaRDD().count()"])
+def test_rows_of_jobs_are_refused_on_a_cluster(way: str, clustered: Driver) -> None:
+    """Under a local master they are the driver's own (test_dataframes.py)."""
+    with pytest.raises(QueryFailed) as failed:
+        clustered.run(f"spark.table('edge').{way}")
+    assert failed.value.condition == "COFFER_ROWS_ON_EXECUTORS"
+
+
 PLANTED = "planted-in-the-tail"
 
 

@@ -118,7 +118,6 @@ def test_explain_of_an_unsupported_query_does_not_run_it(sealed: Driver) -> None
 # ---- ways out ----------------------------------------------------------------------------------
 
 WAYS_OUT = {
-    "rdd": "spark.table('edge').rdd.collect()",
     "write_parquet": "spark.table('edge').write.parquet(path)",
     "write_csv": "spark.table('edge').select('id', 's').write.csv(path)",
     "write_json": "spark.sql('SELECT count(*) AS c FROM edge').write.json(path)",
@@ -133,7 +132,7 @@ WAYS_OUT = {
 }
 
 
-ROWS = ("rdd", "checkpoint")
+ROWS = ("checkpoint",)
 
 
 @pytest.mark.parametrize("name", WAYS_OUT)

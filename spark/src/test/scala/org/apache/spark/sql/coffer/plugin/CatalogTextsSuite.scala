@@ -40,9 +40,9 @@ class CatalogTextsSuite extends AnyFunSuite with FakeSession {
 
   private def analysed(sql: String) = spark.sql(sql).queryExecution.analyzed
 
-  private def refused(sql: String): Unit = {
+  private def refused(sql: String): Unit = withClue(sql) {
     val e = intercept[CofferException](analysed(sql))
-    assert(e.code == "COFFER_CATALOG_TEXT" && e.hint.nonEmpty, sql)
+    assert(e.code == "COFFER_CATALOG_TEXT" && e.hint.nonEmpty)
   }
 
   test("a permanent function of others' catalog is refused before anything of it is loaded") {

@@ -78,9 +78,9 @@ object Chains {
     // Hadoop looks up what is named, and has any class initialised by it.
     Chain("hadoop-writable",
       (_, _) => new SerializableWritable(new ObjectWritable(notYet(JETTY), null)),
-      Some("jetty.version")),
+      Some("jetty.git.hash")),
     Chain("externalizable", (mark, _) => hashedRelation(queue(ordering(marking(mark))))),
-    Chain("proxy-of-an-annotation", (mark, _) => annotation(pojo(marking(mark)))),
+    Chain("proxy-of-an-annotation", (mark, _) => annotation(queue(ordering(marking(mark))))),
     Chain("trie-map", (mark, _) => trieMap(decoder(marking(mark)))),
     Chain("inside-a-list", (mark, _) => Some(List(Array[AnyRef](queue(ordering(marking(mark))))))),
     Chain("inside-a-collection",
@@ -209,12 +209,17 @@ object Chains {
   private def hashedRelation(inside: AnyRef): AnyRef =
     forged(notYet("org.apache.spark.sql.execution.joins.LongHashedRelation"), "map" -> inside)
 
+  /** Has objects of a class sent as they are, and none in their place. */
+  private def asItIs(c: Class[_]): Unit = {
+    val replaced = classOf[ObjectStreamClass].getDeclaredField("writeReplaceMethod")
+    replaced.setAccessible(true)
+    replaced.set(ObjectStreamClass.lookup(c), null)
+  }
+
   /** As text it is JSON of what it holds: a collection that computes its elements for that. */
   private def pojo(effect: Expression): AnyRef = {
     // Else it is sent as its text, made before it is read.
-    val replaced = classOf[ObjectStreamClass].getDeclaredField("writeReplaceMethod")
-    replaced.setAccessible(true)
-    replaced.set(ObjectStreamClass.lookup(classOf[POJONode]), null)
+    asItIs(classOf[POJONode])
     new POJONode(LazyList.from(rows).map(decoder(effect)).asJava)
   }
 
@@ -229,7 +234,7 @@ object Chains {
     exception
   }
 
-  /** What is no value of an annotation is shown in an error, which is made when it is read. */
+  /** A proxy, whose handler is read with it, and with the handler what it holds. */
   private def annotation(value: AnyRef): AnyRef = {
     val values = new JLinkedHashMap[String, AnyRef]()
     values.put("value", value)
@@ -244,7 +249,9 @@ object Chains {
   }
 
   private def trieMap(hash: InternalRow => AnyRef): AnyRef = {
-    val map = TrieMap.from(distinct.map(_ -> "value"))
+    asItIs(classOf[TrieMap[_, _]])
+    // Reading drops the first key, and takes its value for one.
+    val map = TrieMap.from(distinct.map(row => row -> row))
     set(map, "hashingobj",
       Hashing.fromFunction[InternalRow](hash.asInstanceOf[InternalRow => Int]))
     map

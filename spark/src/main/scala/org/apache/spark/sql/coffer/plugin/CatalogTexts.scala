@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, LookupCatalog}
 import org.apache.spark.sql.execution.command.{AlterViewAsCommand, CreateViewCommand}
-import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * Whose word a catalog is. One in memory has what this very process put into it. Any other
@@ -17,10 +17,12 @@ import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
  * names can be checked, but its texts and classes would be run as they are.
  */
 private[plugin] object OwnCatalog {
-  def is(session: SparkSession): Boolean = {
+  def is(session: SparkSession): Boolean =
     session.sharedState.externalCatalog.unwrapped.isInstanceOf[InMemoryCatalog] &&
-    session.sessionState.catalogManager.v2SessionCatalog.isInstanceOf[V2SessionCatalog]
-  }
+      // The session's own settings: a view's text is analysed under those that came with it.
+      session.sessionState.conf.getConf(SQLConf.V2_SESSION_CATALOG_IMPLEMENTATION) == BUILTIN
+
+  private val BUILTIN = "builtin"
 }
 
 /** `table`: where rows are expected. */

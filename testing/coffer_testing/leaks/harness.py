@@ -262,11 +262,11 @@ def _side(
 
 def _at_store(store: RelayedS3, plain: dict[str, Path], owner: Owner | None) -> dict[str, str]:
     """Some of the tables on a store: sealed by their owner, or as they are."""
-    tables = {name: f"{store.root}/tables/{name}" for name in AT_STORE}
+    # An owner's tables are called as their folders, and these names are taken.
+    tables = {name: f"{store.root}/tables/{name}_at_store" for name in AT_STORE}
     for name, url in tables.items():
         if owner:
-            name_there = f"{name}_at_store"
-            owner.coffer("encrypt", "--name", name_there, plain[name], url, env=store.environment())
+            owner.coffer("encrypt", plain[name], url, env=store.environment())
         else:
             for file in plain[name].iterdir():
                 store.put(f"{url}/{file.name}", file.read_bytes())

@@ -245,7 +245,7 @@ def test_a_failed_write_left_the_old_rows(cluster: AttackCluster) -> None:
 
 def test_every_mutation_is_applied_somewhere() -> None:
     assert {mutation.name for mutation in registry.mutations()} == {
-        mutation.name for mutation in (*LOCAL, *PROTECTED, *CLUSTERED)
+        mutation.name for mutation in (*LOCAL, *PROTECTED, *CLUSTERED, *STORED)
     }
 
 

@@ -236,9 +236,9 @@ mod tests {
     fn a_store_that_never_answers_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("silent");
-        // It takes the question, or not even that.
+        // It takes the question, or not even that. Its standard output stays open.
         for (text, path) in [
-            ("exec cat >/dev/null", "s3a://b/t".to_owned()),
+            ("exec cat 3>&1 >/dev/null", "s3a://b/t".to_owned()),
             ("exec sleep 3600", "x".repeat(1 << 20)),
         ] {
             fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();

@@ -110,7 +110,7 @@ fn over_v(name: &'static str, buffers: &[DataType]) -> Function {
 
 fn ends(name: &'static str) -> Function {
     let (string, set) = (data_type(TypeId::String), data_type(TypeId::Boolean));
-    function(name, &[string.clone()], &[string.clone(), set], string)
+    function(name, std::slice::from_ref(&string), &[string.clone(), set], string.clone())
 }
 
 fn shift(offset: i32, ignore_nulls: bool) -> (Call, DataType) {

@@ -141,7 +141,7 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
     } catch { case NonFatal(e) => error.foreach(_.addSuppressed(e)) }
     finally {
       if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
-      blocks.releaseAllLocks(id)
+      blocks.releaseAllLocksForTask(id)
       memory.cleanUpAllAllocatedMemory()
     }
   }

@@ -295,7 +295,9 @@ class SealedPlanSuite extends AnyFunSuite with FakeSession {
   test("an unsupported operator is named at planning, before a task starts") {
     val before = engine.tasks.get
     val observed = spark.table("t").observe("rows", count(lit(1)))
-    val e = refused("COFFER_UNSUPPORTED")(observed.collect())
+    val e = withConf("spark.coffer.client.tail" -> "off") {
+      refused("COFFER_UNSUPPORTED")(observed.collect())
+    }
     assert(e.getMessage.contains("observed metrics"))
     assert(engine.tasks.get == before)
   }

@@ -362,7 +362,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("store-manifest-*", _MANIFEST | _VERSION | {"file_length"}),
     _must("store-listing-extra-there", {"version_unknown"}),
     _harmless("store-listing-*", "which version counts says the register, and no listing"),
-    _must("store-put-of-manifest-taken", {"version_taken"}),
+    _must("store-put-of-manifest-taken", {"version_taken", "storage"}),
     _must("store-put-of-manifest-dropped", _VERSION | _MANIFEST),
     _must("store-put-*", _PUBLISHED | _OF_A_FILE),
     # versions.py

@@ -217,6 +217,11 @@ EDGE = [
     ),
     Query("error_divide_by_zero", "SELECT n / k FROM edge", error="DIVIDE_BY_ZERO"),
     Query("error_remainder_by_zero", "SELECT n % k FROM edge", error="REMAINDER_BY_ZERO"),
+    Query(
+        "error_raised_in_a_branch",
+        "SELECT if(id < 5, id, raise_error('too far')) FROM edge",
+        error="USER_RAISED_EXCEPTION",
+    ),
     Query("error_cast_string", "SELECT cast(s AS INT) FROM edge", error="CAST_INVALID_INPUT"),
     Query("error_cast_overflow", "SELECT cast(i64 AS INT) FROM edge", error="CAST_OVERFLOW"),
     Query("guarded_division", "SELECT id, n / k FROM edge WHERE k <> 0 AND n / k > 1"),

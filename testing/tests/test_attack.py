@@ -540,6 +540,8 @@ CHOSEN_BY_THE_HOST = (
     *("failed-invented", "false-session", "false-protocol", "drop-release", "flip-bit-release"),
     *(
         "release-of-another-query",
+        # The store's own word that a name is taken, of which it shows nothing.
+        "store-put-of-manifest-taken",
         "release-under-another-number",
         "start-of-a-query",
         "answer-",

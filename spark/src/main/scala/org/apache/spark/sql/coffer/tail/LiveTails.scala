@@ -14,6 +14,8 @@ import org.apache.spark.sql.execution.SQLExecution
  * does.
  */
 private[coffer] object LiveTails {
+  /** Of a thread's id in a session's tags. */
+  private val UUID_LENGTH = 36
   private val running = ConcurrentHashMap.newKeySet[TailTask]()
 
   private[tail] def begin(task: TailTask): Unit = running.add(task)
@@ -38,8 +40,9 @@ private[coffer] object LiveTails {
   def interruptTag(session: SparkSession, tag: String): Seq[String] =
     cancel(s"part of cancelled job tags $tag") { task =>
       val of = tags(task)
+      val thread = s"spark-session-${session.sessionUUID}-thread-"
       of.contains(session.sessionJobTag) && of.exists(t =>
-        t.startsWith(s"spark-session-${session.sessionUUID}-") && t.endsWith(s"-tag-$tag"))
+        t.startsWith(thread) && t.drop(thread.length + UUID_LENGTH) == s"-$tag")
     }
 
   def interruptExecution(session: SparkSession, id: String): Seq[String] =

@@ -53,7 +53,7 @@ def _in_order(outputs: set[Path]) -> list[Path]:
 def _index(data: Path) -> Path:
     """It lies in whatever folder its own name is hashed to, below the same root."""
     name = data.with_suffix(".index").name
-    return next(data.parents[1].rglob(name))
+    return next(data.parents[2].rglob(name))
 
 
 def _read(outputs: list[Path]) -> Blocks:

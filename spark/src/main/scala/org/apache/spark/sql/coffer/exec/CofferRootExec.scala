@@ -41,35 +41,35 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
 
   override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n))
 
-  override def executeToIterator(): Iterator[InternalRow] = opening(run {
+  override def executeToIterator(): Iterator[InternalRow] = opening {
     case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
     case plan => plan.executeToIterator()
-  })
+  }
 
   /** All rows, by tasks that run now; opened as they are asked for. */
-  private[coffer] def executeToDriver(): Iterator[InternalRow] = opening(run {
+  private[coffer] def executeToDriver(): Iterator[InternalRow] = opening {
     case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
     case result: CofferResultExec => result.executeToDriver()
     case plan => plan.executeToIterator()
-  })
+  }
 
   /**
    * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
    * in Python.
    */
-  def collectArrow(): Closing[Array[Byte]] = opening(run {
+  def collectArrow(): Closing[Array[Byte]] = opening {
     case result: CofferResultExec => result.collectArrow()
     case result: CofferClientExec => result.collectArrow()
     case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
     case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
-  })
+  }
 
   /** What a write does with its query's last stage, where a query's errors are opened. */
   private[coffer] def through[T](how: SparkPlan => T): T = run(how)
 
   override protected def doExecute(): RDD[InternalRow] = JobRows.of(this)
 
-  private def run[T](how: SparkPlan => T): T = opened {
+  private def run[T](how: SparkPlan => T): T = opened(CofferQuery.current(sparkContext)) {
     CofferQuery.within(sparkContext, query) {
       CofferQuery.current(sparkContext).foreach { q =>
         q.asks(AskedText.of(sparkContext))
@@ -84,30 +84,40 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
     }
   }
 
-  /** Iterators fail as late as they run. */
-  private def opening[T](rows: Iterator[T]): Closing[T] = new Closing[T] {
-    override def close(): Unit = Closing.end(rows)
-    override def hasNext: Boolean = opened(rows.hasNext)
-    override def next(): T = opened(rows.next())
+  /** Iterators fail as late as they run: in whatever query somebody asks for their rows. */
+  private def opening[T](how: SparkPlan => Iterator[T]): Closing[T] = {
+    var of = Option.empty[CofferQuery]
+    val rows = run { plan =>
+      of = CofferQuery.current(sparkContext)
+      how(plan)
+    }
+    new Closing[T] {
+      override def close(): Unit = Closing.end(rows)
+      override def hasNext: Boolean = opened(of)(rows.hasNext)
+      override def next(): T = opened(of)(rows.next())
+    }
   }
 
   /**
    * What failed inside an engine says only *failed* to the host; at the client its reason is
-   * opened.
+   * opened. `of`: the query whose session sealed it.
    */
-  private def opened[T](body: => T): T =
+  private def opened[T](of: => Option[CofferQuery])(body: => T): T =
     try body
     catch {
       // Its message has the user's values, in which no failure of Spark's is looked for.
       case e: Throwable if QueryErrors.isOpened(e) => throw e
       case NonFatal(e) =>
         CofferTaskException.find(e) match {
-          case Some(failure) => throw explained(failure, e)
+          case Some(failure) => throw explained(failure, e, of.getOrElse(query))
           case None => throw CofferRootExec.ours(e).orElse(CofferRootExec.coded(e)).getOrElse(e)
         }
     }
 
-  private def explained(failure: CofferTaskException.Sealed, cause: Throwable): Throwable =
+  private def explained(
+      failure: CofferTaskException.Sealed,
+      cause: Throwable,
+      of: CofferQuery): Throwable =
     if (failure.error.isEmpty) new CofferException(
       "COFFER_TASK",
       s"a task failed in its engine (${failure.code}, stage ${failure.stage}, partition " +
@@ -117,7 +127,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
     else {
       val detail = query.client.openError(
         OpenError.newBuilder
-          .setSession(CofferQuery.current(sparkContext).getOrElse(query).session)
+          .setSession(of.session)
           .setStage(failure.stage)
           .setPartition(failure.partition)
           .setSealedError(ByteString.copyFrom(failure.error))

@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.transport
 
 import java.io.IOException
 
+import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -14,6 +15,7 @@ import com.google.protobuf.{
   UnsafeByteOperations
 }
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FSDataOutputStream
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{
@@ -269,6 +271,7 @@ final class ClientConnections(
 
   private var serving = Seq.empty[Channel]
   private val listings = new Listings
+  private val outputs = TrieMap.empty[String, FSDataOutputStream]
 
   /** So that the client engine can ask for the files of a table at a URL, or go on to. */
   private def serveStorage(path: String): Unit = synchronized {
@@ -306,7 +309,7 @@ final class ClientConnections(
   }
 
   private def answers(channel: Channel): Unit = {
-    val storage = new StorageServer(hadoop, keepsOpen = false, listings)
+    val storage = new StorageServer(hadoop, keepsOpen = false, listings, outputs)
     try
       while (true) {
         val message = channel.receive()

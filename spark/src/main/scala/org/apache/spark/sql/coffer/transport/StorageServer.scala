@@ -42,18 +42,20 @@ import org.apache.spark.sql.coffer.split.Locations
  * @param keepsOpen files that are read stay open for what is asked next: for one that does not live
  *   long, since such a file is the one that was there first
  * @param listings shared by those that answer one asker in turn
+ * @param outputs files that are being written, by URL: shared likewise, since the parts of one come
+ *   one after the other, but to any of them
  */
 private[transport] final class StorageServer(
     settings: () => Configuration,
     keepsOpen: Boolean,
-    listings: Listings = new Listings)
+    listings: Listings = new Listings,
+    outputs: mutable.Map[String, FSDataOutputStream] = mutable.Map.empty)
     extends AutoCloseable
     with Logging {
   import StorageServer._
 
   /** Open for reading, the longest unused first. */
   private val inputs = new util.LinkedHashMap[String, FSDataInputStream](16, 0.75f, true)
-  private val outputs = mutable.Map.empty[String, FSDataOutputStream]
 
   /** Files that were made whole here. */
   private val made = mutable.Buffer.empty[String]

@@ -254,7 +254,7 @@ def _side(
                         # Those of tables that the workloads made, too.
                         host.want(keys.secrets(owner, folder / "keks-at-the-end", env))
                         host.seen.keys_in_engines = keys.in_engines(
-                            owner, host.cluster.engines(), folder / "engines"
+                            owner, host.cluster.engines(), folder / "engines", env
                         )
                     seen = host.finish()
     return Run(seen, asked, time.monotonic() - started)

@@ -38,10 +38,13 @@ def secrets(owner: Owner, folder: Path, env: dict[str, str] | None = None) -> li
     return [*wanted, search.text(owner.passphrase_file.read_text().strip())]
 
 
-def in_engines(owner: Owner, engines: list[int], folder: Path) -> int:
+def in_engines(
+    owner: Owner, engines: list[int], folder: Path, env: dict[str, str] | None = None
+) -> int:
     """How many of the keys are in the memory of running engines, as bytes: they have to be
-    somewhere."""
-    wanted = [value for value in secrets(owner, folder / "keks") if value.name.startswith("KEK ")]
+    somewhere. `env` is that of `secrets`."""
+    found = secrets(owner, folder / "keks", env)
+    wanted = [value for value in found if value.name.startswith("KEK ")]
     if dumps.can_core():
         return 0
     seen = set()

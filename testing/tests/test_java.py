@@ -25,7 +25,6 @@ SQL = (
 )
 
 
-
 def later() -> Path:
     """A JDK that has what Spark starts with: an installed one, or PyPI's, which lacks a module."""
     for home in sorted(Path("/usr/lib/jvm").glob("*")):

@@ -110,7 +110,12 @@ fn over_v(name: &'static str, buffers: &[DataType]) -> Function {
 
 fn ends(name: &'static str) -> Function {
     let (string, set) = (data_type(TypeId::String), data_type(TypeId::Boolean));
-    function(name, std::slice::from_ref(&string), &[string.clone(), set], string.clone())
+    function(
+        name,
+        std::slice::from_ref(&string),
+        &[string.clone(), set],
+        string.clone(),
+    )
 }
 
 fn shift(offset: i32, ignore_nulls: bool) -> (Call, DataType) {

@@ -14,6 +14,7 @@ import org.apache.spark.sql.execution.SQLExecution
  * does.
  */
 private[coffer] object LiveTails {
+
   /** Of a thread's id in a session's tags. */
   private val UUID_LENGTH = 36
   private val running = ConcurrentHashMap.newKeySet[TailTask]()

@@ -266,7 +266,7 @@ id = "std"
 c = "det"
 v = { protection = "det", link = "text" }
 s = { protection = "det", link = "text" }
-d = ["det", "std"]
+d = ["det", "tee"]
 """
 
 PROTECTED = whole(READS).splitlines()

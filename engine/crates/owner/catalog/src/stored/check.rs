@@ -29,8 +29,10 @@ pub(crate) fn check(columns: &[Column], stored: &[StoredColumn]) -> Result<(), E
         let taken = columns.iter().any(|column| column.id == stored.id);
         match (stored.encoding, column) {
             (encoding, Some(column))
-                if !encoding.is_clear() && column.id == stored.id && column.kind == stored.kind => {
-            }
+                // CHAR and VARCHAR are stored as the texts that they are.
+                if !encoding.is_clear()
+                    && column.id == stored.id
+                    && column.kind.of_values() == stored.kind => {}
             (StoredEncoding::File | StoredEncoding::Row, None) if stored.column == 0 && !taken => {}
             (StoredEncoding::File | StoredEncoding::Row, _) | (_, None) => {
                 return malformed("one is of no column");
@@ -80,6 +82,17 @@ mod tests {
             },
         );
         serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_text_of_a_length_is_stored_as_a_text() {
+        let mut columns = [column(1), column(2)];
+        columns[0].kind = SparkType::Char { length: 16 };
+        let mut all = vec![stored(1, 1, "tee"), stored(3, 2, "det")];
+        all[0].kind = SparkType::String;
+        check(&columns, &all).unwrap();
+        all[0].kind = SparkType::Char { length: 16 };
+        assert!(check(&columns, &all).is_err());
     }
 
     #[test]

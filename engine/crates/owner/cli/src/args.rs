@@ -31,7 +31,7 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Make a config directory: a keyring under a passphrase, and a commented policy
     Init(Init),
-    /// Seal Parquet or CSV as a table
+    /// Seal Parquet, CSV or text as a table
     Encrypt(Encrypt),
     /// Make a table of files that PyArrow or Spark encrypted under masters of this config
     /// directory; the files stay as they are
@@ -86,11 +86,12 @@ pub(crate) struct Init {
 pub(crate) enum Format {
     Parquet,
     Csv,
+    Text,
 }
 
 #[derive(Args)]
 pub(crate) struct Encrypt {
-    /// A Parquet or CSV file, or a folder of such
+    /// A Parquet, CSV or text file, or a folder of such
     pub(crate) src: LocalPath,
     /// The table's folder; made, or empty. With --append a sealed table's folder or name
     pub(crate) dst: TablePath,
@@ -100,7 +101,8 @@ pub(crate) struct Encrypt {
     /// Add the rows to the table at DST, whose columns they must have
     #[arg(long, conflicts_with = "table")]
     pub(crate) append: bool,
-    /// What SRC holds [default: by the file names]
+    /// What SRC holds; each line of text is a row, in the column `value` [default: by the file
+    /// names]
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// CSV: the first record names the columns

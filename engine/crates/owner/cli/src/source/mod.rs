@@ -1,9 +1,10 @@
-//! Where rows come from: Parquet or CSV, cut into units that threads take one by one. A unit
+//! Where rows come from: Parquet, CSV or text, cut into units that threads take one by one. A unit
 //! becomes a row group.
 
 mod csv;
 mod csv_values;
 mod parquet;
+mod text;
 
 use std::path::{Path, PathBuf};
 
@@ -24,20 +25,25 @@ pub(crate) const LEAST_ROWS: u64 = 1 << 16;
 pub(crate) enum Source {
     Parquet(parquet::ParquetSource),
     Csv(csv::CsvSource),
+    Text(text::TextSource),
 }
 
 impl Source {
     /// Finds the files, reads schemas, infers types.
     pub(crate) fn open(args: &Encrypt, threads: usize) -> Result<Self, Failure> {
         let (files, format) = find(&args.src, args.format)?;
-        if format == Format::Parquet && args.schema.is_some() {
-            return Err(Failure::usage(
-                "--schema is for CSV; Parquet has a schema of its own",
-            ));
+        let has = match format {
+            Format::Parquet => Some("Parquet has a schema of its own"),
+            Format::Csv => None,
+            Format::Text => Some("text has one column, `value`"),
+        };
+        if let (Some(has), Some(_)) = (has, &args.schema) {
+            return Err(Failure::usage(format!("--schema is for CSV; {has}")));
         }
         Ok(match format {
             Format::Parquet => Self::Parquet(parquet::ParquetSource::open(files, threads)?),
             Format::Csv => Self::Csv(csv::CsvSource::open(files, args, threads)?),
+            Format::Text => Self::Text(text::TextSource::open(files, threads)?),
         })
     }
 
@@ -45,6 +51,7 @@ impl Source {
         match self {
             Self::Parquet(source) => &source.columns,
             Self::Csv(source) => &source.columns,
+            Self::Text(source) => &source.columns,
         }
     }
 
@@ -52,6 +59,7 @@ impl Source {
         match self {
             Self::Parquet(source) => source.units(),
             Self::Csv(source) => source.units(),
+            Self::Text(source) => source.units(),
         }
     }
 
@@ -59,6 +67,7 @@ impl Source {
         match self {
             Self::Parquet(source) => source.rows,
             Self::Csv(source) => source.rows,
+            Self::Text(source) => source.rows,
         }
     }
 
@@ -72,6 +81,7 @@ impl Source {
         match self {
             Self::Parquet(source) => source.read(unit, schema, take),
             Self::Csv(source) => source.read(unit, schema, take),
+            Self::Text(source) => source.read(unit, schema, take),
         }
     }
 }
@@ -131,13 +141,14 @@ fn format_of(file: &Path) -> Option<Format> {
     match file.extension()?.to_str()?.to_ascii_lowercase().as_str() {
         "parquet" | "parq" => Some(Format::Parquet),
         "csv" | "tsv" | "tbl" => Some(Format::Csv),
+        "txt" | "text" => Some(Format::Text),
         _ => None,
     }
 }
 
 fn unknown(src: &Path) -> Failure {
     Failure::usage(format!("it is not clear what {} holds", src.display())).hint(
-        "say --format parquet or --format csv; the files' names end in .parquet or .csv otherwise",
+        "say --format parquet, csv or text; the files' names end in .parquet, .csv or .txt otherwise",
     )
 }
 

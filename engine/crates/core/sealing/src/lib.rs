@@ -77,8 +77,10 @@ use aead::Key as FrameKey;
 #[cfg(feature = "unsealed")]
 use unsealed::Key as FrameKey;
 
-/// Whether this is the unsafe build for benchmarks that leaves frames and table pages open.
+/// Whether this is the unsafe build for benchmarks that leaves frames open.
 pub const UNSEALED: bool = cfg!(feature = "unsealed");
+/// Whether such a build leaves the pages of tables open too.
+pub const OPEN_TABLES: bool = UNSEALED && !cfg!(feature = "sealed-tables");
 /// What every program of such a build says first.
 #[cfg(feature = "unsealed")]
 pub const UNSEALED_WARNING: Option<&str> = Some(unsealed::WARNING);

@@ -4,7 +4,8 @@
 //! The layout stays: header, plaintext, and sixteen zero bytes where the tag would be. Only frames
 //! (streams and spill) are left open, and in tables written by such a build the Parquet pages;
 //! messages, manifests and the release of keys are sealed as ever, since they cost nothing that
-//! could be measured.
+//! could be measured. With the feature `sealed-tables` the pages are sealed too, and only frames
+//! are open.
 //!
 //! An unsealed program cannot stand in for a sealed one: its version and its kind of evidence have
 //! names of their own, so programs of the two builds refuse each other, and a policy that one of

@@ -26,6 +26,10 @@ fn a_frame_shows_its_plaintext_in_an_unsealed_build_only() {
     assert_eq!(shows, coffer_sealing::UNSEALED);
     assert_eq!(coffer_sealing::UNSEALED, cfg!(feature = "unsealed"));
     assert_eq!(
+        coffer_sealing::OPEN_TABLES,
+        cfg!(feature = "unsealed") && !cfg!(feature = "sealed-tables")
+    );
+    assert_eq!(
         coffer_sealing::UNSEALED_WARNING.is_some(),
         coffer_sealing::UNSEALED
     );

@@ -31,7 +31,7 @@ use crate::{
 /// Bytes behind the footer: its length as u32 LE, then the magic of a file with an encrypted
 /// footer.
 pub const TAIL_LEN: u64 = 8;
-const MAGIC: [u8; 4] = if coffer_sealing::UNSEALED {
+const MAGIC: [u8; 4] = if coffer_sealing::OPEN_TABLES {
     CLEAR_MAGIC
 } else {
     *b"PARE"
@@ -134,7 +134,7 @@ pub fn open(
     let footer = check_bytes(&bytes, pin)?;
     if pin.is_clear() {
         lengths::check_footer(footer)?;
-    } else if !coffer_sealing::UNSEALED {
+    } else if !coffer_sealing::OPEN_TABLES {
         lengths::check_sealed_footer(footer)?;
     }
     let metadata = if let Some(adopted) = &pin.adopted {
@@ -332,7 +332,7 @@ fn own(
         Some(ColumnCryptoMetaData::ENCRYPTION_WITH_COLUMN_KEY(key)) => {
             own_key(table, key, path)?;
         }
-        None if coffer_sealing::UNSEALED => {}
+        None if coffer_sealing::OPEN_TABLES => {}
         _ => return Err(Error::ColumnNotEncrypted(path.string())),
     }
     Ok(is_open(group, chunk))

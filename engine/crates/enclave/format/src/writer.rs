@@ -384,7 +384,7 @@ impl<D: Disk> TableWriter<D> {
             };
         }
         // Without a column key this library would encrypt all columns with the footer's.
-        if keys.is_empty() || coffer_sealing::UNSEALED {
+        if keys.is_empty() || coffer_sealing::OPEN_TABLES {
             return Ok(builder.build());
         }
         let (key, metadata) = pme::new_data_key(&KekId::footer(self.table), &self.keks, true)?;
@@ -442,7 +442,7 @@ impl<D: Disk> TableWriter<D> {
                 char_varchar::row_metadata(&self.columns).map(|note| vec![note]),
             )
             .set_max_row_group_row_count(Some(self.options.row_group_rows));
-        Ok(if coffer_sealing::UNSEALED {
+        Ok(if coffer_sealing::OPEN_TABLES {
             plain.build()
         } else {
             plain

@@ -335,7 +335,7 @@ impl ChunkReader for Modules {
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         let mut read = self.file.get_read(start, self.size)?;
-        if !coffer_sealing::UNSEALED {
+        if !coffer_sealing::OPEN_TABLES {
             let short = || ParquetError::EOF("a module lies outside of its file".to_owned());
             let length = u32::from_le_bytes(*read.fill_buf()?.first_chunk().ok_or_else(short)?);
             lengths::check_module_length(length)

@@ -63,7 +63,7 @@ impl SealedFile {
         match &self.kind {
             Kind::Stored(chunks) => check_stored(chunks, range, bytes),
             Kind::Plain(chunks) => check_plain(chunks, range, bytes),
-            Kind::Sealed if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+            Kind::Sealed if coffer_sealing::OPEN_TABLES => lengths::check_pages(bytes),
             Kind::Sealed => lengths::check_modules(bytes),
         }
         .map_err(refused)
@@ -75,7 +75,7 @@ impl SealedFile {
             // Nobody asks for them: what lies unencrypted there has no digest.
             Kind::Stored(_) => return Err(refused(coffer_format::Error::ChunkDigest)),
             Kind::Plain(_) => return Err(refused(coffer_format::Error::PlainChanged)),
-            Kind::Sealed if !coffer_sealing::UNSEALED => {
+            Kind::Sealed if !coffer_sealing::OPEN_TABLES => {
                 return lengths::check_modules(bytes).map_err(refused);
             }
             Kind::Sealed => {}
@@ -142,7 +142,9 @@ fn check_stored(
             ..
         }) if whole == range => lengths::check_clear_chunk(bytes, digest),
         // The unsealed build encrypts no column.
-        Some(Chunk { digest: None, .. }) if coffer_sealing::UNSEALED => lengths::check_pages(bytes),
+        Some(Chunk { digest: None, .. }) if coffer_sealing::OPEN_TABLES => {
+            lengths::check_pages(bytes)
+        }
         _ => Err(coffer_format::Error::ChunkDigest),
     }
 }

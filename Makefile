@@ -94,9 +94,10 @@ test-full: test-tools build
 	@scripts/test-all --full
 
 bench: build
-	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json --html docs/benchmarks/tpch-sf$(BENCH_SF).html
+	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json
 	bench/run encrypt --sf $(BENCH_SF) --json bench/results/encrypt-sf$(BENCH_SF).json
 	bench/run schemes --json bench/results/schemes.json
+	bench/report
 
 attack: build
 	adversary/run --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))

@@ -8,125 +8,86 @@ import json
 import os
 import sys
 import tempfile
+import time
+import traceback
 from pathlib import Path
 from typing import Any
 
-from coffer_bench import encrypt, keys, page, queries, report, schemes, sides, storage
+from coffer_bench import page, report
+from coffer_bench.catalogue import BENCHMARKS
 from coffer_testing import policies
+
+ALL = "all"
+# What options are where neither the command line nor the benchmark says otherwise.
+_DEFAULTS: dict[str, Any] = {
+    "sf": "1",
+    "queries": "all",
+    "runs": 5,
+    "warm_ups": 3,
+    "tables": 1000,
+    "gb": 1.0,
+    "rows": 1_000_000,
+    "count": 1000,
+}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
-    parser.add_argument(
-        "benchmark", choices=[*queries.SUITES, "encrypt", "keys", "schemes", "storage", "page"]
-    )
-    parser.add_argument("--sf", default="1", help="scale factor of the data (default: %(default)s)")
-    parser.add_argument(
-        "--queries",
-        default="all",
-        help="tpch, tpcds, storage: which queries, as 1,6,12-15; of TPC-DS also 14a, v2.7 or "
-        "5a_v2.7 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--sides",
-        help="tpch, tpcds: who takes part (default: spark,coffer,unsealed; with --policy "
-        "spark,coffer)",
-    )
-    parser.add_argument(
-        "--peer",
-        choices=["comet"],
-        help="tpch, tpcds: compare with plaintext Comet too; fetched on demand",
-    )
-    parser.add_argument(
-        "--runs", type=int, default=5, help="counted runs of each side (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--warm-ups",
-        type=int,
-        default=3,
-        help="tpch, tpcds, storage: runs of each side before those that count (default: "
-        "%(default)s)",
-    )
-    parser.add_argument(
-        "--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)"
-    )
-    parser.add_argument(
-        "--partitions",
-        type=int,
-        help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)",
-    )
-    parser.add_argument(
-        "--policy",
-        choices=policies.NAMES,
-        help="tpch: the protections of Coffer's tables (default: all tee)",
-    )
-    parser.add_argument(
-        "--engine-memory",
-        default="2g",
-        help="what runs beside the JVM has so much; Spark's JVM has it on top (default: "
-        "%(default)s)",
-    )
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        help="where tables, logs and spill go while it runs (default: a temporary one)",
-    )
-    parser.add_argument(
-        "--tables",
-        type=int,
-        default=1000,
-        help="keys: how many tables' keys are rewrapped (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--json",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="where the result goes; page: where it is",
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="where a page that reads the result goes"
-    )
-    arguments = parser.parse_args()
+    arguments = _parser().parse_args()
     if arguments.benchmark == "page":
         page.write(
             json.loads(arguments.json.read_text()),
             arguments.html or arguments.json.with_suffix(".html"),
         )
         return 0
+    if arguments.benchmark == ALL:
+        return _all(arguments)
+    options = _options(arguments.benchmark, arguments)
+    result = _run(arguments.benchmark, options)
+    _write(options.json, result)
+    if options.html:
+        page.write(result, options.html)
+    benchmark = BENCHMARKS[arguments.benchmark]
+    benchmark.show(result)
+    return 0 if benchmark.sound(result) else 1
 
-    if arguments.benchmark == "schemes":
-        _write(arguments.json, schemes.measure(arguments.runs))
-        return 0
 
-    if arguments.benchmark == "keys":
-        with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
-            _write(arguments.json, keys.measure(Path(folder), arguments.tables))
-        return 0
+def _all(arguments: argparse.Namespace) -> int:
+    """Each benchmark, one after the other: one object with the result of each, by name. One that
+    fails has `error` in its place, and the rest go on."""
+    results: dict[str, Any] = {}
+    wrong = []
+    for name, benchmark in BENCHMARKS.items():
+        print(f"== {name}", file=sys.stderr)
+        start = time.monotonic()
+        try:
+            results[name] = _run(name, _options(name, arguments))
+            if not benchmark.sound(results[name]):
+                wrong.append(name)
+        except (Exception, SystemExit) as error:
+            traceback.print_exc()
+            results[name] = {"benchmark": name, "error": str(error)}
+            wrong.append(name)
+        results[name]["took_s"] = round(time.monotonic() - start, 1)
+        # What is measured is kept, whatever comes.
+        _write(arguments.json, results)
+    for name, result in results.items():
+        print(f"{name:<12}{result['took_s']:>8.1f} s{'  FAILED' if name in wrong else ''}")
+    return 1 if wrong else 0
 
-    if arguments.benchmark == "storage":
-        with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
-            result = storage.measure(
-                arguments.sf,
-                arguments.queries,
-                queries.Rounds(max(1, arguments.warm_ups), arguments.runs),
-                Path(folder),
-                sides.Resources.of(
-                    arguments.cores, arguments.partitions or 4, arguments.engine_memory
-                ),
-            )
-        _write(arguments.json, result)
-        storage.show(result)
-        return 0 if all(result["same_answer"].values()) else 1
 
-    with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=arguments.folder) as folder:
-        measured = _measure(arguments, Path(folder))
-    result = report.assemble(arguments.benchmark, arguments.sf, arguments.runs, measured)
-    _write(arguments.json, result)
-    if arguments.html:
-        page.write(result, arguments.html)
-    report.show(result)
-    return 0 if all(measured.same_answer.values()) else 1
+def _options(name: str, arguments: argparse.Namespace) -> argparse.Namespace:
+    """What was asked for, or the benchmark's smallest form, or its defaults."""
+    benchmark = BENCHMARKS[name]
+    fallback = {**_DEFAULTS, **benchmark.defaults, **(benchmark.quick if arguments.quick else {})}
+    asked = {key: value for key, value in vars(arguments).items() if value is not None}
+    return argparse.Namespace(**{**vars(arguments), **fallback, **asked})
+
+
+def _run(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="coffer-bench-", dir=options.folder) as folder:
+        result = BENCHMARKS[name].run(options, Path(folder))
+    result.setdefault("versions", report.versions([]))
+    return result
 
 
 def _write(file: Path, result: dict[str, Any]) -> None:
@@ -134,29 +95,74 @@ def _write(file: Path, result: dict[str, Any]) -> None:
     file.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def _measure(arguments: argparse.Namespace, folder: Path) -> report.Measured:
-    if arguments.benchmark == "encrypt":
-        return encrypt.measure(arguments.sf, arguments.runs, folder)
-    chosen = arguments.sides or ("spark,coffer" if arguments.policy else "spark,coffer,unsealed")
-    names = [*chosen.split(","), *([arguments.peer] if arguments.peer else [])]
-    unknown = [name for name in names if name not in sides.START]
-    if unknown:
-        raise SystemExit(f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.START)}")
-    partitions = arguments.partitions or max(
-        4, round(5 * float(arguments.sf)) if float(arguments.sf) > 1 else 4
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="bench/run", description=__doc__)
+    add = parser.add_argument
+    add("benchmark", choices=[*BENCHMARKS, ALL, "page"])
+    add("--quick", action="store_true", help="the smallest form, which proves that it runs")
+    add("--sf", help=f"scale factor of the data (default: {_DEFAULTS['sf']})")
+    add("--gb", type=float, help=f"terasort, wordcount: GB of data (default: {_DEFAULTS['gb']:g})")
+    add("--seed", type=int, default=1, help="terasort, wordcount: of the data (default: 1)")
+    add(
+        "--queries",
+        help="which queries, as 1,6,12-15; of TPC-DS also 14a, v2.7 or 5a_v2.7; functions: which "
+        "functions (default: all)",
     )
-    resources = sides.Resources.of(
-        arguments.cores, partitions, arguments.engine_memory, arguments.policy
+    add(
+        "--sides",
+        help="tpch, tpcds: who takes part (default: spark,coffer,unsealed; with --policy "
+        "spark,coffer)",
     )
-    if arguments.policy and arguments.benchmark != "tpch":
-        raise SystemExit("error: --policy names protections of TPC-H's columns")
-    suite = queries.SUITES[arguments.benchmark]
-    try:
-        chosen_queries = suite.choose(arguments.queries)
-    except ValueError as error:
-        raise SystemExit(f"error: {error}\nhint: --queries 1,6,12-15, or all") from error
-    rounds = queries.Rounds(max(1, arguments.warm_ups), arguments.runs)
-    return queries.measure(suite, arguments.sf, chosen_queries, rounds, folder, names, resources)
+    add(
+        "--peer",
+        choices=["comet"],
+        help="tpch, tpcds: compare with plaintext Comet too; fetched on demand",
+    )
+    add(
+        "--runs",
+        type=int,
+        help="counted runs of each side (default: 5; safespark 10, functions 3)",
+    )
+    add(
+        "--warm-ups",
+        type=int,
+        help="runs of each side before those that count (default: 3; where data is written 1)",
+    )
+    add("--cores", type=int, default=os.cpu_count() or 1, help="of each side (default: all)")
+    add("--executors", default="1,2", help="wordcount: numbers of executors (default: 1,2)")
+    add(
+        "--partitions",
+        type=int,
+        help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)",
+    )
+    add(
+        "--policy",
+        choices=policies.NAMES,
+        help="tpch: the protections of Coffer's tables (default: all tee)",
+    )
+    add(
+        "--engine-memory",
+        default="2g",
+        help="what runs beside the JVM has so much; Spark's JVM has it on top (default: "
+        "%(default)s)",
+    )
+    add(
+        "--folder",
+        type=Path,
+        help="where tables, logs and spill go while it runs (default: a temporary one)",
+    )
+    add("--tables", type=int, help="keys: how many tables' keys are rewrapped (default: 1000)")
+    add("--rows", type=int, help="schemes, functions: rows (default: 10 million, 500,000)")
+    add("--count", type=int, help="soak: queries in all (default: 1000)")
+    add(
+        "--json",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="where the result goes; page: where it is",
+    )
+    add("--html", type=Path, metavar="FILE", help="where a page that reads the result goes")
+    return parser
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from coffer_testing.runner import Driver
 from coffer_testing.servers import HadoopKms, Relay
 
 FILES = 1000
-ROWS = 20 * FILES
+ROWS_PER_FILE = 20
 THREADS = 16
 PLAIN_SECONDS = 5.0
 WRITE = "spark.table('one').repartition(files).write.format('coffer').save(path); result = 0"
@@ -52,8 +52,8 @@ logger.coffer.level = info
 SQL = "SELECT count(*) AS n, sum(v) AS s FROM t"
 
 
-def measure(folder: Path, tables: int) -> dict[str, Any]:
-    """The figures; an answer that is wrong, or a table of other than 1,000 files, is an error."""
+def measure(folder: Path, tables: int, files: int = FILES) -> dict[str, Any]:
+    """The figures; an answer that is wrong, or a table of other than so many files, is an error."""
     server = HadoopKms(folder / "kms", cache=True).start()
     relay = Relay(server.address)
     try:
@@ -61,7 +61,7 @@ def measure(folder: Path, tables: int) -> dict[str, Any]:
         owner = _owner(
             folder / "trusted", server.uri("bench").replace(server.address, relay.address)
         )
-        query = _query(folder, owner, relay)
+        query = _query(folder, owner, relay, files)
         rewrap = _rewrap(folder, owner, tables, relay, server)
     finally:
         relay.stop()
@@ -77,7 +77,8 @@ def _owner(folder: Path, uri: str) -> Owner:
     return owner
 
 
-def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
+def _query(folder: Path, owner: Owner, relay: Relay, count: int) -> dict[str, Any]:
+    rows = ROWS_PER_FILE * count
     sealed, log, logging = folder / "t", folder / "driver.log", folder / "log4j2.properties"
     logging.write_text(LOG)
 
@@ -93,19 +94,19 @@ def _query(folder: Path, owner: Owner, relay: Relay) -> dict[str, Any]:
         )
 
     source = folder / "one.parquet"
-    pq.write_table(pa.table({"v": list(range(ROWS))}), source)
+    pq.write_table(pa.table({"v": list(range(rows))}), source)
     owner.coffer("encrypt", source, folder / "one")
     with driver({"one": folder / "one"}) as writing:
-        writing.run(WRITE, files=FILES, path=str(sealed))
+        writing.run(WRITE, files=count, path=str(sealed))
     files = sum(1 for file in sealed.iterdir() if file.suffix == ".parquet")
-    if files != FILES:
-        raise SystemExit(f"error: the table has {files} files instead of {FILES}")
+    if files != count:
+        raise SystemExit(f"error: the table has {files} files instead of {count}")
     relay.seen.clear()
     relay.seconds.clear()
     # Another client engine: the one that wrote has the key.
     with driver({"t": sealed}) as reading:
         answer = reading.query(SQL)
-    if answer.rows != [[str(ROWS), str(ROWS * (ROWS - 1) // 2)]]:
+    if answer.rows != [[str(rows), str(rows * (rows - 1) // 2)]]:
         raise SystemExit(f"error: the query's answer is wrong: {answer.rows}")
     admitted = re.findall(r"is admitted, in (\d+) ms", log.read_text(errors="replace"))
     if not admitted:

@@ -24,8 +24,11 @@ def bars(medians: pd.DataFrame, unit: str) -> str:
     return _svg(axes, unit)
 
 
-def ratios(each: pd.Series[float], target: float | None) -> str:
-    """A dot for each row on a logarithmic axis, with a line at 1 and, dashed, at the target."""
+def ratios(
+    each: pd.Series[float], target: float | None, references: dict[str, float] | None = None
+) -> str:
+    """A dot for each row on a logarithmic axis, with a line at 1 and, dashed, at the target; dotted
+    and named where others have published theirs."""
     axes = _axes(len(each))
     missed = each > (target or float("inf"))
     axes.scatter(each, each.index, c=missed.map({False: _COLOURS["coffer"], True: "#c0392b"}))
@@ -34,7 +37,31 @@ def ratios(each: pd.Series[float], target: float | None) -> str:
     axes.axvline(1, color="#9aa1ab")
     if target:
         axes.axvline(target, color="#b03024", linestyle="--")
+    for name, value in (references or {}).items():
+        axes.axvline(value, color="#6b7280", linestyle=":")
+        # Above the axes, wherever their rows begin.
+        place = axes.get_xaxis_transform()
+        axes.text(value, 1.01, name, fontsize=7, ha="left", va="bottom", transform=place)
     return _svg(axes, "ratio")
+
+
+def lines(table: pd.DataFrame, x: str, y: str) -> str:
+    """A line for each column over the rows' numbers, both axes logarithmic."""
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(_WIDTH, 3.6), layout="constrained").subplots()
+    for name in table.columns:
+        known = table[name].dropna()
+        side = str(name).partition(" ")[0]
+        axes.plot(known.index, known, marker="o", markersize=3, label=name, c=_COLOURS.get(side))
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.legend(fontsize=7, frameon=False, bbox_to_anchor=(1, 1))
+    axes.set_ylabel(y)
+    axes.grid(color="#e8eaee")
+    return _text(axes, x)
 
 
 def stacks(parts: pd.DataFrame, unit: str) -> str:
@@ -47,18 +74,22 @@ def stacks(parts: pd.DataFrame, unit: str) -> str:
 def _axes(rows: float) -> Axes:
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(_WIDTH, 1.2 + _ROW * rows), layout="constrained").subplots()
+    return Figure(figsize=(_WIDTH, 1.6 + _ROW * rows), layout="constrained").subplots()
 
 
 def _svg(axes: Axes, unit: str) -> str:
-    import matplotlib
-
     axes.invert_yaxis()
     if axes.get_legend():
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, frameon=False)
-    axes.set_xlabel(unit)
     axes.set_ylabel("")
     axes.grid(axis="x", color="#e8eaee")
+    return _text(axes, unit)
+
+
+def _text(axes: Axes, x: str) -> str:
+    import matplotlib
+
+    axes.set_xlabel(x)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     out = io.StringIO()

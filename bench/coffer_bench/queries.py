@@ -12,7 +12,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,11 +97,7 @@ def measure(
     first side's first answer is what all others are compared with, in every run. A query that fails
     on a side is a wrong answer, and not in its seconds."""
     texts = {name: suite.text(name) for name in names}
-    tables = {
-        name: path
-        for name, path in suite.data(scale).items()
-        if any(_names(text, name) for text in texts.values())
-    }
+    tables = used(suite.data(scale), texts.values())
     measured = Measured({side: {} for side in sides}, settings=dataclasses.asdict(resources))
     measured.settings["warm_ups"] = rounds.warm_ups
     with ExitStack() as stack:
@@ -216,5 +212,7 @@ def _bytes(path: Path) -> int:
     )
 
 
-def _names(text: str, table: str) -> bool:
-    return re.search(rf"\b{table}\b", text) is not None
+def used(tables: dict[str, Path], texts: Iterable[str]) -> dict[str, Path]:
+    """Those of the tables that these queries name."""
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    return {name: path for name, path in tables.items() if name in words}

@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 import subprocess
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
         "benchmark": benchmark,
         "sf": float(scale) if "." in scale else int(scale),
         "machine": machine(),
-        "versions": _versions(measured.seconds),
+        "versions": versions(measured.seconds),
         "settings": measured.settings,
         "runs": runs,
         "seconds": {**seconds, **hiding},
@@ -122,7 +123,8 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _versions(sides: dict[str, Any]) -> dict[str, str]:
+def versions(sides: Collection[str]) -> dict[str, str]:
+    """Of what took part, and the commit."""
     import pyspark
 
     from coffer import __version__, find_binary
@@ -133,7 +135,7 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
     coffer = subprocess.run(
         [find_binary("coffer"), "--version"], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    versions = {
+    found = {
         "coffer": coffer.split()[-1] if coffer.split() else __version__,
         "commit": commit(),
         "spark": pyspark.__version__,
@@ -141,8 +143,8 @@ def _versions(sides: dict[str, Any]) -> dict[str, str]:
         "python": platform.python_version(),
     }
     if "comet" in sides:
-        versions |= {"comet": f"{COMET} on Spark {COMET_SPARK}"}
-    return versions
+        found |= {"comet": f"{COMET} on Spark {COMET_SPARK}"}
+    return found
 
 
 def commit() -> str:

@@ -91,14 +91,24 @@ def _hiding(name: str) -> Start:
 def unsealed(tables: Tables, folder: Path, resources: Resources) -> Driver:
     """The same engine, plugin and plans with sealing switched off, on tables that are not
     encrypted."""
+    return _sealed("unsealed", tables, folder, resources, programs=build_unsealed())
+
+
+def storage(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """The same on tables that are sealed: only what travels and spills is open."""
+    return _sealed("storage", tables, folder, resources, programs=build_unsealed("--sealed-tables"))
+
+
+def build_unsealed(*options: str) -> Path:
+    """The folder of an unsealed build's programs, which are built where they are not there."""
     built = subprocess.run(
-        [Path(__file__).parent.parent / "build-unsealed"],
+        [Path(__file__).parent.parent / "build-unsealed", *options],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
         timeout=3600,
     ).stdout
-    return _sealed("unsealed", tables, folder, resources, programs=Path(built.strip()))
+    return Path(built.strip())
 
 
 def _sealed(
@@ -207,6 +217,7 @@ START: dict[str, Start] = {
     "spark": spark,
     "coffer": coffer,
     "unsealed": unsealed,
+    "storage": storage,
     "comet": comet,
     **{name: _hiding(name) for name in HIDING},
 }

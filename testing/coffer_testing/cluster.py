@@ -48,7 +48,8 @@ class Cluster:
     local disks, unless those are to be under `local`. `environment` goes to the workers, and so to
     their executors. `hosts`: the master's address and each worker's, where they should differ; all
     of loopback. `user`: the id of another account that all of it runs under, with a Spark of its
-    own in `folder` and nothing of Coffer; only root can have that."""
+    own in `folder` and nothing of Coffer; only root can have that. `options`: of the daemons'
+    JVMs."""
 
     def __init__(
         self,
@@ -60,11 +61,13 @@ class Cluster:
         environment: dict[str, str] | None = None,
         hosts: Sequence[str] | None = None,
         user: int | None = None,
+        options: str = "",
     ) -> None:
         import pyspark
 
         self.folder = folder
         self._user = user
+        self._options = options
         self.uis: list[str] = []  # addresses of the web UIs: the master's, then the workers'
         self._local = local or folder
         self._environment = environment or {}
@@ -187,6 +190,7 @@ class Cluster:
                     "SPARK_LOCAL_IP": host,
                     "SPARK_NO_DAEMONIZE": "1",
                     "SPARK_DAEMON_MEMORY": "512m",
+                    **({"SPARK_DAEMON_JAVA_OPTS": self._options} if self._options else {}),
                     "TZ": "UTC",
                     **env,
                 },

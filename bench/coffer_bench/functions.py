@@ -1,0 +1,303 @@
+"""What each of Spark's functions costs a row: by Coffer's engine, by plaintext Spark in `local[1]`
+over the same rows, and by DataFusion's own kernel where it has a function of the name that takes
+the same arguments; and, of functions that run at the client, what the client tail costs.
+
+The calls are those of Spark's documentation (`coffer_testing.examples`), their literals put into
+columns of a table, every tenth row NULL. A query takes the greatest of what a function gives, or
+where that has no order counts it. From its time that of counting the same columns is subtracted:
+nanoseconds for each row are of the difference. Of the client tail the times are compared as they
+are.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+import sys
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from coffer_bench import experiment
+from coffer_testing.examples import TAIL, ZONE
+from coffer_testing.owner import Owner
+from coffer_testing.runner import Driver, QueryFailed
+
+SIDES = ("spark", "coffer")
+TABLE = Path(__file__).parents[2] / "scripts" / "docs" / "functions.toml"
+OF_DATAFUSION, OF_TAIL = 1.5, 1.3
+# Below this, a difference is noise: nanoseconds for each row, and a part of the other's.
+NOISE_NS, NOISE = 2.0, 0.05
+_CALL = re.compile(
+    r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
+)
+# What gives other rows than it takes, or more than one value of a row.
+_NOT_ONE = re.compile(
+    r"(?i)\bover\s*\(|explode|inline|stack|json_tuple|lateral|distinct|error|assert"
+)
+_NO_ORDER = ("map<", "variant", "interval", "void")
+_PREPARE = "from coffer_testing import examples; result = examples.prepare(spark, folder, part)"
+_TYPES = """
+result = {}
+for name, sql in queries.items():
+    try:
+        fields = spark.sql(sql).schema.fields
+        result[name] = [field.dataType.simpleString() for field in fields]
+    except Exception as error:
+        result[name] = []
+"""
+_GROW = """
+spark.read.parquet(source).createOrReplaceTempView("few")
+chosen = ", ".join(
+    f"IF(r.id % 10 = 9, NULL, {c}) AS {c}" if c in varied else c for c in columns
+)
+grown = spark.sql(f"SELECT {chosen} FROM few CROSS JOIN range(0, {copies}, 1, 1) r")
+(grown.sortWithinPartitions(*order) if order else grown).write.parquet(target)
+"""
+
+
+def measure(
+    rows: int, runs: int, folder: Path, wanted: str = "all", most: int | None = None
+) -> dict[str, Any]:
+    """The JSON object. `wanted`: names of functions; `most`: so many of them, spread evenly."""
+    listed = tomllib.loads(TABLE.read_text())
+    with Driver({}, sealed=False, log=folder / "made.log", conf=_conf(1)) as spark:
+        calls = _calls(spark, folder, listed, wanted, most)
+        _grow(spark, folder, calls, rows)
+    tables = {name: folder / name for name in ("literals", "rows")}
+    owner = Owner.create(folder / "trusted")
+    sealed = owner.encrypt(tables, folder / "sealed")
+    timed: dict[str, dict[str, dict[str, float]]] = {}
+    refused: dict[str, str] = {}
+    with (
+        Driver(tables, sealed=False, log=folder / "spark.log", conf=_conf(4), **_ONE) as spark,
+        Driver(
+            sealed,
+            sealed=True,
+            log=folder / "coffer.log",
+            home=owner.home,
+            passphrase_file=owner.passphrase_file,
+            conf={**_conf(2), "spark.coffer.engine.memory": "2GiB"},
+            **_ONE,
+        ) as coffer,
+    ):
+        drivers = {"spark": spark, "coffer": coffer}
+        for at, (name, call) in enumerate(calls.items()):
+            if at % 20 == 0:
+                print(f"{at} of {len(calls)} functions", file=sys.stderr)
+            tail = listed[name]["runs"] != "engine"
+            try:
+                timed[name] = _time(call, drivers, runs, tail=tail)
+            except QueryFailed as failure:
+                refused[name] = str(failure).splitlines()[0][:200]
+    kernels = _datafusion({n: calls[n] for n in timed}, tables, listed, runs)
+    return _result(rows, runs, calls, listed, timed, kernels, refused)
+
+
+_ONE = {"master": "local[1]"}
+
+
+def _conf(gigabytes: int) -> dict[str, str]:
+    return {**ZONE, "spark.driver.memory": f"{gigabytes}g", "spark.sql.shuffle.partitions": "1"}
+
+
+class _Call:
+    """A function's call over columns of a table: `what` of `source`, and the columns."""
+
+    def __init__(self, what: str, source: str, taken: str) -> None:
+        self.what, self.source, self.taken = what, source, taken
+        self.columns = sorted(set(re.findall(r"\bc\d+\b", what))) if source == "literals" else []
+
+    @property
+    def sql(self) -> str:
+        if self.source != "literals":
+            return f"SELECT {self.what} FROM {self.source}"
+        return f"SELECT {self.taken}(e) FROM (SELECT {self.what} AS e FROM literals)"
+
+    @property
+    def base(self) -> str:
+        """Reads the same columns, and does nothing with them."""
+        if self.source != "literals":
+            return f"SELECT count(*) FROM {self.source}"
+        return f"SELECT {', '.join(f'count({c})' for c in self.columns)} FROM literals"
+
+
+def _calls(
+    spark: Driver, folder: Path, listed: dict[str, Any], wanted: str, most: int | None
+) -> dict[str, _Call]:
+    """By function the first of its examples that can be timed."""
+    made = spark.run(_PREPARE, folder=str(folder / "few"), part=[0, 1])
+    names = set(listed) if wanted == "all" else set(wanted.split(","))
+    forms: dict[str, re.Match[str]] = {}
+    for example in made["examples"]:
+        name, form = example["name"], example["form"]
+        found = _CALL.match(form)
+        if name in forms or name not in names or not example["over"] or found is None:
+            continue
+        if listed.get(name, {}).get("runs") not in ("engine", "client") or _NOT_ONE.search(form):
+            continue
+        forms[name] = found
+    if most is not None and len(forms) > most:
+        step = len(forms) / most
+        kept = [list(forms)[int(at * step)] for at in range(most)]
+        forms = {name: forms[name] for name in kept}
+    types = spark.run(_TYPES, queries={name: found[0] for name, found in forms.items()})
+    calls = {}
+    for name, found in forms.items():
+        match types[name]:
+            case [kind]:
+                ordered = not any(word in kind for word in _NO_ORDER)
+                what = re.sub(r"(?i)\s+as\s+\w+$", "", found["what"])
+                calls[name] = _Call(what, found["source"], "max" if ordered else "count")
+    return calls
+
+
+def _grow(spark: Driver, folder: Path, calls: dict[str, _Call], rows: int) -> None:
+    """Makes the tables as large as they shall be, with the columns that calls have."""
+    columns = sorted({column for call in calls.values() for column in call.columns}) or ["c0"]
+    few = {name: next((folder / "few" / name).glob("*.parquet")) for name in ("literals", "rows")}
+    names = spark.run("result = spark.read.parquet(path).columns", path=str(few["rows"]))
+    spark.run(
+        _GROW,
+        source=str(few["literals"]),
+        target=str(folder / "literals"),
+        columns=columns,
+        varied=columns,
+        copies=rows,
+        order=[],
+    )
+    # Rows of the same example lie together, so that others are not read.
+    spark.run(
+        _GROW,
+        source=str(few["rows"]),
+        target=str(folder / "rows"),
+        columns=names,
+        varied=[],
+        copies=max(1, rows // 400),
+        order=["t"],
+    )
+
+
+def _time(
+    call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool
+) -> dict[str, dict[str, float]]:
+    """Median seconds of call and base, by side."""
+    conf = {TAIL: "on" if tail else "off"}
+
+    def median(sql: str) -> dict[str, float]:
+        taken = experiment.in_turns(
+            SIDES,
+            runs,
+            1,
+            lambda side, _: drivers[side].query(sql, conf if side == "coffer" else {}).seconds,
+        )
+        return {side: statistics.median(found) for side, found in taken.items()}
+
+    whole, base = median(call.sql), median(call.base)
+    return {side: {"call": whole[side], "base": base[side]} for side in SIDES}
+
+
+def _datafusion(
+    calls: dict[str, _Call], tables: dict[str, Path], listed: dict[str, Any], runs: int
+) -> dict[str, dict[str, float]]:
+    """The same of DataFusion by itself on one core, where it takes the call."""
+    try:
+        import datafusion
+    except ImportError:
+        print("note: no DataFusion for Python: its kernels are left out", file=sys.stderr)
+        return {}
+    config = datafusion.SessionConfig().with_target_partitions(1)
+    context = datafusion.SessionContext(config)
+    for name, path in tables.items():
+        context.register_parquet(name, str(path))
+    found = {}
+
+    def median(sql: str) -> float:
+        taken = []
+        for _ in range(runs + 1):
+            start = time.perf_counter()
+            context.sql(sql).collect()
+            taken.append(time.perf_counter() - start)
+        return statistics.median(taken[1:])
+
+    for name, call in calls.items():
+        if listed[name]["runs"] != "engine":
+            continue
+        try:
+            found[name] = {"call": median(call.sql), "base": median(call.base)}
+        except BaseException as error:  # a panic of Rust is none of Exception
+            if isinstance(error, KeyboardInterrupt):
+                raise
+    return found
+
+
+def _result(
+    rows: int,
+    runs: int,
+    calls: dict[str, _Call],
+    listed: dict[str, Any],
+    timed: dict[str, dict[str, dict[str, float]]],
+    kernels: dict[str, dict[str, float]],
+    refused: dict[str, str],
+) -> dict[str, Any]:
+    def ns(times: dict[str, float]) -> float:
+        return round(1e9 * max(0.0, times["call"] - times["base"]) / rows, 2)
+
+    engine: dict[str, dict[str, float]] = {}
+    tail: dict[str, dict[str, float]] = {}
+    for name, sides in timed.items():
+        if listed[name]["runs"] == "engine":
+            engine[name] = {side: ns(sides[side]) for side in SIDES}
+            if name in kernels:
+                engine[name]["datafusion"] = ns(kernels[name])
+        else:
+            tail[name] = {side: round(sides[side]["call"], 4) for side in SIDES}
+            tail[name]["ratio"] = round(tail[name]["coffer"] / tail[name]["spark"], 3)
+    slower = [n for n, found in engine.items() if _more(found["coffer"], found["spark"], 1.0)]
+    than_kernel = [
+        name
+        for name, found in engine.items()
+        if "datafusion" in found and _more(found["coffer"], found["datafusion"], OF_DATAFUSION)
+    ]
+    worst = max((found["ratio"] for found in tail.values()), default=None)
+    settings = {"rows": rows, "runs": runs, "functions": len(timed), "cores": 1}
+    return {
+        **experiment.head("functions", SIDES, settings),
+        "calls": {name: calls[name].sql for name in timed},
+        "seconds": {},
+        "ns_per_row": engine,
+        "tail": tail,
+        "datafusion": _version() if kernels else None,
+        "slower_than_spark": slower,
+        "slower_than_datafusion": than_kernel,
+        "refused": refused,
+        "targets": [
+            experiment.at_most("functions slower than plaintext Spark's", len(slower), 0),
+            experiment.at_most(
+                f"functions slower than {OF_DATAFUSION} times DataFusion's", len(than_kernel), 0
+            ),
+            experiment.at_most("client tail, worst of plaintext Spark", worst, OF_TAIL),
+        ],
+        "tables": {
+            "Nanoseconds for each row, in the engine": engine,
+            "Seconds, in the client tail": tail,
+        },
+        "left_out": [
+            f"{len(refused)} functions whose call is refused in this form: {', '.join(refused)}."
+            if refused
+            else "Nothing was refused.",
+            f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "
+            "example of a single value over columns are not in it.",
+        ],
+    }
+
+
+def _more(ours: float, theirs: float, factor: float) -> bool:
+    return ours > factor * theirs * (1 + NOISE) + NOISE_NS
+
+
+def _version() -> str:
+    import datafusion
+
+    return str(datafusion.__version__)

@@ -44,6 +44,8 @@ CONF = {
     "spark.sql.files.openCostInBytes": "1024",
     "spark.driver.memory": "1g",
     "spark.coffer.engine.memory": "512MiB",
+    # What is attacked must cross the host.
+    "spark.coffer.exchange.inMemory": "off",
 }
 
 

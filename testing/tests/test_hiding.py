@@ -67,6 +67,8 @@ def watched(
         conf={
             **CONF,
             "spark.local.dir": str(scratch),
+            # What is measured must cross the host, as with other masters.
+            "spark.coffer.exchange.inMemory": "off",
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.adaptive.coalescePartitions.enabled": "false",
         },

@@ -145,6 +145,8 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         conf={
             "spark.coffer.engine.path": str(tap.program),
             "spark.coffer.scan.targetBytes": "65536",
+            # What is measured must cross the host, as with other masters.
+            "spark.coffer.exchange.inMemory": "off",
             "spark.sql.shuffle.partitions": "3",
             "spark.sql.adaptive.coalescePartitions.enabled": "false",
             "spark.sql.autoBroadcastJoinThreshold": "-1",

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 
 use crate::{
     attest::{AttestError, Identity},
+    exchange::{Room, Rooms},
     session::{Grant, SessionError, Sessions},
 };
 
@@ -77,6 +78,7 @@ pub struct Enclave {
     runtime: Arc<RuntimeEnv>,
     spill: Arc<SpillFolder>,
     memory: usize,
+    kept: Arc<Rooms>,
     draining: AtomicBool,
     running: watch::Sender<usize>,
 }
@@ -107,6 +109,7 @@ impl Enclave {
             runtime,
             spill,
             memory: settings.memory,
+            kept: Arc::default(),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
         }))
@@ -134,6 +137,11 @@ impl Enclave {
     /// Bytes of the memory pool.
     pub(crate) fn memory(&self) -> usize {
         self.memory
+    }
+
+    /// For a task whose rows may stay here.
+    pub(crate) fn room(&self) -> Room {
+        Room::of(&self.kept, self.memory)
     }
 
     /// The settings of a task's plan.

@@ -21,6 +21,7 @@ mod broadcast;
 mod channel;
 pub mod connection;
 pub mod enclave;
+mod exchange;
 pub mod horizon;
 pub mod session;
 pub mod size;

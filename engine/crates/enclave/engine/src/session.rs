@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::watch;
 
-use crate::{broadcast::Broadcasts, horizon::Horizon, task::Check};
+use crate::{broadcast::Broadcasts, exchange::Exchanges, horizon::Horizon, task::Check};
 
 /// A plan is shared by tasks of the same fragment, with the same objects and broadcasts, over the
 /// same number of partitions.
@@ -134,6 +134,8 @@ pub struct Session {
     pub(crate) partitioning_key: Secret<32>,
     pub(crate) footers: Arc<FooterCache>,
     pub(crate) broadcasts: Broadcasts,
+    /// Shared with the inputs that read them.
+    pub(crate) exchanges: Arc<Exchanges>,
     state: Mutex<State>,
     lasting: Arc<Lasting>,
 }
@@ -343,6 +345,7 @@ impl Sessions {
             partitioning_key,
             footers: Arc::new(FooterCache::sharing(Arc::clone(&self.raw_footers))),
             broadcasts: Broadcasts::default(),
+            exchanges: Arc::default(),
             state: Mutex::new(State {
                 keks: Arc::new(keks.clone()),
                 plans: HashMap::new(),

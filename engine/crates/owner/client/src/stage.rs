@@ -133,6 +133,9 @@ impl Service {
             live_sessions,
             session_age_millis: session.age_millis(),
             host_chosen,
+            in_memory: request.one_engine
+                && !session.caches
+                && matches!(output, Output::Shuffle(_)),
             keks: keks.iter().map(ToString::to_string).collect(),
             write: write_task,
             ..TaskDescriptor::default()

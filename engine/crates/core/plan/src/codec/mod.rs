@@ -1,7 +1,7 @@
 //! One frame's payload: a record batch without its schema, which both ends know from the fragment.
 //!
 //! ```text
-//! codec u8 (0 plain, 1 LZ4 block, 2 no batch) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖
+//! codec u8 (0 plain, 1 LZ4 block, 2 no batch, 3 kept) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖ fixed u32 LE ‖ text u32 LE (unpacked) ‖
 //! stored u32 LE ‖ fixed part ‖ text part (`stored` bytes) ‖ zeros, if padded
 //! ```
 //! The fixed part has, column after column, what `fixed` describes: a validity bitmap if there are
@@ -13,6 +13,9 @@
 //! Where the host may have chosen some of the bytes nothing is packed ([`Packing::None`]): the same
 //! layout, in which a payload's length follows from its number of rows and the lengths of its texts
 //! alone.
+//!
+//! A payload of codec 3 ([`put_kept`]) stands for so many rows that did not leave the engine; the
+//! other lengths are 0. It is no batch to [`decode_batch`].
 //!
 //! All lengths follow from the header, and are checked before memory is taken. Dictionaries and
 //! views never occur: what crosses a fragment's edge has the IR's types.
@@ -36,6 +39,7 @@ pub const HEADER: usize = 20;
 const PLAIN: u8 = 0;
 const LZ4: u8 = 1;
 const NOTHING: u8 = 2;
+const KEPT: u8 = 3;
 /// Batches that take more than this in memory are refused by both ends: a frame holds 64 MiB at
 /// most.
 pub const MAX_BODY: usize = 1 << 30;
@@ -177,6 +181,41 @@ pub fn pad(out: &mut Vec<u8>, start: usize, length: usize) {
         *padded = 1;
     }
     out.resize(out.len().max(start + length), 0);
+}
+
+/// Appends the payload that stands for `rows` rows which stay in the engine.
+pub fn put_kept(rows: usize, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    let rows = u32::try_from(rows).map_err(|_| CodecError::TooLarge)?;
+    out.extend_from_slice(&[KEPT, 0, 0, 0]);
+    out.extend_from_slice(&rows.to_le_bytes());
+    out.extend_from_slice(&[0; HEADER - 8]);
+    Ok(())
+}
+
+/// For how many rows a payload of [`put_kept`] stands; `None` for any other payload.
+pub fn kept_rows(payload: &[u8]) -> Option<u32> {
+    match payload.split_first_chunk::<8>() {
+        Some(([KEPT, 0, 0, 0, a, b, c, d], rest))
+            if rest.len() == HEADER - 8 && rest.iter().all(|byte| *byte == 0) =>
+        {
+            Some(u32::from_le_bytes([*a, *b, *c, *d]))
+        }
+        _ => None,
+    }
+}
+
+/// A batch as it would come out of its payload: without dictionaries, runs and views, under the
+/// boundary's schema.
+pub fn as_decoded(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, CodecError> {
+    let plain = without_dictionaries(std::slice::from_ref(batch))?.and_then(|mut one| one.pop());
+    let batch = plain.as_ref().unwrap_or(batch);
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    Ok(RecordBatch::try_new_with_options(
+        Arc::clone(schema),
+        columns,
+        &options,
+    )?)
 }
 
 /// Decodes one whole payload: a batch, or none. Every length is checked against the bytes at hand,

@@ -165,6 +165,17 @@ pub enum Check {
         /// Why.
         source: coffer_plan::codec::CodecError,
     },
+    /// Rows that stayed in an engine's memory are asked for where they are not: in another engine,
+    /// or after their session's lease was over.
+    #[error("input {input}: the rows of map {map} for target {target} are no longer in memory")]
+    RowsGone {
+        /// The input.
+        input: u32,
+        /// The partition that wrote them.
+        map: u32,
+        /// Their target.
+        target: u32,
+    },
 }
 
 impl Check {
@@ -192,6 +203,7 @@ impl Check {
             Self::StreamFormat { source, .. } => by_check!("COFFER_STREAM", source),
             Self::Frame { source, .. } => by_check!("COFFER_FRAME", source),
             Self::Payload { .. } => "COFFER_PAYLOAD",
+            Self::RowsGone { .. } => "COFFER_ROWS_GONE",
         }
     }
 }

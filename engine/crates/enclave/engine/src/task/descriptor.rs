@@ -77,6 +77,8 @@ pub(crate) struct Assignment {
     pub(crate) write: Option<WriteTask>,
     /// How what it writes may be packed.
     pub(crate) packing: Packing,
+    /// Whether the exchange that it writes is read in this engine.
+    pub(crate) in_memory: bool,
 }
 
 impl Descriptor {
@@ -189,6 +191,7 @@ impl Descriptor {
             bounds: objects.bounds,
             values: objects.values,
             write: self.wire.write,
+            in_memory: self.wire.in_memory,
             packing: match self.wire.host_chosen {
                 true => Packing::None,
                 false => Packing::Tight,

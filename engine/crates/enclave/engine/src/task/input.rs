@@ -18,7 +18,7 @@ use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use bytes::{Bytes, BytesMut};
 use coffer_plan::{
     coalesced,
-    codec::decode_batch,
+    codec::{decode_batch, kept_rows},
     partitioner::MAX_TARGETS,
     spill::{Extent, Scratch, SpillFolder},
 };
@@ -32,7 +32,10 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::Mutex;
 
-use crate::task::{check::Check, link::Link};
+use crate::{
+    exchange::{Exchanges, WrittenBy},
+    task::{check::Check, link::Link},
+};
 
 /// The producers × targets that a task reads of one stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) struct InputSpec {
     pub(crate) attempts: Arc<Vec<AttemptId>>,
     /// Whether the streams are a broadcast's, of target 0.
     pub(crate) broadcast: bool,
+    /// Where rows are that did not leave the engine.
+    pub(crate) exchanges: Arc<Exchanges>,
     pub(crate) schema: SchemaRef,
 }
 
@@ -291,6 +296,29 @@ impl Demux {
         Ok(true)
     }
 
+    /// The rows that an opened frame of this stream stands for.
+    fn kept(&self, position: usize, rows: u32) -> Result<VecDeque<RecordBatch>> {
+        let (map, target) = self.position(position);
+        let identity = self.streams.get(position).map(|slot| slot.identity);
+        let kept = identity.and_then(|identity| {
+            let by = WrittenBy {
+                stage: identity.stage.0,
+                partition: map,
+                attempt: identity.attempt,
+            };
+            self.spec.exchanges.rows(by, target)
+        });
+        let found = |kept: &Vec<RecordBatch>| kept.iter().map(RecordBatch::num_rows).sum();
+        match kept {
+            Some(kept) if usize::try_from(rows) == Ok(found(&kept)) => Ok(kept.into()),
+            _ => Err(external(Check::RowsGone {
+                input: self.spec.id,
+                map,
+                target,
+            })),
+        }
+    }
+
     fn slot(&mut self, position: usize) -> Result<&mut Slot> {
         self.streams
             .get_mut(position)
@@ -341,8 +369,15 @@ fn one_stream(
     demux: Arc<Mutex<Demux>>,
     position: usize,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
-    let state: (Arc<Mutex<Demux>>, Option<StreamOpener>) = (demux, None);
-    stream::try_unfold(state, move |(demux, opener)| async move {
+    let state: (
+        Arc<Mutex<Demux>>,
+        Option<StreamOpener>,
+        VecDeque<RecordBatch>,
+    ) = (demux, None, VecDeque::new());
+    stream::try_unfold(state, move |(demux, opener, mut kept)| async move {
+        if let Some(batch) = kept.pop_front() {
+            return Ok(Some((batch, (demux, opener, kept))));
+        }
         let mut held = demux.lock().await;
         let (map, target) = held.position(position);
         let input = held.spec.id;
@@ -372,6 +407,14 @@ fn one_stream(
             };
             held.opened.fetch_add(frame.len() as u64, Ordering::Relaxed);
             let (frame, plain) = opener.open(frame).map_err(refused)?.into_parts();
+            if let Some(rows) = frame.get(plain.clone()).and_then(kept_rows) {
+                kept = held.kept(position, rows)?;
+                let Some(batch) = kept.pop_front() else {
+                    continue;
+                };
+                drop(held);
+                return Ok(Some((batch, (demux, Some(opener), kept))));
+            }
             let batch =
                 decode_batch(&held.spec.schema, frame.freeze().slice(plain)).map_err(|source| {
                     external(Check::Payload {
@@ -386,7 +429,7 @@ fn one_stream(
                 continue;
             };
             drop(held);
-            return Ok(Some((batch, (demux, Some(opener)))));
+            return Ok(Some((batch, (demux, Some(opener), kept))));
         }
     })
 }

@@ -502,6 +502,10 @@ async fn inputs(
             rectangles: reads.rectangles,
             attempts: reads.attempts,
             broadcast: reads.broadcast,
+            exchanges: match of == session.id {
+                true => Arc::clone(&session.exchanges),
+                false => Arc::default(),
+            },
             schema,
         };
         let reservation = MemoryConsumer::new(format!("input {id}"))

@@ -8,6 +8,7 @@ mod cached;
 mod follow;
 mod harness;
 mod host_chosen;
+mod in_memory;
 mod joins;
 mod key_service;
 mod leases;

@@ -1,7 +1,7 @@
 //! How rows become frames, and what the commit record says of them.
 
 use arrow::array::{Array, RecordBatch};
-use coffer_plan::codec::{CodecError, Encoder, pad};
+use coffer_plan::codec::{CodecError, Encoder, pad, put_kept};
 use coffer_protocol::wire::StreamCount;
 use coffer_sealing::{StreamSealer, frame::OVERHEAD};
 use thiserror::Error;
@@ -84,6 +84,25 @@ impl StreamWriter {
             }
         }
         Ok(())
+    }
+
+    /// Appends the last frame of a stream whose further rows stay in the engine.
+    pub(crate) fn seal_kept(
+        &mut self,
+        batches: &[RecordBatch],
+        out: &mut Vec<u8>,
+    ) -> Result<(), FrameError> {
+        if !self.begun {
+            self.sealer.preamble(out);
+            self.begun = true;
+        }
+        let mut rows = 0;
+        for batch in batches {
+            rows += batch.num_rows();
+            self.bytes += size_of(batch) as u64;
+        }
+        self.rows += rows as u64;
+        self.frame(true, 0, out, |out| put_kept(rows, out))
     }
 
     fn frame(

@@ -15,7 +15,7 @@ pub(crate) use direct::DirectSink;
 pub use frames::FrameError;
 pub(crate) use select::Finished;
 pub(crate) use select::TaskSink;
-pub(crate) use shuffle::ShuffleSink;
+pub(crate) use shuffle::{Keeper, ShuffleSink};
 pub(crate) use write::{WriteSink, Written};
 
 use crate::task::link::LinkError;

@@ -18,13 +18,14 @@ use datafusion_execution::memory_pool::MemoryConsumer;
 
 use crate::{
     enclave::Enclave,
+    exchange::WrittenBy,
     session::Session,
     task::{
         Check, TaskError,
         descriptor::Assignment,
         link::Link,
         out::Out,
-        sink::{DirectSink, ShuffleSink, SinkError, WriteSink, Written, padding::Padding},
+        sink::{DirectSink, Keeper, ShuffleSink, SinkError, WriteSink, Written, padding::Padding},
     },
 };
 
@@ -105,6 +106,18 @@ impl TaskSink {
                 let sealers = (0..partitioner.targets())
                     .map(|target| attempt.sealer(StreamTarget::Shuffle(target)))
                     .collect::<Result<_, _>>()?;
+                // Where lengths are padded nothing is gained by streams that have none.
+                let keeps = task.in_memory && padding == Padding::None;
+                let keeper = keeps.then(|| Keeper {
+                    exchanges: Arc::clone(&session.exchanges),
+                    by: WrittenBy {
+                        stage: task.task_identity.stage.0,
+                        partition: task.task_identity.partition.0,
+                        attempt: attempt.id(),
+                    },
+                    schema: Arc::clone(&schema),
+                    room: enclave.room(),
+                });
                 let reservation = MemoryConsumer::new("exchange")
                     .with_can_spill(true)
                     .register(&enclave.runtime().memory_pool);
@@ -115,6 +128,7 @@ impl TaskSink {
                     task.packing,
                     reservation,
                     enclave.spill(),
+                    keeper,
                 );
                 Ok(Self::Shuffle(sink, partitioner))
             }

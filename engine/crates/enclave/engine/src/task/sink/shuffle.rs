@@ -5,27 +5,34 @@
 //! frames in memory; sealed frames in a scratch file. The first two count in the memory pool. When
 //! it is full, batches are packed early and frames move to the file: as they are sealed already,
 //! under the stream's own key, nothing else has to be done for them there.
+//!
+//! Where the exchange is read in this engine, what batches there are at the end stay as they are
+//! ([`crate::exchange`]), if there is room for them.
 
 use std::sync::Arc;
 
 use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,
+    datatypes::SchemaRef,
 };
 use coffer_plan::{
-    codec::{Encoder, Packing},
+    codec::{Encoder, Packing, as_decoded},
     spill::{Extent, Scratch, SpillFolder},
 };
 use coffer_protocol::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use crate::task::{
-    out::Out,
-    sink::{
-        SinkError,
-        frames::{StreamWriter, rows_per_frame, size_of},
-        padding::Padding,
+use crate::{
+    exchange::{Exchanges, Kept, Room, WrittenBy},
+    task::{
+        out::Out,
+        sink::{
+            SinkError,
+            frames::{StreamWriter, rows_per_frame, size_of},
+            padding::Padding,
+        },
     },
 };
 
@@ -44,6 +51,16 @@ pub(crate) struct ShuffleSink {
     reservation: MemoryReservation,
     folder: Arc<SpillFolder>,
     scratch: Option<Scratch>,
+    keeper: Option<Keeper>,
+}
+
+/// Where rows stay that are read in this engine, as long as there is room for them.
+pub(crate) struct Keeper {
+    pub(crate) exchanges: Arc<Exchanges>,
+    pub(crate) by: WrittenBy,
+    /// The boundary's.
+    pub(crate) schema: SchemaRef,
+    pub(crate) room: Room,
 }
 
 /// A batch whose rows lie target by target, each target's in the order in which they came. Sorting
@@ -69,6 +86,7 @@ impl ShuffleSink {
         packing: Packing,
         reservation: MemoryReservation,
         folder: Arc<SpillFolder>,
+        keeper: Option<Keeper>,
     ) -> Self {
         let targets = sealers
             .into_iter()
@@ -88,6 +106,7 @@ impl ShuffleSink {
             reservation,
             folder,
             scratch: None,
+            keeper,
         }
     }
 
@@ -97,10 +116,17 @@ impl ShuffleSink {
         drop((batch, targets));
         // Slices of one large batch share its buffers: each counts for its own rows.
         let bytes = size_of(&held.rows) + held.starts.len() * size_of_val(&0usize);
-        if self.held_bytes + bytes > HELD_MOST {
+        if let Some(keeper) = &mut self.keeper
+            && !keeper.room.claim(bytes)
+        {
+            self.keeper = None;
+        }
+        if self.keeper.is_none() && self.held_bytes + bytes > HELD_MOST {
             self.pack(false)?;
         }
         if self.reservation.try_grow(bytes).is_err() {
+            // Others need the memory now.
+            self.keeper = None;
             self.pack(false)?;
             self.spill()?;
             self.reservation.try_grow(bytes)?;
@@ -111,7 +137,10 @@ impl ShuffleSink {
     }
 
     pub(crate) async fn finish(mut self) -> Result<Vec<StreamCount>, SinkError> {
-        self.pack(true)?;
+        match self.keeper.take() {
+            Some(keeper) => self.keep(keeper)?,
+            None => self.pack(true)?,
+        }
         let mut counts = Vec::with_capacity(self.targets.len());
         for (number, target) in self.targets.iter_mut().enumerate() {
             let number = u32::try_from(number).map_err(|_| SinkError::Target)?;
@@ -133,6 +162,26 @@ impl ShuffleSink {
         }
         self.out.flush().await?;
         Ok(counts)
+    }
+
+    /// Ends every stream, and keeps the held rows.
+    fn keep(&mut self, keeper: Keeper) -> Result<(), SinkError> {
+        let held = std::mem::take(&mut self.held);
+        let mut targets = Vec::with_capacity(self.targets.len());
+        for (number, target) in self.targets.iter_mut().enumerate() {
+            let rows = held.iter().filter_map(|batch| batch.of(number));
+            let rows = rows
+                .map(|rows| as_decoded(&rows, &keeper.schema))
+                .collect::<Result<Vec<_>, _>>()?;
+            target.stream.seal_kept(&rows, &mut target.sealed)?;
+            targets.push(rows);
+        }
+        drop(held);
+        let reservation = self.reservation.take();
+        keeper
+            .exchanges
+            .keep(keeper.by, Kept::new(targets, keeper.room, reservation));
+        Ok(())
     }
 
     /// Seals the held rows, target by target. `last` ends every stream.

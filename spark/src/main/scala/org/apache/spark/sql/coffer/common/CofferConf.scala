@@ -44,6 +44,12 @@ object CofferConf {
 
   /** Of a session. `on` (default): what engines cannot do runs in the driver; `off`: refused. */
   val CLIENT_TAIL = "spark.coffer.client.tail"
+
+  /**
+   * Of a session. `on` (default): with a local master, rows of exchanges stay in the engine's memory
+   * as far as there is room. `off`: they go through Spark's shuffle, sealed.
+   */
+  val EXCHANGE_IN_MEMORY = "spark.coffer.exchange.inMemory"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
   /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */

@@ -8,10 +8,11 @@ import scala.jdk.CollectionConverters._
 import com.google.common.hash.Hashing
 
 import org.apache.spark.{ShuffleDependency, SparkContext}
-import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.proto.wire._
 import org.apache.spark.sql.coffer.translate.{BoundInput, TranslatedFragment}
+import org.apache.spark.sql.internal.SQLConf
 
 /** Seals a stage in one message to the client engine, and makes the RDD of its tasks. */
 object StageSealer {
@@ -46,6 +47,7 @@ object StageSealer {
       .setExecution(execution)
       .setStage(stage)
       .setWrite(write)
+      .setOneEngine(oneEngine(node.conf, node.session.sparkContext))
       .setFragment(fitting.toByteString)
     val sides = new Sides(node.products)
     sides.describe(request)
@@ -84,6 +86,15 @@ object StageSealer {
       "use the client engine and the jar of one build")
     rdd(query, stage, translated, parts, sources, answer, node.session.sparkContext)
   }
+
+  /** Whether rows of exchanges may stay in an engine: all tasks run in the same one. */
+  private def oneEngine(conf: SQLConf, sc: SparkContext): Boolean =
+    conf.getConfString(CofferConf.EXCHANGE_IN_MEMORY, "on") match {
+      case "on" => CofferConf.isLocal(sc.conf)
+      case "off" => false
+      case other => throw new CofferException("COFFER_CONF",
+          s"${CofferConf.EXCHANGE_IN_MEMORY} is $other", "set it to on or off")
+    }
 
   /** Sides of all products of a fragment, numbered from 1; what lies below none is of side 0. */
   private final class Sides(products: Seq[Cartesian]) {

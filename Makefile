@@ -1,5 +1,6 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see; STORE=s3, STORE=hdfs: its tables there
+# make dist    into dist/: the wheel coffer-spark, and the jar with the programs in a local Maven repository; DIST_PROFILE=release: of the programs of `build`
 # make quick   a short selection while you work: formatters, unit tests, goldens, and one sealed session
 # make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
@@ -36,8 +37,11 @@ HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apac
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1
 RUNS ?= 10000
+# What is shipped: against an old glibc, for processors of this level.
+DIST_PROFILE ?= dist
+DIST_CPU ?= x86-64-v3
 
-.PHONY: build parts programs store tools engine demo quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
+.PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
 build: tools
@@ -62,6 +66,9 @@ engine: | tools
 programs: | tools
 	@cargo build --release --locked --workspace --bins --test unsealed --manifest-path engine/Cargo.toml
 
+helpers: | tools
+	@cargo build --release --locked --bins --tests --manifest-path helpers/Cargo.toml
+
 # What reaches tables at URLs for the command line.
 store: | tools
 	@cargo build --release --locked -p coffer-store --manifest-path helpers/Cargo.toml
@@ -78,6 +85,10 @@ $(VENV)/.ready: testing/requirements.txt | tools
 demo: tools
 	@$(MAKE) --no-print-directory -j3 programs $(if $(STORE),store) $(JAR) $(VENV)/.ready
 	@testing/run demo $(if $(STORE),--store $(STORE))
+
+dist: tools
+	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) $(JAR) $(VENV)/.ready
+	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU)
 
 quick: build
 	@scripts/test-all --quick
@@ -127,5 +138,5 @@ format: tools $(VENV)/.ready
 	$(VENV)/bin/ruff format python testing adversary bench compat/make
 
 clean:
-	rm -rf spark/target $(VENV) $(CARGO_TARGET_DIR)-unsealed
+	rm -rf spark/target dist $(VENV) $(CARGO_TARGET_DIR)-unsealed $(CARGO_TARGET_DIR)-dist
 	cargo clean --release --manifest-path engine/Cargo.toml

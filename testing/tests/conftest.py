@@ -14,6 +14,7 @@ import pytest
 from coffer_testing import archives, data, recorded, tpch
 from coffer_testing.answers import Answer
 from coffer_testing.cluster import Cluster
+from coffer_testing.installed import Shipped, ship
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver
 from coffer_testing.servers import hadoop_kms
@@ -159,6 +160,12 @@ def drivers(request: pytest.FixtureRequest) -> None:
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run's folder."""
     return tmp_path_factory.mktemp("coffer")
+
+
+@pytest.fixture(scope="session")
+def shipped(base: Path) -> Shipped:
+    """What `make dist` makes, of this build's programs."""
+    return ship(base / "shipped")
 
 
 @pytest.fixture(scope="session")

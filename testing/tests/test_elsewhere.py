@@ -1,9 +1,11 @@
 """Executors on machines of their own: another account, no folder shared with the driver but the
-store, and nothing of Coffer there before."""
+store, and nothing of Coffer there before. The engine comes to them in a jar: in the plugin's, as it
+is shipped, out of which the driver has the client engine too, or in one of its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import pytest
 
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
+from coffer_testing.processes import named
 from coffer_testing.runner import Driver
 from coffer_testing.servers.s3 import S3
 
@@ -29,10 +32,22 @@ class Elsewhere:
     driver: Driver
     store: S3
     trusted: Path
+    # Whether the plugin's jar carries the programs.
+    carried: bool
 
 
-@pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
+@pytest.fixture(scope="module", params=["shipped", pytest.param("tree", marks=pytest.mark.full)])
+def elsewhere(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Elsewhere]:
+    carried = request.param == "shipped"
+    with pytest.MonkeyPatch.context() as changed:
+        if carried:
+            changed.setenv("COFFER_JAR", str(request.getfixturevalue("shipped").jar))
+        yield from _elsewhere(tmp_path_factory, carried)
+
+
+def _elsewhere(tmp_path_factory: pytest.TempPathFactory, carried: bool) -> Iterator[Elsewhere]:
     # pytest's folders, as the owner's, are closed to all other accounts.
     trusted = tmp_path_factory.mktemp("trusted")
     trusted.chmod(0o700)
@@ -58,7 +73,7 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Elsewhere]:
                     },
                 ) as driver,
             ):
-                yield Elsewhere(cluster, driver, store, trusted)
+                yield Elsewhere(cluster, driver, store, trusted, carried)
         finally:
             store.stop()
 
@@ -96,8 +111,28 @@ def test_nothing_of_the_drivers_is_there(elsewhere: Elsewhere) -> None:
         assert f"Uid:\t{NOBODY}\t{NOBODY}" in status
     for engine in engines:
         # It came in the application's jar.
-        assert str(Path(f"/proc/{engine}/exe").readlink()).startswith(site)
+        program = Path(f"/proc/{engine}/exe").readlink()
+        assert str(program).startswith(site)
+        assert program.parent.stat().st_mode & 0o777 == 0o700
     for executor in executors:
         said = Path(f"/proc/{executor}/cmdline").read_bytes().decode().split("\0")
-        assert not [word for word in said if "coffer-spark.jar" in word]
+        assert not [word for word in said if "coffer-spark" in Path(word).name]
         assert not [word for word in said if str(elsewhere.trusted) in word]
+
+
+def test_the_jar_alone_is_enough(elsewhere: Elsewhere) -> None:
+    (client,) = named({elsewhere.driver.pid}, "coffer-client")
+    program = Path(f"/proc/{client}/exe").readlink()
+    conf = "dict(spark.sparkContext.getConf().getAll())"
+    settings = elsewhere.driver.run(f"result = {conf}")
+    named_paths = [name for name in settings if re.fullmatch(r"spark\.coffer\..*\.path", name)]
+    # Those of hadoop-aws are there too.
+    jars = [jar for jar in settings["spark.jars"].split(",") if "coffer-" in Path(jar).name]
+    if elsewhere.carried:
+        assert program.parent.name.startswith("coffer-bin-")
+        assert (program.parent / "coffer-attest").is_file()
+        assert len(jars) == 1 and not named_paths
+    else:
+        assert not program.parent.name.startswith("coffer-bin-")
+        assert len(jars) == 2
+        assert named_paths == ["spark.coffer.client.path"]

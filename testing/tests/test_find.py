@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
+import zipfile
 from pathlib import Path
 
 import pytest
 
 import coffer
+import coffer_spark
 from coffer import shell
+from coffer.__main__ import main
+from coffer._find import carries, processor_lacks, put_program
 from coffer.session import FILTER_OPTION
 
 
@@ -50,7 +56,7 @@ def test_nothing_found_says_where_was_looked(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(coffer.CofferNotFound, match=str(tmp_path)) as raised:
         coffer.find_binary("coffer-engine")
-    assert "hint: run `make build`" in str(raised.value)
+    assert "hint: install coffer-spark, or run `make build`" in str(raised.value)
 
 
 def test_other_programs_are_refused() -> None:
@@ -67,6 +73,65 @@ def test_configuration_holds_paths_and_no_secret(
     assert conf["spark.sql.extensions"] == "org.apache.spark.sql.coffer.CofferExtensions"
     assert conf["spark.coffer.passphraseFile"] == str(programs / "passphrase")
     assert not any("correct horse" in value for value in conf.values())
+
+
+def test_executors_get_the_engine_by_a_jar_and_no_path(programs: Path) -> None:
+    jar = str(programs / "coffer-spark.jar")
+    local = coffer.configuration(master="local[2]")
+    assert local["spark.jars"] == jar
+    assert local["spark.coffer.engine.path"] == str(programs / "coffer-engine")
+    cluster = coffer.configuration(master="spark://host:7077")
+    plugin, engine = cluster["spark.jars"].split(",")
+    assert plugin == jar and carries(Path(engine), "coffer-engine")
+    assert "spark.coffer.engine.path" not in cluster
+    # A jar that carries them is enough.
+    with zipfile.ZipFile(jar, "w") as packed:
+        for name in ("coffer-client", "coffer-engine"):
+            put_program(packed, f"coffer/bin/linux-{platform.machine()}/{name}", programs / name)
+    for conf in (coffer.configuration(), coffer.configuration(master="local[2]")):
+        assert conf["spark.jars"] == jar
+        assert not [key for key in conf if key.endswith(".path")]
+
+
+def test_a_jar_says_what_a_program_is_and_needs(programs: Path) -> None:
+    (programs / "coffer-engine").write_bytes(b"program")
+    (programs / "coffer-engine.needs").write_text("sse4_2 avx2\n")
+    with zipfile.ZipFile(programs / "some.jar", "w") as packed:
+        put_program(packed, "at/coffer-engine", programs / "coffer-engine")
+        assert packed.read("at/coffer-engine") == b"program"
+        assert packed.read("at/coffer-engine.needs") == b"sse4_2 avx2"
+        digest = hashlib.sha256(b"program").hexdigest().encode()
+        assert packed.read("at/coffer-engine.sha256") == digest
+
+
+def test_what_a_processor_lacks_is_named(programs: Path) -> None:
+    cpuinfo = programs / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse4_2 avx\n")
+    engine = programs / "coffer-engine"
+    assert processor_lacks(engine, cpuinfo) == []
+    (programs / "coffer-engine.needs").write_text("sse4_2 avx avx2\n")
+    assert processor_lacks(engine, cpuinfo) == ["avx2"]
+    cpuinfo.write_text("Features\t: fp asimd\n")
+    assert processor_lacks(engine, cpuinfo) == []
+
+
+def test_settings_are_a_properties_file(
+    programs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["coffer", "settings", "--master", "local[2]", "--home", str(programs)]
+    monkeypatch.setattr("sys.argv", command)
+    assert main() == 0
+    said = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert said == {"spark.master": "local[2]", **coffer.configuration(programs, None, "local[2]")}
+
+
+def test_a_strangers_distribution_is_a_clash(programs: Path) -> None:
+    coffer_spark.check(programs)
+    (programs / "coffer-9.9.dist-info").mkdir()
+    metadata = programs / "coffer-9.9.dist-info" / "METADATA"
+    metadata.write_text("Metadata-Version: 2.1\nName: coffer\nVersion: 9.9\n")
+    with pytest.raises(coffer_spark.NameClash, match=r"distribution coffer 9\.9 .*\nhint: "):
+        coffer_spark.check(programs)
 
 
 def test_the_driver_starts_with_the_filter_beside_its_other_options(

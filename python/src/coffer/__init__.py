@@ -11,10 +11,13 @@ does no cryptography: that is done by the client engine, a process of its own be
 driver.
 """
 
+import coffer_spark
 from coffer._find import CofferNotFound, find_binary, find_jar
 from coffer.pickles import PickleRefused
 from coffer.results import NotSealed, local, to_arrow, to_pandas, verified
 from coffer.session import configuration, session
+
+coffer_spark.check()
 
 __version__ = "0.1.0"
 

@@ -64,25 +64,39 @@ def find_binary(name: str) -> Path:
     return _first(candidates, name, "COFFER_BIN")
 
 
+def carries(jar: Path, program: str) -> bool:
+    """Whether this jar has the program in it, for machines like this one."""
+    try:
+        with zipfile.ZipFile(jar) as entries:
+            return _entry(program) in entries.namelist()
+    except zipfile.BadZipFile:
+        return False
+
+
+def _entry(program: str) -> str:
+    """Where a jar has a program for machines like this one."""
+    return f"coffer/bin/{platform.system().lower()}-{platform.machine()}/{program}"
+
+
 def engine_jar() -> Path:
     """A jar with the engine alone, for executors on machines where nothing of Coffer is installed:
     they unpack it. Packed once for each engine, into the user's cache."""
     engine = find_binary("coffer-engine")
     stat = engine.stat()
-    kind = f"{platform.system().lower()}-{platform.machine()}"
-    stamp = repr((str(engine.resolve()), stat.st_size, stat.st_mtime_ns, kind))
+    entry = _entry(engine.name)
+    stamp = repr((str(engine.resolve()), stat.st_size, stat.st_mtime_ns, entry))
     name = f"coffer-engine-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.jar"
     folder = cache_dir() / "jars"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         jar = folder / name
         if not jar.exists():
-            _pack(engine, f"coffer/bin/{kind}/coffer-engine", jar)
+            _pack(engine, entry, jar)
         os.utime(jar)
     except OSError:
         # A home that cannot be written.
         jar = Path(tempfile.mkdtemp(prefix="coffer-jars-")) / name
-        _pack(engine, f"coffer/bin/{kind}/coffer-engine", jar)
+        _pack(engine, entry, jar)
         return jar
     for old in folder.glob("coffer-engine-*"):
         # Another session may still send the one of yesterday's build.
@@ -96,11 +110,9 @@ def _pack(engine: Path, entry: str, jar: Path) -> None:
     try:
         with (
             os.fdopen(handle, "wb") as file,
-            zipfile.ZipFile(file, "w", compresslevel=1) as packed,
-            packed.open(_deflated(entry), "w") as target,
-            engine.open("rb") as source,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed,
         ):
-            shutil.copyfileobj(source, target, 1 << 20)
+            put_program(packed, entry, engine)
         # The driver's file server reads it, whoever that is.
         Path(making).chmod(0o644)
         Path(making).rename(jar)
@@ -109,10 +121,37 @@ def _pack(engine: Path, entry: str, jar: Path) -> None:
         raise
 
 
-def _deflated(entry: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(entry)
-    info.compress_type = zipfile.ZIP_DEFLATED
-    return info
+def put_program(packed: zipfile.ZipFile, entry: str, program: Path) -> None:
+    """Puts a program into a jar, as the plugin looks for it there: with its digest, and with what
+    it needs of a processor."""
+    digest = hashlib.sha256()
+    with program.open("rb") as source, packed.open(entry, "w") as target:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            target.write(block)
+    said = {"sha256": digest.hexdigest(), "needs": " ".join(needs_of(program))}
+    for suffix, text in said.items():
+        with packed.open(f"{entry}.{suffix}", "w") as target:
+            target.write(text.encode())
+
+
+def needs_of(program: Path) -> list[str]:
+    """What a program needs of a processor beyond what all of its kind have, by the names of
+    `/proc/cpuinfo`: where it was installed, the file `NAME.needs` beside it says so."""
+    try:
+        return program.with_name(f"{program.name}.needs").read_text().split()
+    except OSError:
+        return []
+
+
+def processor_lacks(program: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """What of that this machine's processor has not, where the system says it."""
+    try:
+        flags = next(line for line in cpuinfo.read_text().splitlines() if line.startswith("flags"))
+    except (OSError, StopIteration):
+        return []
+    has = set(flags.partition(":")[2].split())
+    return [name for name in needs_of(program) if name not in has]
 
 
 def target_dir() -> Path:
@@ -152,5 +191,6 @@ def _first(candidates: list[Path], name: str, variable: str) -> Path:
             return path
     looked = "".join(f"\n  {path}" for path in candidates)
     raise CofferNotFound(
-        f"{name} was not found; looked at:{looked}\nhint: run `make build`, or set {variable}"
+        f"{name} was not found; looked at:{looked}\n"
+        f"hint: install coffer-spark, or run `make build`, or set {variable}"
     )

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer import cancelling, pickles, results
-from coffer._find import engine_jar, find_binary, find_jar
+from coffer import cancelling, notebook, pickles, results
+from coffer._find import carries, engine_jar, find_binary, find_jar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,25 +39,31 @@ def configuration(
     configuration, since all of it travels to executors.
 
     `master`: the one that they are for. With a local one the engine is started where it lies. Else
-    executors, which may have nothing of Coffer, fetch the plugin's jar and one with the engine from
-    the driver, as they do any of an application's jars.
+    executors, which may have nothing of Coffer, fetch the plugin's jar and the engine from the
+    driver, as they do any of an application's jars: the engine is in the plugin's jar (`make dist`
+    makes such a one), or in one of its own.
     """
-    jar = str(find_jar())
+    plugin = find_jar()
+    jar = str(plugin)
+    local = master is not None and pickles.is_local(master)
     conf = {
         "spark.plugins": PLUGIN,
         "spark.sql.extensions": EXTENSIONS,
         # The driver needs the jar before a context starts.
         "spark.driver.extraClassPath": jar,
-        "spark.coffer.client.path": str(find_binary("coffer-client")),
+        "spark.jars": jar,
         _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
         # A worker of Python functions has had rows in the clear: it ends with its query.
         "spark.python.worker.reuse": "false",
     }
-    if master is not None and pickles.is_local(master):
-        conf["spark.jars"] = jar
-        conf["spark.coffer.engine.path"] = str(find_binary("coffer-engine"))
-    else:
-        conf["spark.jars"] = f"{jar},{engine_jar()}"
+    # A jar's own programs are those of its build.
+    if not carries(plugin, "coffer-client"):
+        conf["spark.coffer.client.path"] = str(find_binary("coffer-client"))
+    if not carries(plugin, "coffer-engine"):
+        if local:
+            conf["spark.coffer.engine.path"] = str(find_binary("coffer-engine"))
+        else:
+            conf["spark.jars"] = f"{jar},{engine_jar()}"
     if home is not None:
         conf["spark.coffer.configDir"] = str(Path(home).expanduser().resolve())
     if passphrase_file is not None:
@@ -76,7 +82,7 @@ def session(
 
     `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The
     keyring's passphrase comes from `passphrase_file`, from the environment variable
-    `COFFER_PASSPHRASE`, or from a prompt when a terminal is there. With
+    `COFFER_PASSPHRASE`, or from a prompt when a terminal or a notebook is there that can ask. With
     `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor
     passphrase here. Further settings go in by name:
     `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
@@ -109,6 +115,7 @@ def session(
         builder = builder.config(key, value)
     # PySpark does so once a session is there; what is refused before is no JVM's stack either.
     install_exception_handler()
+    notebook.install()
     # Users' functions run beside this process, and find the same packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _passphrase(settings):
@@ -185,7 +192,7 @@ def _passphrase(settings: dict[str, str]) -> Iterator[None]:
         or "spark.coffer.client.socket" in settings
         or PASSPHRASE in os.environ
     )
-    if given or not sys.stdin.isatty():
+    if given or not notebook.can_ask():
         yield
         return
     os.environ[PASSPHRASE] = getpass.getpass("Passphrase of the keyring: ")

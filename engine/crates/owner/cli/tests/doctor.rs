@@ -147,7 +147,6 @@ fn each_setting_is_found() {
     assert!(setup.ids("").is_empty());
     let cases = [
         ("spark.plugins other", "coffer-plugin"),
-        ("spark.sql.extensions other", "coffer-extensions"),
         ("spark.coffer.kms.token x", "coffer-secret"),
         ("spark.executorEnv.COFFER_PASSPHRASE x", "coffer-secret"),
         (

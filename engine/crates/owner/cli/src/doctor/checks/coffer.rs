@@ -37,22 +37,6 @@ pub(super) const CHECKS: &[Check] = &[
         },
     },
     Check {
-        id: "coffer-extensions",
-        severity: High,
-        why: "without them queries are not planned sealed, and nothing refuses what would run in \
-            clear",
-        set: "spark.sql.extensions org.apache.spark.sql.coffer.CofferExtensions",
-        find: |p| {
-            found(
-                !p.lists(
-                    "spark.sql.extensions",
-                    "org.apache.spark.sql.coffer.CofferExtensions",
-                ),
-                "Coffer's extensions are not named in spark.sql.extensions",
-            )
-        },
-    },
-    Check {
         id: "coffer-secret",
         severity: High,
         why: "all settings travel to executors and show in the web UI; Coffer does not start with \

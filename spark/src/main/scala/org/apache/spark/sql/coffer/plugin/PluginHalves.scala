@@ -14,7 +14,7 @@ import org.apache.spark.sql.coffer.transport.{
   DeserializationFilter,
   DriverKryo
 }
-import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.{SQLConf, StaticSQLConf}
 
 /**
  * Starts and ends the client engine with the context, and sets what sealed queries need of Spark.
@@ -38,6 +38,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   }
 
   private def start(sc: SparkContext): JMap[String, String] = {
+    extended(sc)
     explainToo(sc)
     withoutRuntimeFilters(sc)
     listingHere(sc)
@@ -55,10 +56,16 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   override def registerMetrics(appId: String, plugin: PluginContext): Unit =
     context.filterNot(sc => CofferConf.isLocal(sc.conf)).foreach(TaskEnds.guard)
 
+  /** Sessions of this context plan sealed queries, whether or not the user has named the extension. */
+  private def extended(sc: SparkContext): Unit =
+    among(sc, StaticSQLConf.SPARK_SESSION_EXTENSIONS.key, CofferConf.EXTENSIONS)
+
   /** EXPLAIN shows what is sealed, beside whatever else the user has asked it to show. */
-  private def explainToo(sc: SparkContext): Unit = {
-    val key = SQLConf.EXTENDED_EXPLAIN_PROVIDERS.key
-    val ours = classOf[CofferExplain].getName
+  private def explainToo(sc: SparkContext): Unit =
+    among(sc, SQLConf.EXTENDED_EXPLAIN_PROVIDERS.key, classOf[CofferExplain].getName)
+
+  /** Adds a class to a list of classes. */
+  private def among(sc: SparkContext, key: String, ours: String): Unit = {
     val set = sc.conf.get(key, "").split(',').map(_.trim).filter(_.nonEmpty)
     if (!set.contains(ours)) sc.conf.set(key, (set :+ ours).mkString(","))
   }

@@ -14,7 +14,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.CofferQuery
 import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
-import org.apache.spark.util.ThreadUtils
+import org.apache.spark.util.{ThreadUtils, Utils}
 
 /**
  * The driver's half of the plugin: the client engine beside it, and a desk that answers executors.
@@ -155,10 +155,15 @@ object CofferDriver extends Logging {
     }
   }
 
+  /** What the client engine starts, from beside itself. */
+  private val HELPERS = Seq("coffer-attest", "coffer-aws")
+
   private def startClient(conf: SparkConf): EngineProcess = {
-    val binary =
-      Programs.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
-        CofferConf.CLIENT_PATH)
+    def folders = Seq(Utils.getLocalDir(conf), sys.props("java.io.tmpdir"))
+    val binary = Programs.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
+      CofferConf.CLIENT_PATH,
+      name =>
+        CarriedPrograms.here.unpack(name +: HELPERS, Utils.getContextOrSparkClassLoader, folders))
     val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(
       Seq("--home", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++

@@ -140,15 +140,11 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   // not said.
   private val jars = Utils.getContextOrSparkClassLoader
 
-  private var found: Option[Path] = None
-
-  /** The engine's program, unpacked once while it is not removed. Called by `engine` alone. */
-  private def program: Path = found.filter(Files.isExecutable(_)).getOrElse {
+  /** Unpacked once in this JVM where a jar carries it. */
+  private def program: Path = {
     def folders = Seq(Utils.getLocalDir(conf), sys.props("user.dir"), sys.props("java.io.tmpdir"))
-    val at = Programs.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
-      CofferConf.ENGINE_PATH, Programs.unpack(_, jars, folders))
-    found = Some(at)
-    at
+    Programs.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
+      CofferConf.ENGINE_PATH, name => CarriedPrograms.here.unpack(Seq(name), jars, folders))
   }
 
   private def startProcess(): EngineProcess = {

@@ -64,6 +64,8 @@ object EngineProcess extends Logging {
   // sun_path holds 108 bytes, the closing zero included.
   private val MAX_SOCKET_PATH = 107
   private val ERROR_LINES = 40
+  // What a JVM says of a process that SIGILL ended.
+  private val ILLEGAL_INSTRUCTION = 128 + 4
 
   /**
    * Starts `binary` listening on a socket in a new folder of its own.
@@ -160,6 +162,10 @@ object EngineProcess extends Logging {
         val more = lines.drop(at + 1).takeWhile(l => !parts.exists(l.startsWith))
         Some((lines(at).stripPrefix(prefix).trim +: more).mkString("\n").trim)
     }
+    if (code == ILLEGAL_INSTRUCTION) throw new CofferException(
+      "COFFER_ENGINE_PROCESSOR",
+      s"this machine's processor lacks instructions for which the $name was built",
+      "use machines of 2015 or later, or build Coffer for older ones: make dist DIST_CPU=x86-64")
     new CofferException(
       "COFFER_ENGINE_START",
       s"the $name did not start (code $code): " +

@@ -1,0 +1,102 @@
+"""The jar that carries the programs, as a Maven artifact in a repository of files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import programs
+
+from coffer._find import put_program
+
+GROUP = "io.coffer"
+NAME = "coffer-spark"
+KIND = "linux-x86_64"
+SPARK = programs.ROOT / "spark"
+
+POM = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>{group}</groupId>
+  <artifactId>{name}</artifactId>
+  <version>{version}</version>
+  <packaging>jar</packaging>
+  <name>Coffer for Spark</name>
+  <description>Spark SQL on sealed tables: the plugin, with the engine and the client engine for
+    Linux on x86-64. For Spark {spark} and Scala {scala}, which bring what it uses.</description>
+  <licenses>
+    <license>
+      <name>Apache-2.0</name>
+      <url>https://www.apache.org/licenses/LICENSE-2.0</url>
+    </license>
+  </licenses>
+</project>
+"""
+
+
+def make(jar: Path, built: Path, repository: Path, *, fast: bool) -> None:
+    """Puts jar, POM and, unless it is to be `fast`, sources and API pages where Maven and Ivy look
+    for them."""
+    pom = (SPARK / "pom.xml").read_text()
+    version = re.search(rf"<artifactId>{NAME}</artifactId>\s*<version>([^<]+)<", pom)[1]
+    folder = repository.joinpath(*GROUP.split("."), NAME, version)
+    folder.mkdir(parents=True)
+    base = f"{NAME}-{version}"
+    (folder / f"{base}.pom").write_text(
+        POM.format(
+            group=GROUP,
+            name=NAME,
+            version=version,
+            spark=_property(pom, "spark.version"),
+            scala=_property(pom, "scala.binary.version"),
+        )
+    )
+    with_programs(jar, built, folder / f"{base}.jar", level=1 if fast else 9)
+    if not fast:
+        _zip(folder / f"{base}-sources.jar", [SPARK / "src/main/scala", _generated()])
+        _zip(folder / f"{base}-javadoc.jar", [_api_pages()])
+    for path in list(folder.iterdir()):
+        for algorithm in ("md5", "sha1", "sha256"):
+            digest = hashlib.new(algorithm, path.read_bytes(), usedforsecurity=False).hexdigest()
+            path.with_name(f"{path.name}.{algorithm}").write_text(digest)
+    listed = (
+        f"<metadata><groupId>{GROUP}</groupId><artifactId>{NAME}</artifactId><versioning>"
+        f"<release>{version}</release><versions><version>{version}</version></versions>"
+        "</versioning></metadata>\n"
+    )
+    (folder.parent / "maven-metadata.xml").write_text(listed)
+
+
+def with_programs(jar: Path, built: Path, target: Path, level: int) -> None:
+    """A copy of the plugin's jar that carries the programs."""
+    shutil.copyfile(jar, target)
+    with zipfile.ZipFile(target, "a", compression=zipfile.ZIP_DEFLATED, compresslevel=level) as to:
+        for name in programs.CARRIED:
+            put_program(to, f"coffer/bin/{KIND}/{name}", built / name)
+
+
+def _property(pom: str, name: str) -> str:
+    return re.search(rf"<{re.escape(name)}>([^<]+)<", pom)[1]
+
+
+def _generated() -> Path:
+    """What protoc made of proto/."""
+    return SPARK / "target/generated-sources/protobuf/java"
+
+
+def _api_pages() -> Path:
+    goals = ["generate-sources", "scala:doc@pages"]
+    subprocess.run(["mvn", "-q", "-B", "-f", SPARK / "pom.xml", *goals], check=True)
+    return SPARK / "target/site/scaladocs"
+
+
+def _zip(target: Path, folders: list[Path]) -> None:
+    with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as packed:
+        for folder in folders:
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                packed.write(path, path.relative_to(folder))

@@ -39,7 +39,7 @@ POM = """\
 """
 
 
-def make(jar: Path, built: Path, repository: Path, *, fast: bool) -> None:
+def make(jar: Path, built: Path, notes: Path, repository: Path, *, fast: bool) -> None:
     """Puts jar, POM and, unless it is to be `fast`, sources and API pages where Maven and Ivy look
     for them."""
     pom = (SPARK / "pom.xml").read_text()
@@ -56,7 +56,7 @@ def make(jar: Path, built: Path, repository: Path, *, fast: bool) -> None:
             scala=_property(pom, "scala.binary.version"),
         )
     )
-    with_programs(jar, built, folder / f"{base}.jar", level=1 if fast else 9)
+    with_programs(jar, built, notes, folder / f"{base}.jar", level=1 if fast else 9)
     if not fast:
         _zip(folder / f"{base}-sources.jar", [SPARK / "src/main/scala", _generated()])
         _zip(folder / f"{base}-javadoc.jar", [_api_pages()])
@@ -72,12 +72,15 @@ def make(jar: Path, built: Path, repository: Path, *, fast: bool) -> None:
     (folder.parent / "maven-metadata.xml").write_text(listed)
 
 
-def with_programs(jar: Path, built: Path, target: Path, level: int) -> None:
+def with_programs(jar: Path, built: Path, notes: Path, target: Path, level: int) -> None:
     """A copy of the plugin's jar that carries the programs."""
     shutil.copyfile(jar, target)
     with zipfile.ZipFile(target, "a", compression=zipfile.ZIP_DEFLATED, compresslevel=level) as to:
         for name in programs.CARRIED:
             put_program(to, f"coffer/bin/{KIND}/{name}", built / name)
+        for name, text in (("LICENSE", programs.ROOT / "LICENSE"), (notes.name, notes)):
+            with to.open(f"META-INF/coffer/{name}", "w") as entry:
+                entry.write(text.read_bytes())
 
 
 def _property(pom: str, name: str) -> str:

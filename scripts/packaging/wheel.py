@@ -15,7 +15,7 @@ PLATFORM = "manylinux_2_28_x86_64"
 MOST_BYTES = 120_000_000
 
 
-def make(jar: Path, built: Path, into: Path, profile: str) -> Path:
+def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
     """Builds the wheel from a copy of the sources with the programs in it. That of the profile
     `release` has this machine's tag, as it may need this machine's glibc."""
     platform = PLATFORM if profile == "dist" else "linux_x86_64"
@@ -23,7 +23,8 @@ def make(jar: Path, built: Path, into: Path, profile: str) -> Path:
     with tempfile.TemporaryDirectory(prefix="coffer-wheel-") as folder:
         sources = Path(folder) / "python"
         shutil.copytree(programs.ROOT / "python", sources, ignore=leave)
-        shutil.copy(programs.ROOT / "LICENSE", sources)
+        for text in (programs.ROOT / "LICENSE", notes):
+            shutil.copy(text, sources)
         package = sources / "src" / "coffer"
         shutil.copytree(built, package / "bin")
         (package / "jars").mkdir()

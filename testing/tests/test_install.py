@@ -59,6 +59,8 @@ def test_each_program_is_in_the_wheel_once(shipped: Shipped) -> None:
     assert all(modes[name] & 0o111 == 0o111 for name in programs)
     assert not [name for name in inside if name.startswith("coffer/bin/")]
     assert not [name for name in [*names, *inside] if "hostile" in name or "testing" in name]
+    texts = {name.rpartition("/")[2] for name in names if "/licenses/" in name}
+    assert texts == {"LICENSE", "NOTICE-THIRD-PARTY.txt"}
 
 
 def test_the_jar_carries_what_spark_starts(shipped: Shipped) -> None:

@@ -62,7 +62,7 @@ def measure(
 ) -> dict[str, Any]:
     """The JSON object. `wanted`: names of functions; `most`: so many of them, spread evenly."""
     listed = tomllib.loads(TABLE.read_text())
-    with Driver({}, sealed=False, log=folder / "made.log", conf=_conf(1)) as spark:
+    with Driver({}, sealed=False, log=folder / "made.log", conf=_conf(4)) as spark:
         calls = _calls(spark, folder, listed, wanted, most)
         _grow(spark, folder, calls, rows)
     tables = {name: folder / name for name in ("literals", "rows")}

@@ -36,7 +36,8 @@ _CALL = re.compile(
 _NOT_ONE = re.compile(
     r"(?i)\bover\s*\(|explode|inline|stack|json_tuple|lateral|distinct|error|assert"
 )
-_NO_ORDER = ("map<", "variant", "interval", "void")
+# Of these the engine takes no greatest one.
+_NO_ORDER = ("map<", "array<", "struct<", "variant", "interval", "void")
 _PREPARE = "from coffer_testing import examples; result = examples.prepare(spark, folder, part)"
 _TYPES = """
 result = {}

@@ -23,7 +23,7 @@ PYTHON ?= python3
 export CARGO_TARGET_DIR VENV PYTHON
 export PYTHONPATH := $(CURDIR)/python/src:$(CURDIR)/testing
 # Coffer's own tools are this tree's: nothing set for an installed copy may stand in for them.
-unexport COFFER_BIN COFFER_JAR COFFER_HOME COFFER_PASSPHRASE
+unexport COFFER_BIN COFFER_JAR COFFER_CONFIG_DIR COFFER_HOME COFFER_PASSPHRASE
 
 # Where rustup has not got the toolchain of rust-toolchain.toml and cannot fetch it, its own choice
 # builds; check-tools looks at the version.

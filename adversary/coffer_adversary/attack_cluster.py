@@ -332,7 +332,7 @@ class AttackCluster:
             sealed=True,
             log=self.folder / "driver.log",
             master=master,
-            home=self.owner.home,
+            config_dir=self.owner.config_dir,
             passphrase_file=self.owner.passphrase_file,
             conf=conf,
             env=environment,

@@ -170,8 +170,8 @@ class Pair:
     def __init__(self, owner: Owner) -> None:
         self.client = Process(
             "coffer-client",
-            "--home",
-            str(owner.home),
+            "--config-dir",
+            str(owner.config_dir),
             "--passphrase-file",
             str(owner.passphrase_file),
         )

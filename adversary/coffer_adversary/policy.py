@@ -7,7 +7,7 @@ from coffer_testing.owner import Owner
 
 def write(owner: Owner, text: str) -> None:
     """Makes this text the owner's policy."""
-    (owner.home / "policy.toml").write_text(text)
+    (owner.config_dir / "policy.toml").write_text(text)
     sign(owner)
 
 
@@ -23,4 +23,4 @@ def signs(owner: Owner) -> bool:
 
 
 def read(owner: Owner) -> str:
-    return (owner.home / "policy.toml").read_text()
+    return (owner.config_dir / "policy.toml").read_text()

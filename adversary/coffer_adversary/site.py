@@ -56,17 +56,17 @@ class Trusted:
     def keep(self, name: str) -> None:
         (self.folder / name).mkdir()
         for file in _FILES:
-            if (self.owner.home / file).exists():
-                shutil.copy2(self.owner.home / file, self.folder / name / file)
+            if (self.owner.config_dir / file).exists():
+                shutil.copy2(self.owner.config_dir / file, self.folder / name / file)
 
     def put_back(self, name: str) -> None:
         """The policy's files as they were under that name; the register is not a host's."""
         for file in _FILES:
             kept = self.folder / name / file
             if kept.exists():
-                shutil.copy2(kept, self.owner.home / file)
+                shutil.copy2(kept, self.owner.config_dir / file)
             else:
-                (self.owner.home / file).unlink(missing_ok=True)
+                (self.owner.config_dir / file).unlink(missing_ok=True)
 
     def stop(self) -> None:
         self.pair.stop()
@@ -88,14 +88,14 @@ _EDITS = {
 
 def _edited(site: Trusted, rng: random.Random) -> str:
     name = rng.choice(list(_EDITS))
-    (site.owner.home / "policy.toml").write_text(site.text + _EDITS[name])
+    (site.owner.config_dir / "policy.toml").write_text(site.text + _EDITS[name])
     return f"a {name} written into it"
 
 
 def _replaced(site: Trusted, _: random.Random) -> str:
     text = site.text.replace("unverified_inputs = []", 'unverified_inputs = ["/"]')
     assert text != site.text
-    (site.owner.home / "policy.toml").write_text(text)
+    (site.owner.config_dir / "policy.toml").write_text(text)
     return "every plain file listed as an input"
 
 
@@ -105,19 +105,19 @@ def _rolled_back(site: Trusted, _: random.Random) -> str:
 
 
 def _unsigned(site: Trusted, _: random.Random) -> str:
-    (site.owner.home / "policy.sig").unlink(missing_ok=True)
+    (site.owner.config_dir / "policy.sig").unlink(missing_ok=True)
     return "its signature removed"
 
 
 def _of_a_stranger(site: Trusted, _: random.Random) -> str:
     for file in _FILES:
-        if (site.stranger.home / file).exists():
-            shutil.copy(site.stranger.home / file, site.owner.home / file)
+        if (site.stranger.config_dir / file).exists():
+            shutil.copy(site.stranger.config_dir / file, site.owner.config_dir / file)
     return "another owner's policy and signature"
 
 
 def _signature_altered(site: Trusted, rng: random.Random) -> str | None:
-    path = site.owner.home / "policy.sig"
+    path = site.owner.config_dir / "policy.sig"
     if not path.exists():
         return None
     content = bytearray(path.read_bytes())
@@ -128,7 +128,7 @@ def _signature_altered(site: Trusted, rng: random.Random) -> str | None:
 
 
 def _removed(site: Trusted, _: random.Random) -> str:
-    (site.owner.home / "policy.toml").unlink()
+    (site.owner.config_dir / "policy.toml").unlink()
     return "the policy removed"
 
 
@@ -275,7 +275,7 @@ class Secret:
                 {},
                 sealed=True,
                 log=cluster.folder / "secret.log",
-                home=cluster.owner.home,
+                config_dir=cluster.owner.config_dir,
                 passphrase_file=cluster.owner.passphrase_file,
                 conf=conf(secret),
             )
@@ -348,7 +348,7 @@ class InClear:
         owner = Owner.create(folder)
         uri = rng.choice(_URIS).format(f"{address}:{ear.port}")
         try:
-            (owner.home / "policy.toml").write_text(
+            (owner.config_dir / "policy.toml").write_text(
                 policy.read(owner) + f'\n[masters]\nfar = "{uri}"\n'
             )
             if policy.signs(owner):

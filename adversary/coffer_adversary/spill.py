@@ -64,7 +64,7 @@ class Cramped:
             {"pieces": self.pieces.folder},
             sealed=True,
             log=cluster.folder / "cramped.log",
-            home=cluster.owner.home,
+            config_dir=cluster.owner.config_dir,
             passphrase_file=cluster.owner.passphrase_file,
             conf={
                 **CONF,

@@ -44,8 +44,9 @@ class Ledger:
         self._copies = cluster.folder / "ledger"
         self._copies.mkdir()
         # Which of them knows more than the other is found out, so both are set back.
-        home = [cluster.owner.home / "register.coffer", cluster.owner.home / "audit" / "log"]
-        aside = [self._copies / path.name for path in home]
+        folder = cluster.owner.config_dir
+        kept = [folder / "register.coffer", folder / "audit" / "log"]
+        aside = [self._copies / path.name for path in kept]
         rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="  # noqa: E501
 
         def run(sql: str) -> Answer:
@@ -55,13 +56,13 @@ class Ledger:
         self._keep("1")
         run(f"INSERT INTO ledger {rows} 2")
         self._keep("2")
-        for path, copy in zip(home, aside, strict=True):
+        for path, copy in zip(kept, aside, strict=True):
             shutil.copy(path, copy)
         run(f"INSERT INTO ledger {rows} 4")
         self._keep("fork")
         # What the owner would have, had the config directory been set back: the harness makes the
         # fork so, a host never could.
-        for path, copy in zip(home, aside, strict=True):
+        for path, copy in zip(kept, aside, strict=True):
             shutil.copy(copy, path)
         fixtures.put_back(self.copy("2"), self.folder)
         run(f"INSERT INTO ledger {rows} 3")

@@ -88,7 +88,7 @@ def _query(folder: Path, owner: Owner, relay: Relay, count: int) -> dict[str, An
             tables,
             sealed=True,
             log=log,
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             env=env,
         )

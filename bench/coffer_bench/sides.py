@@ -141,7 +141,7 @@ def _sealed(
         sealed=True,
         log=folder / f"{name}.log",
         master=resources.master,
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
         env=env,

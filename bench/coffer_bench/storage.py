@@ -180,7 +180,7 @@ def _driver(
         sealed=True,
         log=log,
         master=resources.master,
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
     )

@@ -113,7 +113,10 @@ def _work(sealed: bool) -> None:
         made = Path(folder)
         if sealed:
             owner = Owner.create(made / "owner")
-            request |= {"home": owner.home, "passphrase_file": owner.passphrase_file}
+            request |= {
+                "config_dir": owner.config_dir,
+                "passphrase_file": owner.passphrase_file,
+            }
         spark = session(request)
         source = "coffer" if sealed else "parquet"
         path = str(made / "rows")

@@ -89,7 +89,7 @@ def _run(scale: str, store: str, folder: Path) -> int:
                 sealed,
                 sealed=True,
                 log=folder / "sealed.log",
-                home=owner.home,
+                config_dir=owner.config_dir,
                 passphrase_file=owner.passphrase_file,
                 conf={"spark.local.dir": str(local), **(server.conf() if server else {})},
             )

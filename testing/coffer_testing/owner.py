@@ -17,7 +17,7 @@ class Owner:
     """A config directory and the file that holds its passphrase. `programs`: the folder of another
     build's programs."""
 
-    home: Path
+    config_dir: Path
     passphrase_file: Path
     programs: Path | None = None
 
@@ -29,7 +29,7 @@ class Owner:
         passphrase_file = folder / "passphrase"
         passphrase_file.touch(mode=0o600)
         passphrase_file.write_text(secrets.token_urlsafe(24) + "\n")
-        owner = Owner(folder / "home", passphrase_file, programs)
+        owner = Owner(folder / "config", passphrase_file, programs)
         owner.coffer("init")
         return owner
 
@@ -57,13 +57,13 @@ class Owner:
     @property
     def policy(self) -> str:
         """The policy's text."""
-        return (self.home / "policy.toml").read_text()
+        return (self.config_dir / "policy.toml").read_text()
 
     def sign(self, policy: str | None = None) -> None:
         """Signs the policy as it lies in the config directory, or makes this text the policy
         first."""
         if policy is not None:
-            (self.home / "policy.toml").write_text(policy)
+            (self.config_dir / "policy.toml").write_text(policy)
         self.coffer("policy", "sign", "--yes")
 
     def encrypt(self, tables: dict[str, Path], folder: Path) -> dict[str, Path]:
@@ -77,4 +77,8 @@ class Owner:
     def environment(self) -> dict[str, str]:
         """This process's environment with the owner's config directory and passphrase in it."""
         passphrase = self.passphrase_file.read_text().rstrip("\n")
-        return {**os.environ, "COFFER_HOME": str(self.home), "COFFER_PASSPHRASE": passphrase}
+        return {
+            **os.environ,
+            "COFFER_CONFIG_DIR": str(self.config_dir),
+            "COFFER_PASSPHRASE": passphrase,
+        }

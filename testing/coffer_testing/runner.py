@@ -84,7 +84,7 @@ class Driver:
         sealed: bool,
         log: Path,
         master: str = "local[2]",
-        home: Path | None = None,
+        config_dir: Path | None = None,
         passphrase_file: Path | None = None,
         conf: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
@@ -95,7 +95,7 @@ class Driver:
             "tables": {name: str(path) for name, path in tables.items()},
             "sealed": sealed,
             "master": master,
-            "home": str(home) if home else None,
+            "config_dir": str(config_dir) if config_dir else None,
             "passphrase_file": str(passphrase_file) if passphrase_file else None,
             "conf": conf or {},
         }
@@ -344,7 +344,10 @@ def session(request: dict[str, Any]) -> Any:
         if said := archives.options(sealed=False):
             conf.setdefault("spark.executor.defaultJavaOptions", said)
         spark = coffer.session(
-            request["home"], request["master"], passphrase_file=request["passphrase_file"], **conf
+            request["config_dir"],
+            request["master"],
+            passphrase_file=request["passphrase_file"],
+            **conf,
         )
         source = "coffer"
     else:

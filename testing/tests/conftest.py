@@ -202,7 +202,7 @@ def sealed(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator
         sealed_tables,
         sealed=True,
         log=base / "sealed.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=CONF,
     ) as driver:
@@ -226,7 +226,7 @@ def clustered(
         sealed=True,
         log=base / "clustered.log",
         master=cluster.master,
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, **CLUSTERED},
     ) as driver:

@@ -75,7 +75,7 @@ def _driver(staff: tuple[Owner, dict[str, Path], Path], user: str | None) -> Dri
         sealed,
         sealed=True,
         log=folder / f"{user}.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, **({"spark.coffer.user": user} if user else {})},
     )

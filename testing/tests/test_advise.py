@@ -75,10 +75,15 @@ def advised(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Advised]:
     sealed = owner.encrypt({table: data[table] for table in TPCH_TABLES}, folder / "sealed")
     plain = sum(data[table].stat().st_size for table in TPCH_TABLES)
     stored = sum(file.stat().st_size for file in (folder / "sealed").rglob("*.parquet"))
-    home, passphrase = owner.home, owner.passphrase_file
+    config_dir, passphrase = owner.config_dir, owner.passphrase_file
     log = folder / "driver.log"
     with Driver(
-        sealed, sealed=True, log=log, home=home, passphrase_file=passphrase, conf={**CONF, **HOSTS}
+        sealed,
+        sealed=True,
+        log=log,
+        config_dir=config_dir,
+        passphrase_file=passphrase,
+        conf={**CONF, **HOSTS},
     ) as driver:
         yield Advised(json.loads(said.stdout), owner, policy, driver, (plain, stored))
 
@@ -149,8 +154,8 @@ def test_the_proposal_plans_as_explain_does(number: int, advised: Advised) -> No
     learned = re.findall(r"^ +((?:Filter|Join|Aggregate|Sort|Top rows)[^:]*):", text, re.MULTILINE)
     assert _operators(learned) == OPERATORS & {name for work in plan["hosts"] for name in work}
     # What is done at the client: not indented, unlike what ends a fragment there.
-    home = re.findall(r"^by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
-    assert _operators("".join(home).splitlines()) == OPERATORS & set(plan["client"])
+    client = re.findall(r"^by the client engine:(.*\n(?: .*\n)*)", text, re.MULTILINE)
+    assert _operators("".join(client).splitlines()) == OPERATORS & set(plan["client"])
 
 
 @pytest.mark.parametrize("number", [6, 22])
@@ -193,7 +198,7 @@ def test_words_and_refusals(tmp_path: Path) -> None:
     assert 'category = "std"' in said.stdout
     assert tomllib.loads(written.read_text())["tables"]["employees"]["columns"]["age"] == "tee"
 
-    in_use = owner.home / "policy.toml"
+    in_use = owner.config_dir / "policy.toml"
     before = in_use.read_text()
     (tmp_path / "nested.sql").write_text("CREATE TABLE n (a ARRAY<INT>);")
     for given, why in [
@@ -324,8 +329,8 @@ def test_plain_rows_of_the_check_lie_in_memory(
     places = []
 
     def coffer(environment: dict[str, str], *_: str) -> str:
-        home = Path(environment["COFFER_HOME"])
-        places.append((home.parent.parent, home.parent.stat().st_mode & 0o777))
+        config_dir = Path(environment["COFFER_CONFIG_DIR"])
+        places.append((config_dir.parent.parent, config_dir.parent.stat().st_mode & 0o777))
         return '{"tables": [], "warnings": []}'
 
     monkeypatch.setattr(checks, "_coffer", coffer)

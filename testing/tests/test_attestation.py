@@ -69,7 +69,7 @@ class Site:
             self.tables,
             sealed=True,
             log=self.folder / f"{name}.log",
-            home=self.owner.home,
+            config_dir=self.owner.config_dir,
             passphrase_file=self.owner.passphrase_file,
             conf=conf,
             env=self.tpm.env,

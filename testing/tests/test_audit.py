@@ -38,7 +38,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
 
 @pytest.fixture(scope="module")
 def sealed(owner: Owner) -> dict[str, Path]:
-    folder = owner.home.parent.parent
+    folder = owner.config_dir.parent.parent
     rows = {"id": range(100), "name": [f"name {i}" for i in range(100)], "salary": range(100)}
     pq.write_table(pa.table(rows), folder / "staff.parquet", row_group_size=20)
     return owner.encrypt({"staff": folder / "staff.parquet"}, folder / "sealed")
@@ -49,8 +49,8 @@ def ann(owner: Owner, sealed: dict[str, Path]) -> Iterator[Driver]:
     with Driver(
         sealed,
         sealed=True,
-        log=owner.home.parent / "ann.log",
-        home=owner.home,
+        log=owner.config_dir.parent / "ann.log",
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, "spark.coffer.user": "ann"},
     ) as driver:
@@ -78,7 +78,7 @@ def test_a_query_is_recorded(owner: Owner, ann: Driver) -> None:
     (table,) = records[-1]["event"]["tables"]
     assert (table["name"], table["version"], table["columns"]) == ("staff", 1, ["id", "name"])
     # The log itself has no word of the query.
-    assert "between" not in (owner.home / "audit" / "log").read_text()
+    assert "between" not in (owner.config_dir / "audit" / "log").read_text()
 
 
 def test_a_query_of_the_data_frame_interface_shows_its_plan(owner: Owner, ann: Driver) -> None:
@@ -163,7 +163,7 @@ def test_show_filters_and_verify_finds_what_was_done(owner: Owner) -> None:
     assert owner.coffer("audit", "show").stdout.count("\n") >= len(every)
     assert "is whole" in owner.coffer("audit", "verify").stdout
 
-    log = owner.home / "audit" / "log"
+    log = owner.config_dir / "audit" / "log"
     whole = log.read_bytes()
     lines = whole.splitlines(keepends=True)
     changes = {
@@ -185,7 +185,7 @@ def test_show_filters_and_verify_finds_what_was_done(owner: Owner) -> None:
 def test_without_a_log_nothing_is_released(
     owner: Owner, sealed: dict[str, Path], ann: Driver, tmp_path: Path
 ) -> None:
-    log = owner.home / "audit" / "log"
+    log = owner.config_dir / "audit" / "log"
     kept = log.rename(tmp_path / "log")
     log.mkdir()
     try:

@@ -154,7 +154,7 @@ def test_sides_have_the_same_cores_and_memory_in_all(
 ) -> None:
     (tmp_path / "policy.toml").write_text("")
     owner = SimpleNamespace(
-        home=tmp_path,
+        config_dir=tmp_path,
         passphrase_file=tmp_path,
         policy="",
         sign=lambda _: None,

@@ -295,7 +295,9 @@ def encrypted(
 ) -> Iterator[Driver]:
     folder = tmp_path_factory.mktemp(request.param)
     owner = Owner.create(folder / "trusted")
-    text = (owner.home / "policy.toml").read_text() + (POLICY if request.param != "tee" else "")
+    text = (owner.config_dir / "policy.toml").read_text() + (
+        POLICY if request.param != "tee" else ""
+    )
     owner.sign(text.replace('host_results = "refuse"', 'host_results = "accept"'))
     sealed = owner.encrypt({"t": written}, folder / "sealed")
     conf = {"spark.coffer.enclave": "none"} if request.param == "hosts" else {}
@@ -303,7 +305,7 @@ def encrypted(
         sealed,
         sealed=True,
         log=folder / "sealed.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, **conf},
     ) as driver:

@@ -121,7 +121,7 @@ def test_errors_are_sparks(name: str, plain: Driver, sealed: Driver) -> None:
     assert same_error(theirs.value, ours.value)
 
 
-# ---- what comes home ---------------------------------------------------------------------------
+# ---- what comes to the driver ------------------------------------------------------------------
 
 
 def plan(driver: Driver, sql: str) -> str:

@@ -41,10 +41,10 @@ def copied(build: str, folder: Path) -> Owner:
     shutil.copytree(COMPAT / build, folder)
     owner = Owner(folder / "home", folder / "passphrase")
     owner.passphrase_file.chmod(0o600)
-    owner.home.chmod(0o700)
-    for path in owner.home.rglob("*"):
+    owner.config_dir.chmod(0o700)
+    for path in owner.config_dir.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
-    policy = owner.home / "policy.toml"
+    policy = owner.config_dir / "policy.toml"
     policy.write_text(policy.read_text().replace("@tables@", str(folder / "tables")))
     # Builds before policies were signed left none; and this one was edited here.
     refused = owner.coffer("keys", "list", check=False)
@@ -68,7 +68,7 @@ def kept(
             tables,
             sealed=True,
             log=folder / "coffer.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
         ) as coffer,
     ):

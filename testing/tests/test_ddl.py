@@ -68,7 +68,7 @@ class Session:
                 for path in root.rglob("*")
             },
             "register": self.owner.coffer("keys", "list", "--json").stdout,
-            "policy": (self.owner.home / "policy.toml").read_text(),
+            "policy": (self.owner.config_dir / "policy.toml").read_text(),
             "here": self.run("import os\nresult = sorted(os.listdir('.'))"),
         }
 
@@ -88,7 +88,7 @@ def session(folder: Path, **conf: str) -> tuple[Owner, Driver]:
         {},
         sealed=True,
         log=log,
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=settings,
     )

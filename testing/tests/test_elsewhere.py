@@ -63,7 +63,7 @@ def _elsewhere(tmp_path_factory: pytest.TempPathFactory, carried: bool) -> Itera
                     sealed=True,
                     log=trusted / "driver.log",
                     master=cluster.master,
-                    home=owner.home,
+                    config_dir=owner.config_dir,
                     passphrase_file=owner.passphrase_file,
                     conf={
                         "spark.executor.memory": "512m",

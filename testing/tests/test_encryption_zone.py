@@ -44,7 +44,7 @@ def test_tables_in_an_encryption_zone(tmp_path: Path) -> None:
             {},
             sealed=True,
             log=tmp_path / "driver.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={"spark.sql.warehouse.dir": str(tmp_path / "warehouse"), **hdfs.conf()},
         ) as driver:

@@ -46,7 +46,7 @@ def own(tmp_path: Path) -> tuple[Owner, dict[str, Path]]:
 
 def start(owner: Owner, tables: dict[str, Path], log: Path, **more: Any) -> Driver:
     settings: dict[str, Any] = {
-        "home": owner.home,
+        "config_dir": owner.config_dir,
         "passphrase_file": owner.passphrase_file,
         **more,
     }
@@ -150,7 +150,7 @@ def test_way_out_is_refused(sealed: Driver, tmp_path: Path, name: str) -> None:
 CLUSTER_MODE = """
 from pyspark import SparkConf, SparkContext
 import coffer, os
-settings = coffer.configuration(home, passphrase_file)
+settings = coffer.configuration(config_dir, passphrase_file)
 os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {settings['spark.jars']} pyspark-shell"
 spark.stop()
 SparkContext._ensure_initialized()
@@ -166,7 +166,10 @@ def test_cluster_deploy_mode_is_refused(own: tuple[Owner, dict[str, Path]], tmp_
     # The submitter itself would refuse the mode for a Python driver: the context is made in a JVM
     # that runs already.
     with start(owner, tables, tmp_path) as driver:
-        names = {"home": str(owner.home), "passphrase_file": str(owner.passphrase_file)}
+        names = {
+            "config_dir": str(owner.config_dir),
+            "passphrase_file": str(owner.passphrase_file),
+        }
         hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"  # noqa: E501
         refused(lambda: driver.run(CLUSTER_MODE, **names), "cluster_deploy_mode", hint, "cluster")
 
@@ -178,11 +181,11 @@ spark.stop()
 master = "spark://127.0.0.1:1"
 if by_hand:
     builder = SparkSession.builder.master(master)
-    for key, value in coffer.configuration(home, passphrase_file).items():
+    for key, value in coffer.configuration(config_dir, passphrase_file).items():
         builder = builder.config(key, value)
     builder.getOrCreate()
 else:
-    coffer.session(home, master, passphrase_file=passphrase_file)
+    coffer.session(config_dir, master, passphrase_file=passphrase_file)
 """
 
 
@@ -192,7 +195,7 @@ def test_a_jvm_without_the_filter_is_refused(
 ) -> None:
     owner, _ = own
     names = {
-        "home": str(owner.home),
+        "config_dir": str(owner.config_dir),
         "passphrase_file": str(owner.passphrase_file),
         "by_hand": by_hand,
     }
@@ -326,11 +329,11 @@ def test_wrong_passphrase(own: tuple[Owner, dict[str, Path]], tmp_path: Path) ->
     )
 
 
-def test_missing_home(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
+def test_missing_config_dir(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
     hint = "make one with coffer init"
     refused(
-        lambda: start(owner, tables, tmp_path, home=tmp_path / "nowhere"),
+        lambda: start(owner, tables, tmp_path, config_dir=tmp_path / "nowhere"),
         "COFFER_ENGINE_START",
         hint,
     )
@@ -425,7 +428,7 @@ def test_policy_with_an_unknown_column(own: tuple[Owner, dict[str, Path]], tmp_p
 
 def test_policy_with_an_unknown_key(own: tuple[Owner, dict[str, Path]], tmp_path: Path) -> None:
     owner, tables = own
-    policy = owner.home / "policy.toml"
+    policy = owner.config_dir / "policy.toml"
     policy.write_text("suprise = true\n" + policy.read_text())
     # Nobody signed it, and nobody can: signing reads it first.
     hint = "if that is what you want, run coffer policy sign"

@@ -89,7 +89,7 @@ class Site:
             sealed=True,
             log=self.folder / f"{name}.log",
             master=cluster.master,
-            home=self.owner.home,
+            config_dir=self.owner.config_dir,
             passphrase_file=self.owner.passphrase_file,
             conf={
                 "spark.executor.memory": "768m",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import platform
 import zipfile
@@ -11,7 +12,7 @@ import pytest
 
 import coffer
 import coffer_spark
-from coffer import shell
+from coffer import config_dir, shell
 from coffer.__main__ import main
 from coffer._find import carries, processor_lacks, put_program
 from coffer.session import FILTER_OPTION
@@ -68,7 +69,7 @@ def test_configuration_holds_paths_and_no_secret(
     programs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COFFER_PASSPHRASE", "correct horse")
-    conf = coffer.configuration(home=programs, passphrase_file=programs / "passphrase")
+    conf = coffer.configuration(config_dir=programs, passphrase_file=programs / "passphrase")
     assert conf["spark.plugins"] == "org.apache.spark.sql.coffer.CofferPlugin"
     assert conf["spark.sql.extensions"] == "org.apache.spark.sql.coffer.CofferExtensions"
     assert conf["spark.coffer.passphraseFile"] == str(programs / "passphrase")
@@ -132,6 +133,51 @@ def test_a_strangers_distribution_is_a_clash(programs: Path) -> None:
     metadata.write_text("Metadata-Version: 2.1\nName: coffer\nVersion: 9.9\n")
     with pytest.raises(coffer_spark.NameClash, match=r"distribution coffer 9\.9 .*\nhint: "):
         coffer_spark.check(programs)
+
+
+def test_the_config_directory_s_old_name_still_works(programs: Path) -> None:
+    now = coffer.configuration(config_dir=programs)
+    with pytest.warns(FutureWarning, match="home is an old name: use config_dir") as caught:
+        assert coffer.configuration(home=programs) == now
+    assert [warning.filename for warning in caught] == [__file__]
+    with pytest.raises(TypeError, match="both given"):
+        coffer.configuration(programs, home=programs)
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "folder", "warning"),
+    [
+        ([], {}, None, ""),
+        (["--config-dir", "/a"], {"COFFER_HOME": "/b"}, "/a", ""),
+        (["--home", "/a"], {}, "/a", "--home is an old name: use --config-dir"),
+        ([], {"COFFER_CONFIG_DIR": "/a"}, "/a", ""),
+        ([], {"COFFER_HOME": "/a"}, "/a", "COFFER_HOME is an old name: set COFFER_CONFIG_DIR"),
+        ([], {"COFFER_HOME": "/a", "COFFER_CONFIG_DIR": "/b"}, None, "name two folders"),
+    ],
+)
+def test_old_names_of_options_and_variable(
+    options: list[str],
+    environment: dict[str, str],
+    folder: str | None,
+    warning: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("COFFER_HOME", "COFFER_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    parser = argparse.ArgumentParser()
+    config_dir.add_option(parser)
+    arguments = parser.parse_args(options)
+    if "two folders" in warning:
+        with pytest.raises(SystemExit):
+            config_dir.of(arguments)
+    else:
+        expected = Path(folder) if folder else Path.home() / ".coffer"
+        assert config_dir.of(arguments) == expected
+    said = capsys.readouterr().err
+    assert warning in said and said.count("warning: ") == (warning != "" and "two" not in warning)
 
 
 def test_the_driver_starts_with_the_filter_beside_its_other_options(

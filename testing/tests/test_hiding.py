@@ -62,7 +62,7 @@ def watched(
         {"orders": sealed_tables["orders"], "lineitem": sealed_tables["lineitem"]},
         sealed=True,
         log=base / "watched.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={
             **CONF,

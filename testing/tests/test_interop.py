@@ -79,7 +79,7 @@ def vanilla_conf(owner: Owner) -> dict[str, str]:
         "spark.hadoop.parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",  # noqa: E501
         "spark.hadoop.parquet.encryption.kms.client.class": "org.apache.spark.sql.coffer.kms.CofferKmsClient",  # noqa: E501
         "spark.hadoop.coffer.kms.program": str(find_binary("coffer")),
-        "spark.hadoop.coffer.kms.configDir": str(owner.home),
+        "spark.hadoop.coffer.kms.configDir": str(owner.config_dir),
         "spark.hadoop.coffer.kms.passphrase.file": str(owner.passphrase_file),
     }
 
@@ -92,7 +92,7 @@ def write(owner: Owner, path: Path, table: pa.Table, **config: object) -> None:
             for key, names in config["column_keys"].items()
         }
         config = {**config, "column_keys": keys}
-    factory = crypto_factory(owner.home, owner.passphrase_file)
+    factory = crypto_factory(owner.config_dir, owner.passphrase_file)
     properties = factory.file_encryption_properties(
         pe.KmsConnectionConfig(), pe.EncryptionConfiguration(**config)
     )
@@ -132,7 +132,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             sealed,
             sealed=True,
             log=folder / "coffer.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
         ) as coffer,
     ):
@@ -190,7 +190,7 @@ def test_spark_reads_ours(site: Site) -> None:
 
 
 def test_pyarrow_reads_ours(site: Site) -> None:
-    factory = crypto_factory(site.owner.home, site.owner.passphrase_file)
+    factory = crypto_factory(site.owner.config_dir, site.owner.passphrase_file)
     parts = sorted((site.folder / "sealed" / "edge").glob("part-*.parquet"))
     read = pa.concat_tables([read_file(part, factory) for part in parts]).sort_by("id")
     want = pq.read_table(site.plain["edge"]).sort_by("id")
@@ -289,7 +289,7 @@ def test_a_forked_process_asks_a_program_of_its_own(tmp_path: Path) -> None:
     """As `multiprocessing` does it: a factory that was used is inherited, and both go on using it
     at once."""
     owner = masters(tmp_path / "trusted")
-    program = KmsProgram(owner.home, owner.passphrase_file)
+    program = KmsProgram(owner.config_dir, owner.passphrase_file)
     client = CofferKmsClient(program)
     rounds = 200
     wrapped = {
@@ -394,6 +394,6 @@ def test_a_client_without_keys_says_why(tmp_path: Path) -> None:
     with pytest.raises(KmsError, match="none"):
         write(owner, tmp_path / "a.parquet", SMALL, footer_key="none", uniform_encryption=True)
     (tmp_path / "wrong").write_text("another passphrase\n")
-    closed = Owner(owner.home, tmp_path / "wrong")
+    closed = Owner(owner.config_dir, tmp_path / "wrong")
     with pytest.raises(KmsError, match="passphrase"):
         write(closed, tmp_path / "a.parquet", SMALL, footer_key="main", uniform_encryption=True)

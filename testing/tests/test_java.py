@@ -73,7 +73,7 @@ def test_the_digits_of_a_later_java(tmp_path: Path, owner: Owner) -> None:
         owner.encrypt({"later": file}, tmp_path / "sealed"),
         sealed=True,
         log=tmp_path / "sealed.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         env=LATER,
     ) as driver:
@@ -99,7 +99,7 @@ def test_text_of_floats_is_that_of_the_drivers_java(tmp_path: Path, owner: Owner
             sealed,
             sealed=True,
             log=tmp_path / f"sealed{java}.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             env=env,
         ) as driver:

@@ -182,9 +182,9 @@ def test_users_by_their_accounts(service: Service) -> None:
 def test_the_home_is_the_owners(service: Service) -> None:
     """An account that is served reads nothing of the owner's config directory."""
     for file in ("keyring.coffer", "policy.toml", "audit/log"):
-        assert (service.owner.home / file).exists()
+        assert (service.owner.config_dir / file).exists()
         read = subprocess.run(
-            command(ANN, "cat", service.owner.home / file), capture_output=True, timeout=60
+            command(ANN, "cat", service.owner.config_dir / file), capture_output=True, timeout=60
         )
         assert read.returncode != 0 and not read.stdout
 

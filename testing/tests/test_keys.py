@@ -82,7 +82,7 @@ def session(owner: Owner, folder: Path, tables: dict[str, Path]) -> Driver:
         tables,
         sealed=True,
         log=folder / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
     )
 
@@ -156,7 +156,7 @@ def test_destroyed_only_when_it_is_said_twice(k: Keys) -> None:
 
 def test_a_lost_keyring_comes_back_from_three_of_five(k: Keys) -> None:
     k.coffer("export", "--shares", "3-of-5", "--output", k.folder / "shares")
-    shutil.copytree(k.owner.home, k.folder / "found")
+    shutil.copytree(k.owner.config_dir, k.folder / "found")
     (k.folder / "found" / "keyring.coffer").unlink()
     found = Owner(k.folder / "found", k.folder / "fresh-passphrase")
     found.passphrase_file.touch(mode=0o600)

@@ -140,7 +140,7 @@ def test_tls_is_the_policys_certificates_or_nothing(tmp_path: Path, rows: Path) 
     server = HadoopKms(tmp_path / "kms", tls=True).start()
     try:
         server.create("payroll")
-        site = Site(tmp_path / "home", server.uri("payroll"))
+        site = Site(tmp_path / "config", server.uri("payroll"))
         site.seal(rows)
         assert site.opens() == 5000
         # The system's authorities do not know it.
@@ -155,7 +155,7 @@ def test_a_dead_server_is_passed_over_and_a_dead_kms_is_said(tmp_path: Path, row
     try:
         server.create("payroll")
         uri = server.uri("payroll", timeout=60)
-        site = Site(tmp_path / "home", uri.replace("http://", "http://127.0.0.1:9,"))
+        site = Site(tmp_path / "config", uri.replace("http://", "http://127.0.0.1:9,"))
         site.seal(rows)
         assert site.opens() == 5000
         server.kill()
@@ -229,7 +229,7 @@ def test_slow_garbled_and_failing_answers(tmp_path: Path, rows: Path, hadoop: Ha
 
 @pytest.fixture
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without AWS credentials, on what is no instance of EC2."""
+    """A home directory without AWS credentials, on what is no instance of EC2."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -327,7 +327,7 @@ def test_aws_roles_and_signatures(
                 {"t": tmp_path / "t"},
                 sealed=True,
                 log=tmp_path / "driver.log",
-                home=site.owner.home,
+                config_dir=site.owner.config_dir,
                 passphrase_file=site.owner.passphrase_file,
             ) as driver:
                 assert len(driver.query(SQL).rows) == 7
@@ -466,7 +466,7 @@ def test_aws_secrets_in_sparks_settings(
             {"t": tmp_path / "t"},
             sealed=True,
             log=tmp_path / "driver.log",
-            home=site.owner.home,
+            config_dir=site.owner.config_dir,
             passphrase_file=site.owner.passphrase_file,
             conf={"spark.hadoop.fs.s3a.secret.key": "quite/a+secret"},
         ) as driver,
@@ -498,7 +498,7 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
     try:
         server.create("payroll")
         site = Site(
-            tmp_path / "home",
+            tmp_path / "config",
             server.uri("payroll", timeout=20).replace(server.address, relay.address),
         )
         tables = {"t": site.seal(rows, "t"), "u": site.seal(rows, "u")}
@@ -507,7 +507,7 @@ def test_queries_ask_once_and_live_through_a_dead_kms(tmp_path: Path, rows: Path
             {"t": tables["t"]},
             sealed=True,
             log=tmp_path / "driver.log",
-            home=site.owner.home,
+            config_dir=site.owner.config_dir,
             passphrase_file=site.owner.passphrase_file,
         ) as driver:
             first = driver.query(SQL)

@@ -83,7 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             sealed,
             sealed=True,
             log=folder / "sealed.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={"spark.sql.warehouse.dir": str(folder / "warehouse")},
         ) as driver:

@@ -576,7 +576,7 @@ def driver(base: Path, owner: Owner) -> Iterator[Driver]:
             sealed=True,
             log=base / "pickles.log",
             master=cluster.master,
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={"spark.executor.memory": "768m", "spark.cores.max": "1"},
             env={"PYSPARK_PYTHON": sys.executable},

@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Driver, Dri
             sealed,
             sealed=True,
             log=folder / "sealed.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
         ) as coffer,
     ):

@@ -218,7 +218,7 @@ def plain_employees(
         yield Expected(driver)
 
 
-@pytest.fixture(scope="module", params=["enclaves", "hosts", "home"])
+@pytest.fixture(scope="module", params=["enclaves", "hosts", "client"])
 def employed(
     request: pytest.FixtureRequest,
     employees: dict[str, Path],
@@ -228,7 +228,7 @@ def employed(
     needs none; and where none has one although the client engine alone can open the salary."""
     folder = tmp_path_factory.mktemp(request.param)
     owner = _owner(folder, hosts=request.param == "hosts")
-    if request.param == "home":
+    if request.param == "client":
         _accept(owner)
     sealed = owner.encrypt(employees, folder / "sealed")
     conf = {} if request.param == "enclaves" else {"spark.coffer.enclave": "none"}
@@ -259,7 +259,7 @@ def _driver(sealed: dict[str, Path], owner: Owner, folder: Path, conf: dict[str,
         sealed,
         sealed=True,
         log=folder / "sealed.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, **conf},
     )
@@ -362,7 +362,10 @@ VOUCHED = {
         "select id from employees where id = 9": False,
         "select sum(bonus) from employees": False,
     },
-    "home": {"select id from employees where id = 9": False, "select salary from employees": True},
+    "client": {
+        "select id from employees where id = 9": False,
+        "select salary from employees": True,
+    },
 }
 
 
@@ -415,8 +418,8 @@ def test_explain_says_where_and_what_shows(
     text = employed.run(EXPLAINED, sql=QUERIES[1])
     site = request.node.callspec.params["employed"]
     assert ("UNVERIFIED" in text, "in host engines" in text) == (site == "hosts", site == "hosts")
-    assert ("no engine on executors" in text) == (site == "home")
-    if site == "home":
+    assert ("no engine on executors" in text) == (site == "client")
+    if site == "client":
         assert "salary from tee, which no engine may open" in text
         return
     assert ("age as tee" if site == "enclaves" else "age as ope") in text

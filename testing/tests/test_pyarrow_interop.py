@@ -50,7 +50,7 @@ class Site:
     def coffer(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         environment = {
             **os.environ,
-            "COFFER_HOME": str(self.folder / "home"),
+            "COFFER_CONFIG_DIR": str(self.folder / "config"),
             "COFFER_PASSPHRASE": "correct horse",
         }
         command = [str(find_binary("coffer")), *map(str, arguments)]
@@ -150,7 +150,7 @@ PROTECTIONS = {
 def test_columns_of_many_protections(site: Site) -> None:
     """They go round; PyArrow reads `tee` columns with keys, and the others without, as what they
     are."""
-    policy = site.folder / "home" / "policy.toml"
+    policy = site.folder / "config" / "policy.toml"
     columns = "\n".join(f"{name} = {json.dumps(all_of)}" for name, all_of in PROTECTIONS.items())
     policy.write_text(f"{policy.read_text()}\n[tables.mixed.columns]\n{columns}\n")
     site.coffer("policy", "sign", "--yes")

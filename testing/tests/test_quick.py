@@ -48,7 +48,7 @@ def driver(folder: Path) -> Iterator[Driver]:
         sealed,
         sealed=True,
         log=folder / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={"spark.sql.warehouse.dir": str(folder / "warehouse")},
     ) as running:

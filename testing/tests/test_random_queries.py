@@ -48,7 +48,7 @@ u = "tee"
 WAYS = {
     "enclaves": ({"OPEN": '"tee"'}, {}),
     "hosts": ({"OPEN": '"std"', '"tee"': '"std"'}, {"spark.coffer.enclave": "none"}),
-    "home": ({"OPEN": '"tee"'}, {"spark.coffer.enclave": "none"}),
+    "client": ({"OPEN": '"tee"'}, {"spark.coffer.enclave": "none"}),
 }
 # More than so few that their joins and groups are left to the client engine (SiteCosts.SMALL_ROWS).
 ROWS = 1200
@@ -125,7 +125,7 @@ def sealed_way(
         sealed,
         sealed=True,
         log=folder / "log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={**CONF, **conf},
     ) as driver:

@@ -1,4 +1,5 @@
-"""Ways to take results home: rows, Arrow, pandas, shown, counted; the same as plaintext Spark's."""
+"""Ways to take results to the client: rows, Arrow, pandas, shown, counted; the same as plaintext
+Spark's."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         sealed,
         sealed=True,
         log=base / "log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={
             "spark.coffer.engine.path": str(tap.program),
@@ -412,13 +412,13 @@ def test_the_value_of_a_subquery_shows_its_class_of_length_alone(host: Host) -> 
     def objects(seen: Seen) -> list[list[int]]:
         return [task.sealed["object"] for task in seen.stages()[-1]]
 
-    def home(seen: Seen) -> list[int]:
+    def to_client(seen: Seen) -> list[int]:
         return [sum(task.streams()) for stage in seen.stages()[:-1] for task in stage]
 
     short, long = (text.format(f"repeat(CAST(v AS STRING), {times})") for times in (1, 3))
     assert objects(host.sees(short, NONE)) == objects(host.sees(long, NONE)) != []
-    assert sum(home(host.sees(short, NONE))) < sum(home(host.sees(long, NONE)))
-    assert home(host.sees(short, POW2)) == home(host.sees(long, POW2))
+    assert sum(to_client(host.sees(short, NONE))) < sum(to_client(host.sees(long, NONE)))
+    assert to_client(host.sees(short, POW2)) == to_client(host.sees(long, POW2))
 
 
 def failures(host: Host, cause: str) -> list[Task]:

@@ -154,7 +154,7 @@ def s(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) 
             {},
             sealed=True,
             log=folder / "driver.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf=conf,
         ) as driver:
@@ -396,7 +396,7 @@ def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
 def test_files_of_others_are_adopted(s: Stored, tmp_path: Path) -> None:
     env = s.store.environment()
     path = s.at("adopted")
-    factory = crypto_factory(s.owner.home, s.owner.passphrase_file)
+    factory = crypto_factory(s.owner.config_dir, s.owner.passphrase_file)
     properties = factory.file_encryption_properties(
         pe.KmsConnectionConfig(),
         pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True),

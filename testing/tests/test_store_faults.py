@@ -106,7 +106,7 @@ def driver(folder: Path, owner: Owner, conf: dict[str, str], name: str = "driver
         {},
         sealed=True,
         log=folder / f"{name}.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={"spark.sql.warehouse.dir": str(folder / "warehouse"), **conf},
     )
@@ -421,7 +421,7 @@ def test_an_executor_that_is_killed_loses_nothing(site: Site, tmp_path: Path) ->
             sealed=True,
             log=tmp_path / "clustered.log",
             master=cluster.master,
-            home=site.owner.home,
+            config_dir=site.owner.config_dir,
             passphrase_file=site.owner.passphrase_file,
             conf=conf,
         )

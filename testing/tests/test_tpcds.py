@@ -95,7 +95,7 @@ def start(base: Path, tables: dict[str, Path]) -> Start:
             sealed=True,
             log=base / f"{name}.log",
             master=master,
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={**CONF, **conf},
         )

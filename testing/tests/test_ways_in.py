@@ -122,7 +122,7 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ways]:
             sealed,
             sealed=True,
             log=folder / "driver.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={**conf, **store.conf()},
         ) as driver:
@@ -301,7 +301,7 @@ def test_executors_of_another_site_must_be_trusted(w: Ways) -> None:
         sealed=True,
         log=w.folder / "clustered.log",
         master="local-cluster[1,1,768]",
-        home=w.owner.home,
+        config_dir=w.owner.config_dir,
         passphrase_file=w.owner.passphrase_file,
         conf=conf,
     ) as driver:
@@ -346,7 +346,7 @@ def sealed_within(folder: Path, size: int) -> dict[str, int]:
         {},
         sealed=True,
         log=folder / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf={"spark.driver.memory": "1g"},
     ) as driver:

@@ -67,7 +67,7 @@ def w(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writing]:
         sealed,
         sealed=True,
         log=folder / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
     ) as driver:
@@ -405,7 +405,7 @@ def test_killed_engine_leaves_the_old_version_and_what_it_left_is_removed(tmp_pa
         sealed,
         sealed=True,
         log=tmp_path / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
     ) as driver:

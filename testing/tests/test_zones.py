@@ -188,7 +188,7 @@ def z(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zoned]:
         {},
         sealed=True,
         log=folder / "driver.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
     ) as driver:
@@ -326,7 +326,7 @@ def test_hive_s_ways_and_a_client_engine_that_is_gone(z: Zoned, tmp_path: Path) 
         {},
         sealed=True,
         log=tmp_path / "hive.log",
-        home=owner.home,
+        config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=conf,
     ) as driver:

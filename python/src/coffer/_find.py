@@ -94,7 +94,7 @@ def engine_jar() -> Path:
             _pack(engine, entry, jar)
         os.utime(jar)
     except OSError:
-        # A home that cannot be written.
+        # A home directory that cannot be written.
         jar = Path(tempfile.mkdtemp(prefix="coffer-jars-")) / name
         _pack(engine, entry, jar)
         return jar

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from coffer import config_dir
 from coffer.session import PASSPHRASE, session
 from coffer.shell import signed_policy, views_of
 
@@ -25,11 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "-f", dest="file", metavar="FILE", type=Path, help="the SQL of this file, one query"
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
-    )
+    config_dir.add_option(parser)
     parser.add_argument(
         "--passphrase-file",
         type=Path,
@@ -44,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the plan by site. 0: it can run; 1: it cannot, and why."""
     query = arguments.query if arguments.query is not None else arguments.file.read_text()
-    home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
+    folder = config_dir.of(arguments)
     conf = {"spark.ui.enabled": "false", "spark.log.level": "ERROR"}
     if arguments.without_enclaves:
         conf["spark.coffer.enclave"] = "none"
-    lines, refusal = _explained(home, arguments.passphrase_file, conf, query.strip().rstrip(";"))
+    lines, refusal = _explained(folder, arguments.passphrase_file, conf, query.strip().rstrip(";"))
     if arguments.json:
         print(
             json.dumps(
@@ -64,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _explained(
-    home: Path, passphrase: Path | None, conf: dict[str, str], query: str
+    folder: Path, passphrase: Path | None, conf: dict[str, str], query: str
 ) -> tuple[list[str], str | None]:
     """Coffer's part of EXPLAIN, or why the query is refused."""
     from py4j.protocol import Py4JJavaError
@@ -74,8 +71,8 @@ def _explained(
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     spark = None
     try:
-        spark = session(home, "local[1]", passphrase_file=passphrase, **conf)
-        for view in views_of(signed_policy(home, passphrase, dict(os.environ))):
+        spark = session(folder, "local[1]", passphrase_file=passphrase, **conf)
+        for view in views_of(signed_policy(folder, passphrase, dict(os.environ))):
             spark.sql(view.rstrip(";"))
         text = _formatted(spark, query)
     except Py4JJavaError as failed:

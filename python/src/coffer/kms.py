@@ -1,10 +1,11 @@
 """PyArrow's Parquet encryption under Coffer's masters.
 
-    factory = coffer.kms.crypto_factory(home="~/.coffer", passphrase_file="passphrase")
-    config = pe.EncryptionConfiguration(footer_key="main", uniform_encryption=True,
-    data_key_length_bits=256) properties =
-    factory.file_encryption_properties(pe.KmsConnectionConfig(), config) pq.write_table(table,
-    "sales/part-0.parquet", encryption_properties=properties)
+    factory = coffer.kms.crypto_factory(config_dir="~/.coffer", passphrase_file="passphrase")
+    config = pe.EncryptionConfiguration(
+        footer_key="main", uniform_encryption=True, data_key_length_bits=256
+    )
+    properties = factory.file_encryption_properties(pe.KmsConnectionConfig(), config)
+    pq.write_table(table, "sales/part-0.parquet", encryption_properties=properties)
 
 Names of keys are names of masters, as `coffer keys list` shows them. `coffer adopt sales` then
 makes a sealed table of such files, as they are. With the same factory PyArrow reads the files of
@@ -28,6 +29,7 @@ from pathlib import Path
 import pyarrow.parquet.encryption as pe
 
 from coffer._find import find_binary
+from coffer.config_dir import renamed
 
 
 class KmsError(RuntimeError):
@@ -59,17 +61,20 @@ class KmsProgram:
     pipes would read each other's answers, and one's file would get the other's wrapped key.
 
     The passphrase comes from `passphrase_file`, else from the environment variable
-    `COFFER_PASSPHRASE`: nobody is asked.
+    `COFFER_PASSPHRASE`: nobody is asked. `home` is the old name of `config_dir`.
     """
 
     def __init__(
         self,
-        home: str | os.PathLike[str] | None = None,
+        config_dir: str | os.PathLike[str] | None = None,
         passphrase_file: str | os.PathLike[str] | None = None,
+        *,
+        home: str | os.PathLike[str] | None = None,
     ) -> None:
+        config_dir = renamed(config_dir, home)
         self._command = [str(find_binary("coffer")), "kms"]
-        if home is not None:
-            self._command += ["--home", str(Path(home).expanduser())]
+        if config_dir is not None:
+            self._command += ["--config-dir", str(Path(config_dir).expanduser())]
         if passphrase_file is not None:
             self._command += ["--passphrase-file", str(Path(passphrase_file).expanduser())]
         self._lock = threading.Lock()
@@ -124,12 +129,14 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def crypto_factory(
-    home: str | os.PathLike[str] | None = None,
+    config_dir: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
 ) -> pe.CryptoFactory:
     """PyArrow's factory of encryption and decryption properties, over the masters and tables of a
-    config directory."""
-    program = KmsProgram(home, passphrase_file)
+    config directory. `home` is the old name of `config_dir`."""
+    program = KmsProgram(renamed(config_dir, home), passphrase_file)
     return pe.CryptoFactory(lambda _config: CofferKmsClient(program))
 
 

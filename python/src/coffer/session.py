@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from coffer import cancelling, notebook, pickles, results
 from coffer._find import carries, engine_jar, find_binary, find_jar
+from coffer.config_dir import renamed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,9 +32,11 @@ PASSPHRASE = "COFFER_PASSPHRASE"
 
 
 def configuration(
-    home: str | os.PathLike[str] | None = None,
+    config_dir: str | os.PathLike[str] | None = None,
     passphrase_file: str | os.PathLike[str] | None = None,
     master: str | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
 ) -> dict[str, str]:
     """The Spark settings that switch Coffer on. Paths only: no secret may be in Spark's
     configuration, since all of it travels to executors.
@@ -42,7 +45,10 @@ def configuration(
     executors, which may have nothing of Coffer, fetch the plugin's jar and the engine from the
     driver, as they do any of an application's jars: the engine is in the plugin's jar (`make dist`
     makes such a one), or in one of its own.
+
+    `home` is the old name of `config_dir`.
     """
+    config_dir = renamed(config_dir, home)
     plugin = find_jar()
     jar = str(plugin)
     local = master is not None and pickles.is_local(master)
@@ -64,27 +70,28 @@ def configuration(
             conf["spark.coffer.engine.path"] = str(find_binary("coffer-engine"))
         else:
             conf["spark.jars"] = f"{jar},{engine_jar()}"
-    if home is not None:
-        conf["spark.coffer.configDir"] = str(Path(home).expanduser().resolve())
+    if config_dir is not None:
+        conf["spark.coffer.configDir"] = str(Path(config_dir).expanduser().resolve())
     if passphrase_file is not None:
         conf["spark.coffer.passphraseFile"] = str(Path(passphrase_file).expanduser().resolve())
     return conf
 
 
 def session(
-    home: str | os.PathLike[str] | None = None,
+    config_dir: str | os.PathLike[str] | None = None,
     master: str = "local[*]",
     *,
     passphrase_file: str | os.PathLike[str] | None = None,
+    home: str | os.PathLike[str] | None = None,
     **conf: str,
 ) -> SparkSession:
     """A Spark session that reads sealed tables.
 
-    `home` is the folder of keyring and policy (default: `$COFFER_HOME`, else `~/.coffer`). The
-    keyring's passphrase comes from `passphrase_file`, from the environment variable
-    `COFFER_PASSPHRASE`, or from a prompt when a terminal or a notebook is there that can ask. With
-    `spark.coffer.client.socket`, the socket of the owner's key service, there is neither home nor
-    passphrase here. Further settings go in by name:
+    `config_dir` is the folder of keyring and policy (default: `$COFFER_CONFIG_DIR`, else
+    `~/.coffer`); `home` is its old name. The keyring's passphrase comes from `passphrase_file`,
+    from the environment variable `COFFER_PASSPHRASE`, or from a prompt when a terminal or a
+    notebook is there that can ask. With `spark.coffer.client.socket`, the socket of the owner's key
+    service, there is neither config directory nor passphrase here. Further settings go in by name:
     `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
     With a cluster's master, Python pickles from executors are opened by a list of names (see
@@ -97,13 +104,14 @@ def session(
     from pyspark.errors.exceptions.captured import install_exception_handler
     from pyspark.sql import SparkSession
 
+    config_dir = renamed(config_dir, home)
     running = SparkSession.getActiveSession()
     if running is not None and not _has_plugin(running):
         raise RuntimeError(
             "a Spark session without Coffer is running in this process\n"
             "hint: stop it first, or start Spark with the settings of coffer.configuration()"
         )
-    ours = configuration(home, passphrase_file, master)
+    ours = configuration(config_dir, passphrase_file, master)
     settings = {**ours, **conf}
     # An application's own jars come beside Coffer's.
     settings["spark.jars"] = _together(ours["spark.jars"], conf.get("spark.jars", ""))

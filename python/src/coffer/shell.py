@@ -15,6 +15,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
+from coffer import config_dir
 from coffer._find import find_binary
 from coffer.session import PASSPHRASE, configuration
 
@@ -26,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "-f", dest="file", metavar="FILE", type=Path, help="run the SQL of this file and end"
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
-    )
+    config_dir.add_option(parser)
     parser.add_argument(
         "--passphrase-file",
         type=Path,
@@ -43,13 +40,13 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     """Replaces this process by Spark's shell."""
     import pyspark
 
-    home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
+    folder = config_dir.of(arguments)
     conf = {
         # No Hive metastore: tables live in files of their own, and the catalog is not trusted
         # anyway.
         "spark.sql.catalogImplementation": "in-memory",
         "spark.ui.enabled": "false",
-        **configuration(home, arguments.passphrase_file, arguments.master),
+        **configuration(folder, arguments.passphrase_file, arguments.master),
     }
     command = [
         str(Path(pyspark.__file__).parent / "bin" / "spark-sql"),
@@ -62,7 +59,7 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     environment = dict(os.environ)
     if arguments.passphrase_file is None and PASSPHRASE not in environment and sys.stdin.isatty():
         environment[PASSPHRASE] = getpass.getpass("Passphrase of the keyring: ")
-    views = views_of(signed_policy(home, arguments.passphrase_file, environment))
+    views = views_of(signed_policy(folder, arguments.passphrase_file, environment))
     if views:
         command += ["-i", str(_script(views))]
     if arguments.query is not None:
@@ -72,12 +69,12 @@ def run(arguments: argparse.Namespace, rest: list[str]) -> int:
     os.execve(command[0], command, environment)
 
 
-def signed_policy(home: Path, passphrase_file: Path | None, environment: dict[str, str]) -> str:
+def signed_policy(folder: Path, passphrase_file: Path | None, environment: dict[str, str]) -> str:
     """The policy's text, if its owner signed it: which path a name means is the owner's word. Empty
     where it cannot be had: the client engine reads it too, and says what is wrong with it."""
-    if not (home / "policy.toml").exists():
+    if not (folder / "policy.toml").exists():
         return ""
-    command = [str(find_binary("coffer")), "--home", str(home)]
+    command = [str(find_binary("coffer")), "--config-dir", str(folder)]
     if passphrase_file is not None:
         command += ["--passphrase-file", str(passphrase_file)]
     try:

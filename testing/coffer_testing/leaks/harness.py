@@ -291,7 +291,7 @@ def _driver(
         sealed=owner is not None,
         log=trusted / f"{number}.log",
         master=host.cluster.master,
-        home=owner.home if owner else None,
+        config_dir=owner.config_dir if owner else None,
         passphrase_file=owner.passphrase_file if owner else None,
         conf={
             **CONF,
@@ -322,7 +322,7 @@ def _refused_event_log(folder: Path, tables: dict[str, Path], owner: Owner, host
             tables,
             sealed=True,
             log=folder / "driver-on-the-trusted-site" / "refused.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(host.events)},
         ) as driver:

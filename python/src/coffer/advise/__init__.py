@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 
+from coffer import config_dir
 from coffer.session import PASSPHRASE
 
 
@@ -24,11 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="+", metavar="TABLES", help="NAME=PATH, files, folders, DDL, sealed tables"
     )
-    parser.add_argument(
-        "--home",
-        type=Path,
-        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
-    )
+    config_dir.add_option(parser)
     parser.add_argument(
         "--passphrase-file",
         type=Path,
@@ -54,13 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     from coffer.advise import planner, proposal, protections, report, tables, toml, workload
     from coffer.advise.command import AdviseError
 
-    home = arguments.home or Path(os.environ.get("COFFER_HOME", Path.home() / ".coffer"))
+    folder = config_dir.of(arguments)
     try:
         if arguments.write is not None:
             toml.writable(arguments.write)
         statements = workload.read(arguments.queries)
         with planner.session() as spark:
-            found = tables.read(arguments.tables, spark.columns, home, arguments.passphrase_file)
+            found = tables.read(arguments.tables, spark.columns, folder, arguments.passphrase_file)
             table = protections.read()
             planned = spark.planner(found, table)
             advice = proposal.advise(planned, found, statements, table, arguments.bring_to_client)

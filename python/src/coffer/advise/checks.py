@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from coffer.advise.command import AdviseError, ask
 from coffer.advise.tables import Table
+from coffer.config_dir import OLD_VARIABLE, VARIABLE
 
 # The check itself looks at no more rows of a file.
 _SAMPLE_ROWS = 32_768
@@ -54,16 +55,16 @@ def check(text: str, tables: Iterable[Table]) -> Checked:
     tables = list(tables)
     sampled = all(table.files for table in tables)
     with tempfile.TemporaryDirectory(prefix="coffer-advise-", dir=_memory()) as folder:
-        home = Path(folder) / "home"
+        config_dir = Path(folder) / "config"
         environment = {
-            **os.environ,
-            "COFFER_HOME": str(home),
+            **{name: value for name, value in os.environ.items() if name != OLD_VARIABLE},
+            VARIABLE: str(config_dir),
             "COFFER_PASSPHRASE": secrets.token_urlsafe(24),
         }
         if sampled:
             _coffer(environment, "init")
-        home.mkdir(exist_ok=True)
-        (home / "policy.toml").write_text(text)
+        config_dir.mkdir(exist_ok=True)
+        (config_dir / "policy.toml").write_text(text)
         if sampled:
             _coffer(environment, "policy", "sign", "--yes")
         for table in tables if sampled else []:

@@ -68,7 +68,7 @@ Schema = Callable[[str], list[dict[str, Any]]]
 
 
 def read(
-    arguments: Iterable[str], schema: Schema, home: Path, passphrase: Path | None
+    arguments: Iterable[str], schema: Schema, config_dir: Path, passphrase: Path | None
 ) -> list[Table]:
     """The tables that the command line names: `name=path`, files, folders of tables, DDL, sealed
     tables by their names."""
@@ -76,12 +76,12 @@ def read(
     for argument in arguments:
         name, equals, path = argument.partition("=")
         if equals and (Path(path).expanduser() / "_coffer").is_dir():
-            found = [replace(_sealed(path, home, passphrase), name=name)]
+            found = [replace(_sealed(path, config_dir, passphrase), name=name)]
         else:
             found = (
                 _named(name, Path(path).expanduser(), schema)
                 if equals
-                else _any(argument, schema, home, passphrase)
+                else _any(argument, schema, config_dir, passphrase)
             )
         for table in found:
             if table.name in tables:
@@ -92,10 +92,10 @@ def read(
     return list(tables.values())
 
 
-def _any(argument: str, schema: Schema, home: Path, passphrase: Path | None) -> list[Table]:
+def _any(argument: str, schema: Schema, config_dir: Path, passphrase: Path | None) -> list[Table]:
     path = Path(argument).expanduser()
     if (path / "_coffer").is_dir():
-        return [_sealed(argument, home, passphrase)]
+        return [_sealed(argument, config_dir, passphrase)]
     if path.is_dir() and not _parts(path):
         tables = [
             table
@@ -110,7 +110,7 @@ def _any(argument: str, schema: Schema, home: Path, passphrase: Path | None) -> 
         return _named(path.stem, path, schema)
     if _kind(path) or path.name != argument:
         raise AdviseError(f"there is nothing at {path}")
-    return [_sealed(argument, home, passphrase)]
+    return [_sealed(argument, config_dir, passphrase)]
 
 
 def _kind(path: Path) -> str | None:
@@ -175,9 +175,9 @@ def _without_constraints(body: str) -> str:
     return re.sub(r"\s+PRIMARY\s+KEY", " NOT NULL", body, flags=re.I)
 
 
-def _sealed(name: str, home: Path, passphrase: Path | None) -> Table:
+def _sealed(name: str, config_dir: Path, passphrase: Path | None) -> Table:
     key = ("--passphrase-file", str(passphrase)) if passphrase else ()
-    done = ask("--home", str(home), "inspect", "--json", name, *key)
+    done = ask("--config-dir", str(config_dir), "inspect", "--json", name, *key)
     if done.returncode != 0:
         raise AdviseError(
             f"{name} is no file or folder, and no sealed table of this config directory: "

@@ -20,7 +20,7 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let config_dir = ConfigDir::at(folder.path().join("home"));
+        let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let keyring = Keyring::create(
             &config_dir.keyring(),

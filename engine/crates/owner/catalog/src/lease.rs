@@ -1,9 +1,9 @@
 //! Who uses a table now, among the programs of one config directory: so that cleaning never takes a
 //! file from under a job.
 //!
-//! File locks under `HOME/leases`, shared by those that write or read and wanted alone by who
-//! cleans. The system lets go of them when a process ends, however it ends, so nothing has to be
-//! guessed from the age of files.
+//! File locks under `leases` of the config directory, shared by those that write or read and wanted
+//! alone by who cleans. The system lets go of them when a process ends, however it ends, so nothing
+//! has to be guessed from the age of files.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},

@@ -19,9 +19,18 @@ pub(crate) struct Cli {
 
 #[derive(Args)]
 pub(crate) struct Global {
-    /// Folder of keyring, policy and register [default: $COFFER_HOME, else ~/.coffer]
-    #[arg(long = "home", global = true, value_name = "FOLDER")]
+    /// Folder of keyring, policy and register [default: $COFFER_CONFIG_DIR, else ~/.coffer]
+    #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) config_dir: Option<LocalPath>,
+    /// The name that it had before
+    #[arg(
+        long,
+        global = true,
+        value_name = "FOLDER",
+        hide = true,
+        conflicts_with = "config_dir"
+    )]
+    pub(crate) home: Option<LocalPath>,
     /// File that holds the keyring's passphrase [default: $COFFER_PASSPHRASE, else a prompt]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) passphrase_file: Option<LocalPath>,

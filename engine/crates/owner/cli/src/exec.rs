@@ -45,7 +45,7 @@ pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
     command
         .arg("--serve")
         .arg(socket)
-        .arg("--home")
+        .arg("--config-dir")
         .arg(site.config_dir()?.path());
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);
@@ -115,7 +115,7 @@ fn python(
     let mut command = Command::new(&python);
     command
         .args(["-m", "coffer", name])
-        .arg("--home")
+        .arg("--config-dir")
         .arg(site.config_dir()?.path());
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);

@@ -180,7 +180,10 @@ impl From<LocationError> for Failure {
 impl From<ConfigDirError> for Failure {
     fn from(error: ConfigDirError) -> Self {
         Self {
-            exit: Exit::Io,
+            exit: match error {
+                ConfigDirError::TwoNames => Exit::Usage,
+                ConfigDirError::Unknown | ConfigDirError::Create { .. } => Exit::Io,
+            },
             message: error.to_string(),
             hint: error.hint(),
         }

@@ -1,31 +1,42 @@
-//! The client site as a command sees it: home, keyring, policy, and where the passphrase comes
-//! from.
+//! The client site as a command sees it: config directory, keyring, policy, and where the
+//! passphrase comes from.
 
 use std::{
+    cell::Cell,
     io::IsTerminal,
     path::{Path, PathBuf},
 };
 
 use coffer_audit::Event;
 use coffer_catalog::{Target, VerifiedManifest, open_table};
-use coffer_custody::{ConfigDir, Draft, Keyring, Passphrase, PassphraseError, Policy, Vault};
+use coffer_custody::{
+    ConfigDir, Draft, Keyring, OldName, Passphrase, PassphraseError, Policy, Vault,
+};
 
 use crate::{args::Global, audit, failure::Failure, store};
 
 pub(crate) struct Site {
     config_dir: Option<PathBuf>,
     passphrase_file: Option<PathBuf>,
+    /// What to be said once, when the folder is first looked for.
+    old_name: Cell<Option<OldName>>,
 }
 
 impl Site {
     pub(crate) fn new(global: &Global) -> Self {
+        let home = global.home.as_deref();
+        let config_dir = global.config_dir.as_deref().or(home);
         Self {
-            config_dir: global.config_dir.as_deref().map(Path::to_path_buf),
+            old_name: Cell::new(ConfigDir::old_name(config_dir, home)),
+            config_dir: config_dir.map(Path::to_path_buf),
             passphrase_file: global.passphrase_file.as_deref().map(Path::to_path_buf),
         }
     }
 
     pub(crate) fn config_dir(&self) -> Result<ConfigDir, Failure> {
+        if let Some(old) = self.old_name.take() {
+            eprintln!("warning: {old}");
+        }
         let folder = ConfigDir::locate(self.config_dir.as_deref())?;
         Ok(folder.reaching(store::reach()))
     }

@@ -172,7 +172,7 @@ fn sources_that_cannot_be_held_are_refused_by_name() {
         &owner.fails(1, &["encrypt", "n.parquet", "sealed"]),
     );
     rows(&owner, "in.parquet", 10);
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     let columns = |text: &str| owner.sign(&format!("{policy}\n[tables.sealed.columns]\n{text}\n"));
     columns("salery = \"tee\"");
     golden(
@@ -198,7 +198,7 @@ fn sources_that_cannot_be_held_are_refused_by_name() {
 #[test]
 fn columns_of_several_protections_go_round() {
     let owner = Owner::new();
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     let columns = "[tables.sealed.columns]\n\
         id = { protection = [\"ope\", \"ashe\"], domain = [0, 1000000], rows = 1e9 }\n\
         text = { protection = [\"tee\", \"det\"], link = \"words\" }\n";
@@ -221,7 +221,7 @@ fn columns_of_several_protections_go_round() {
         "{text}"
     );
     // The link's id is in the policy now, and in the manifest.
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     let link = shown["stored"][3]["link"].as_str().unwrap();
     assert!(
         policy.contains(&format!("[links.words]\nid = \"{link}\"")),
@@ -260,14 +260,14 @@ fn columns_of_several_protections_go_round() {
 #[test]
 fn rows_are_appended_to_any_protections() {
     let owner = Owner::new();
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     let columns = "[tables.sealed.columns]\n\
         id = { protection = [\"ope\", \"ashe\", \"std\"], domain = [0, 1000000], rows = 3000 }\n\
         text = { protection = \"det\", link = \"words\" }\n";
     owner.sign(&format!("{policy}\n{columns}"));
     let batch = rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
-    let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let before = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     let text = owner.json(&["encrypt", "in.parquet", "sealed", "--append"]);
     assert_eq!(
         (text["version"].as_u64(), text["rows"].as_u64()),
@@ -275,7 +275,7 @@ fn rows_are_appended_to_any_protections() {
     );
     owner.ok(&["encrypt", "in.parquet", "./sealed", "--append"]);
     assert_eq!(
-        fs::read_to_string(owner.path("home/policy.toml")).unwrap(),
+        fs::read_to_string(owner.path("config/policy.toml")).unwrap(),
         before
     );
     owner.ok(&["decrypt", "sealed", "out.parquet"]);
@@ -313,7 +313,7 @@ fn failures_say_what_and_what_to_do() {
     rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let wrong = owner
-        .command("home")
+        .command("config")
         .env("COFFER_PASSPHRASE", "wrong")
         .args(["verify", "sealed"])
         .ends();
@@ -324,7 +324,7 @@ fn failures_say_what_and_what_to_do() {
         &String::from_utf8(wrong.stderr).unwrap(),
     );
     let none = owner
-        .command("home")
+        .command("config")
         .env_remove("COFFER_PASSPHRASE")
         .args(["verify", "sealed"])
         .ends();
@@ -379,7 +379,7 @@ fn without_a_key_only_what_needs_none() {
     rows(&owner, "in.parquet", 1000);
     owner.ok(&["encrypt", "in.parquet", "sealed"]);
     let output = owner
-        .command("home")
+        .command("config")
         .env_remove("COFFER_PASSPHRASE")
         .args(["inspect", "--json", "sealed"])
         .ends();
@@ -396,7 +396,7 @@ fn killed_while_encrypting() {
     let owner = Owner::new();
     rows(&owner, "in.parquet", 3_000_000);
     let mut child = owner
-        .command("home")
+        .command("config")
         .args(["encrypt", "in.parquet", "sealed", "--threads", "1"])
         .spawn()
         .unwrap();

@@ -202,7 +202,7 @@ pub(crate) fn run(
     }
     let context = TaskContext::new(
         None,
-        "home".to_owned(),
+        "client".to_owned(),
         with_task_io(config, Arc::new(side)),
         HashMap::new(),
         HashMap::new(),

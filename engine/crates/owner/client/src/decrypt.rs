@@ -71,7 +71,7 @@ mod tests {
     fn table() -> (tempfile::TempDir, Opened, RecordBatch) {
         let folder = tempfile::tempdir().unwrap();
         let root = std::fs::canonicalize(folder.path()).unwrap();
-        let config_dir = ConfigDir::at(root.join("home"));
+        let config_dir = ConfigDir::at(root.join("config"));
         config_dir.create().unwrap();
         let vault = Vault::from(
             Keyring::create(

@@ -19,9 +19,17 @@ struct Arguments {
     /// policy
     #[arg(long, value_name = "PATH", conflicts_with = "user")]
     serve: Option<PathBuf>,
-    /// Folder with keyring and policy (else COFFER_HOME, else ~/.coffer)
-    #[arg(long = "home", value_name = "FOLDER")]
+    /// Folder with keyring and policy (else COFFER_CONFIG_DIR, else ~/.coffer)
+    #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
+    /// The name that it had before
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        hide = true,
+        conflicts_with = "config_dir"
+    )]
+    home: Option<PathBuf>,
     /// File with the keyring's passphrase (else the environment variable COFFER_PASSPHRASE)
     #[arg(long)]
     passphrase_file: Option<PathBuf>,
@@ -73,7 +81,12 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
     hardening::harden()?;
-    let config_dir = ConfigDir::locate(arguments.config_dir.as_deref())?;
+    let home = arguments.home.as_deref();
+    let named = arguments.config_dir.as_deref().or(home);
+    if let Some(old) = ConfigDir::old_name(named, home) {
+        eprintln!("warning: {old}");
+    }
+    let config_dir = ConfigDir::locate(named)?;
     let passphrase = match &arguments.passphrase_file {
         Some(file) => Passphrase::from_file(file)?,
         None => Passphrase::from_env()?,

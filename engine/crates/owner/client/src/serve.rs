@@ -104,7 +104,7 @@ impl Drop for Attached {
 }
 
 impl KeyService {
-    /// Opens home, policy and keyring. A policy without users has nobody to serve.
+    /// Opens config directory, policy and keyring. A policy without users has nobody to serve.
     pub fn open(config_dir: ConfigDir, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let front = Service::open(config_dir, passphrase)?;
         if front.policy_now()?.users().next().is_none() {
@@ -250,7 +250,7 @@ mod tests {
 
     fn keys(policy: &str) -> (tempfile::TempDir, Arc<KeyService>) {
         let folder = tempfile::tempdir().unwrap();
-        let config_dir = ConfigDir::at(folder.path().join("home"));
+        let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
         let keyring = Keyring::create(&config_dir.keyring(), &passphrase).unwrap();
@@ -334,7 +334,7 @@ mod tests {
         ] {
             let problem = error.problem();
             assert_eq!(problem.code, "policy");
-            for word in ["nonsense", "toml", "home"] {
+            for word in ["nonsense", "toml", "config"] {
                 assert!(
                     !problem.message.contains(word) && !problem.hint.contains(word),
                     "{problem:?}"

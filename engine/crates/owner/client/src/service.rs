@@ -160,7 +160,7 @@ impl Reply {
 }
 
 impl Service {
-    /// Opens home, policy and keyring.
+    /// Opens config directory, policy and keyring.
     pub fn open(config_dir: ConfigDir, passphrase: &Passphrase) -> Result<Self, ClientError> {
         let keyring = Keyring::open(&config_dir.keyring(), passphrase)?;
         let policy = access::signed(coffer_catalog::policy::open(&config_dir, &keyring))?;

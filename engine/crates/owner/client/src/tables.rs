@@ -314,7 +314,7 @@ impl Service {
     }
 
     /// Whether there is no table at a folder. This process may look where the account that asks may
-    /// not, so a user is told of this home's own tables only.
+    /// not, so a user is told of this config directory's own tables only.
     pub(crate) fn is_absent(&self, policy: &Policy, folder: &Path) -> Result<bool, ClientError> {
         match &self.user {
             None => Ok(is_absent(

@@ -48,7 +48,7 @@ pub mod verifiers;
 pub use attest::{
     AttestedEngine, Challenges, Check, Checks, NoTee, Verifier, attest, attest_again, attest_host,
 };
-pub use config_dir::{ConfigDir, ConfigDirError};
+pub use config_dir::{ConfigDir, ConfigDirError, OldName};
 pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
 pub use keyring::{
     AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey,

@@ -39,7 +39,7 @@ struct Table {
 fn table() -> Table {
     let folder = TempDir::new().unwrap();
     let root = fs::canonicalize(folder.path()).unwrap();
-    let config_dir = ConfigDir::at(root.join("home"));
+    let config_dir = ConfigDir::at(root.join("config"));
     config_dir.create().unwrap();
     let vault = Vault::from(
         Keyring::create(

@@ -232,7 +232,7 @@ impl World {
             false => tempfile::tempdir(),
         };
         let folder = folder.unwrap();
-        let mut config_dir = ConfigDir::at(folder.path().join("home"));
+        let mut config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let policy = crate::policy::replace(&config_dir, vault().keyring(), "").unwrap();
         let host_folder = folder.path().join("t");

@@ -8,7 +8,7 @@ use coffer_format::SparkType;
 fn a_register_of_before_opens_and_of_later_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let root = std::fs::canonicalize(folder.path()).unwrap();
-    let config_dir = ConfigDir::at(root.join("home"));
+    let config_dir = ConfigDir::at(root.join("config"));
     config_dir.create().unwrap();
     let vault = Vault::from(
         Keyring::create(

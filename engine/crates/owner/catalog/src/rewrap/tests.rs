@@ -20,7 +20,7 @@ struct Owner {
 impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let config_dir = ConfigDir::at(folder.path().join("home"));
+        let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let passphrase = Passphrase::new("correct horse").unwrap();
         let vault = Vault::from(Keyring::create(&config_dir.keyring(), &passphrase).unwrap());

@@ -36,7 +36,7 @@ impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
-        let config_dir = ConfigDir::at(root.join("home"));
+        let config_dir = ConfigDir::at(root.join("config"));
         config_dir.create().unwrap();
         let keyring = Keyring::create(
             &config_dir.keyring(),

@@ -18,7 +18,7 @@ struct Owner {
 impl Owner {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let config_dir = ConfigDir::at(folder.path().join("home"));
+        let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let keyring = Keyring::create(
             &config_dir.keyring(),

@@ -163,7 +163,7 @@ fn policy(site: &Site, posture: &Posture) -> Result<Option<Draft>, Failure> {
     let named = settings.into_iter().find_map(|key| posture.get(key));
     let config_dir = match (site.named_config_dir(), named) {
         (None, Some(named)) => ConfigDir::at(named),
-        (named, _) => ConfigDir::locate(named)?,
+        _ => site.config_dir()?,
     };
     let path = config_dir.policy();
     if !path.exists() {

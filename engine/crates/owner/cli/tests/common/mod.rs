@@ -78,7 +78,7 @@ impl Owner {
         command
             .current_dir(self.folder.path())
             .env_clear()
-            .env("COFFER_HOME", self.path(config_dir))
+            .env("COFFER_CONFIG_DIR", self.path(config_dir))
             .env("COFFER_PASSPHRASE", "correct horse")
             .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
             .stdin(Stdio::null())
@@ -88,7 +88,7 @@ impl Owner {
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command("home").args(arguments).ends()
+        self.command("config").args(arguments).ends()
     }
 
     /// What a command that must succeed prints.
@@ -109,7 +109,7 @@ impl Owner {
     /// What `coffer kms` answers to these requests, line by line.
     pub(crate) fn kms(&self, requests: &[Value]) -> Vec<Value> {
         let mut child = self
-            .command("home")
+            .command("config")
             .arg("kms")
             .stdin(Stdio::piped())
             .spawn()
@@ -132,7 +132,7 @@ impl Owner {
 
     /// Adds to the policy, unsigned.
     pub(crate) fn draft(&self, more: &str) {
-        let path = self.path("home/policy.toml");
+        let path = self.path("config/policy.toml");
         let text = fs::read_to_string(&path).unwrap();
         fs::write(path, format!("{text}\n{more}\n")).unwrap();
     }
@@ -145,7 +145,7 @@ impl Owner {
 
     /// Makes this the policy.
     pub(crate) fn sign(&self, text: &str) {
-        self.write("home/policy.toml", text);
+        self.write("config/policy.toml", text);
         self.ok(&["policy", "sign", "--yes"]);
     }
 

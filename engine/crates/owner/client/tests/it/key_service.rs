@@ -13,7 +13,7 @@ use harness::Site;
 /// A site whose policy has one user, of this account number.
 async fn serving(account: u32) -> Site {
     let folder = tempfile::tempdir().unwrap();
-    let config_dir = ConfigDir::at(folder.path().join("home"));
+    let config_dir = ConfigDir::at(folder.path().join("config"));
     config_dir.create().unwrap();
     let keyring = Keyring::create(&config_dir.keyring(), &harness::passphrase()).unwrap();
     let policy = format!("{}[users.ann]\naccount = {account}\n", harness::POLICY);

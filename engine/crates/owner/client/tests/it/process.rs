@@ -22,7 +22,7 @@ fn client(config_dir: &Path, passphrase: Option<&str>) -> Command {
     command
         .args(["--lifeline", "stdin", "--listen"])
         .arg(format!("unix:{}", config_dir.join("client.sock").display()))
-        .arg("--home")
+        .arg("--config-dir")
         .arg(config_dir)
         .env_remove("COFFER_PASSPHRASE")
         .stdin(Stdio::piped())
@@ -104,7 +104,7 @@ fn what_is_wrong_with_the_config_dir_has_a_hint() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_stays_on_the_disk_when_it_ends_in_the_middle_of_a_query() {
     let folder = tempfile::tempdir().unwrap();
-    let config_dir = ConfigDir::at(folder.path().join("home"));
+    let config_dir = ConfigDir::at(folder.path().join("config"));
     make_config_dir(config_dir.path(), PASSPHRASE);
     let spill = folder.path().join("tmp");
     std::fs::create_dir(&spill).unwrap();

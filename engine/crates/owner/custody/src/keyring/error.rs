@@ -134,12 +134,12 @@ pub enum KeyringError {
 coffer_sealing::error_table! {
     KeyringError: &'static str;
     Self::Exists(_) => "keyring_exists",
-        "use it, or choose another config directory with --home or COFFER_HOME";
+        "use it, or choose another config directory with --config-dir or COFFER_CONFIG_DIR";
     Self::NotFound(_) => "keyring_not_found",
-        "make one with coffer init, or name its folder with --home or COFFER_HOME";
+        "make one with coffer init, or name its folder with --config-dir or COFFER_CONFIG_DIR";
     Self::Io { .. } => "keyring_io", "check the file's permissions and the free space";
     Self::NotAKeyring(_) => "not_a_keyring",
-        "name the folder that coffer init made, with --home or COFFER_HOME";
+        "name the folder that coffer init made, with --config-dir or COFFER_CONFIG_DIR";
     Self::UnknownVersion { .. } => "keyring_version", "use a newer version of Coffer";
     Self::ParamsTooWeak(_) => "argon_too_weak",
         Some(format!(

@@ -307,7 +307,7 @@ const LOOK: &str = "look at the whole policy: somebody may have put other files 
 coffer_sealing::error_table! {
     PolicyError: &'static str;
     Self::NotFound(_) => "policy_not_found",
-        "make one with coffer init, or name its folder with --home or COFFER_HOME";
+        "make one with coffer init, or name its folder with --config-dir or COFFER_CONFIG_DIR";
     Self::Io { .. } => "policy_io", "check the file's permissions and the free space";
     Self::Syntax { .. } => "policy_syntax", "docs/reference/policy.md lists every key";
     Self::NotSigned { .. } => "policy_not_signed",

@@ -24,7 +24,7 @@ impl Owner {
     pub fn new(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(folder.path()).unwrap();
-        let config_dir = ConfigDir::at(root.join("home"));
+        let config_dir = ConfigDir::at(root.join("config"));
         config_dir.create().unwrap();
         let vault = Vault::from(
             Keyring::create(

@@ -126,8 +126,8 @@ async fn a_user_does_not_learn_what_lies_where_the_owner_may_look() {
             .unwrap()
             .to_owned()
     };
-    let (none, folder, link) = (at("none"), at("home"), at("link"));
-    std::os::unix::fs::symlink(at("home"), &link).unwrap();
+    let (none, folder, link) = (at("none"), at("config"), at("link"));
+    std::os::unix::fs::symlink(at("config"), &link).unwrap();
     let loose = at("loose.parquet");
     std::fs::write(&loose, "no file of a table").unwrap();
     let there = at("people");

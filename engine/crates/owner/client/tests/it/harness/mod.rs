@@ -78,7 +78,7 @@ impl Site {
 
     async fn serving(policy: &str, set_up: impl FnOnce(Service) -> Service) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let config_dir = ConfigDir::at(folder.path().join("home"));
+        let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
         let keyring = Keyring::create(&config_dir.keyring(), &passphrase()).unwrap();
         coffer_catalog::policy::replace(&config_dir, &keyring, policy).unwrap();

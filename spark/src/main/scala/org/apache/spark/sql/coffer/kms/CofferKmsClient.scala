@@ -44,7 +44,7 @@ class CofferKmsClient extends KmsClient {
       try Programs.locate("coffer", setting(CofferKmsClient.PROGRAM), CofferKmsClient.PROGRAM)
       catch { case e: CofferException => throw new KeyAccessDeniedException(e.getMessage, e) }
     val command = Seq(binary.toString, "kms") ++
-      CofferKmsClient.CONFIG_DIR.get(setting).toSeq.flatMap(Seq("--home", _)) ++
+      CofferKmsClient.CONFIG_DIR.get(setting).toSeq.flatMap(Seq("--config-dir", _)) ++
       setting(CofferKmsClient.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _))
     program = KmsProgram.of(command)
   }

@@ -47,11 +47,11 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
   private def above(plan: LogicalPlan, parts: Seq[Part]): LogicalPlan =
     plan.withNewChildren(parts.map {
       case InDriver(p) => p
-      case InEngines(p) => home(p)
+      case InEngines(p) => toDriver(p)
     })
 
   /** Rows that are in this process already need no engine. */
-  private def home(plan: LogicalPlan): LogicalPlan =
+  private def toDriver(plan: LogicalPlan): LogicalPlan =
     if (SealedPlans.mentions(plan)) TailRows(plan) else plan
 
   // ---- operators of which engines have a part
@@ -72,8 +72,8 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
     val read = AttributeSet(later.flatMap(_.references))
     val kept = p.child.output.filter(a => read.contains(a) && !now.exists(_.exprId == a.exprId))
     val list = p.projectList.map(e => if (now.exists(_ eq e)) e.toAttribute else e)
-    if (now.isEmpty && kept.size == p.child.output.size) p.copy(child = home(p.child))
-    else Project(list, home(Project(now ++ kept, p.child)))
+    if (now.isEmpty && kept.size == p.child.output.size) p.copy(child = toDriver(p.child))
+    else Project(list, toDriver(Project(now ++ kept, p.child)))
   }
 
   /**
@@ -89,7 +89,7 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
     val now = first ++ moved
     now.reduceOption(And).map { condition =>
       val rest = later.map(_._1).filterNot(c => moved.exists(_ eq c))
-      Filter(rest.reduce(And), home(Filter(condition, f.child)))
+      Filter(rest.reduce(And), toDriver(Filter(condition, f.child)))
     }
   }
 
@@ -131,7 +131,7 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
     val below = now ++ first ++ moved
     if (below.isEmpty) None
     else (above ++ after ++ rest).reduceOption(And).map { condition =>
-      Filter(condition, home(j.copy(condition = below.reduceOption(And))))
+      Filter(condition, toDriver(j.copy(condition = below.reduceOption(And))))
     }
   }
 

@@ -165,7 +165,7 @@ object CofferDriver extends Logging {
       name =>
         CarriedPrograms.here.unpack(name +: HELPERS, Utils.getContextOrSparkClassLoader, folders))
     val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(
-      Seq("--home", _)) ++
+      Seq("--config-dir", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++
       conf.getOption(CofferConf.USER).toSeq.flatMap(Seq("--user", _))
     EngineProcess.start("client engine", binary, passphrase = true)((_: Path) => arguments)

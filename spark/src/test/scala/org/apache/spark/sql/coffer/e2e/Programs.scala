@@ -31,7 +31,7 @@ object Programs {
   def coffer(configDir: Path, arguments: String*): String = {
     val out = new StringBuilder
     val err = new StringBuilder
-    val command = binary("coffer") +: (arguments ++ Seq("--home", configDir.toString))
+    val command = binary("coffer") +: (arguments ++ Seq("--config-dir", configDir.toString))
     val code = ended(Process(command, None, "COFFER_PASSPHRASE" -> PASSPHRASE),
       ProcessLogger(l => out.append(l).append('\n'), l => err.append(l).append('\n')))
     if (code != 0) throw new IllegalStateException(s"${command.mkString(" ")}: code $code\n$err")
@@ -52,7 +52,7 @@ object Programs {
 
   /** A config directory with a keyring, and a file with its passphrase. */
   def makeConfigDir(folder: Path): Path = {
-    val configDir = folder.resolve("home")
+    val configDir = folder.resolve("config")
     coffer(configDir, "init")
     Files.writeString(passphraseFile(configDir), PASSPHRASE)
     configDir

@@ -24,14 +24,14 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
   override protected def beforeAll(): Unit = {
     super.beforeAll()
     folder = Files.createTempDirectory("coffer-e2e")
-    val home = Programs.makeConfigDir(folder)
+    val configDir = Programs.makeConfigDir(folder)
     spark = SparkSession.builder()
       .master(master)
       .config("spark.ui.enabled", "false")
       .config("spark.plugins", "org.apache.spark.sql.coffer.CofferPlugin")
       .config("spark.sql.extensions", "org.apache.spark.sql.coffer.CofferExtensions")
-      .config("spark.coffer.configDir", home.toString)
-      .config("spark.coffer.passphraseFile", Programs.passphraseFile(home).toString)
+      .config("spark.coffer.configDir", configDir.toString)
+      .config("spark.coffer.passphraseFile", Programs.passphraseFile(configDir).toString)
       .config("spark.coffer.client.path", Programs.binary("coffer-client"))
       .config("spark.coffer.engine.path", Programs.binary("coffer-engine"))
       .config("spark.coffer.engine.memory", "512MiB")
@@ -52,7 +52,7 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
       "date_add(DATE '1992-01-01', CAST(id % 2500 AS INT)) AS day",
       "id % 2 = 0 AS even")
       .write.parquet(plain.toString)
-    Programs.coffer(home, "encrypt", plain.toString, folder.resolve("sealed").toString, "--table",
+    Programs.coffer(configDir, "encrypt", plain.toString, folder.resolve("sealed").toString, "--table",
       "t")
     spark.read.parquet(plain.toString).createOrReplaceTempView("plain")
     spark.read.format("coffer").load(folder.resolve("sealed").toString).createOrReplaceTempView(

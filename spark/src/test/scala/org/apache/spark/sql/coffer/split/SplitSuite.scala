@@ -10,7 +10,7 @@ import org.apache.spark.sql.coffer.plugin.CofferExplain
 import org.apache.spark.sql.coffer.translate.PlanFixture
 
 /**
- * How queries are split between engines and home, against `src/test/resources/golden-sites`.
+ * How queries are split between engines and client, against `src/test/resources/golden-sites`.
  * `COFFER_GOLDEN=1` writes the files anew; review the difference. A literal N stands in ciphertexts
  * as 1000 + N (ope), as "det:N" or "ore:N".
  */

@@ -84,7 +84,7 @@ class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
     val plain = folder.resolve("t").toString
     spark.range(0, 1000, 1, 2).selectExpr("id", "id % 5 AS k",
       "CAST(id AS STRING) AS s").write.parquet(plain)
-    Programs.coffer(folder.resolve("home"), "encrypt", plain, folder.resolve("sealed").toString,
+    Programs.coffer(folder.resolve("config"), "encrypt", plain, folder.resolve("sealed").toString,
       "--table", "t")
     val t = spark.read.format("coffer").load(folder.resolve("sealed").toString)
     assert(t.groupBy("k").count().orderBy("k").collect().length == 5)

@@ -1,10 +1,8 @@
 //! `coffer adopt`, and the commands on tables that were adopted.
 
-mod common;
-
 use std::fs;
 
-use common::{Owner, done};
+use crate::common::{Owner, done};
 
 /// Actions in the audit log.
 fn actions(owner: &Owner) -> Vec<String> {
@@ -20,7 +18,7 @@ fn actions(owner: &Owner) -> Vec<String> {
 fn a_table_that_the_policy_has_elsewhere_is_not_adopted() {
     let owner = Owner::new();
     owner.foreign("sales/a.parquet", 0..100);
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     owner.policy(&format!(
         "[tables.sales]\npath = {:?}",
         owner.path("elsewhere")
@@ -36,7 +34,7 @@ fn a_table_that_the_policy_has_elsewhere_is_not_adopted() {
     assert_eq!(owner.json(&["adopt", "sales"])["rows"], 100);
     owner.ok(&["verify", "--deep", "sales"]);
     assert!(
-        fs::read_to_string(owner.path("home/policy.toml"))
+        fs::read_to_string(owner.path("config/policy.toml"))
             .unwrap()
             .contains(&spelled)
     );

@@ -1,8 +1,6 @@
 //! `coffer` when it is killed, when two of it run at once, and when the disk is full: nothing is
 //! lost, nothing plain stays, and the next run does the rest.
 
-mod common;
-
 use std::{
     fs,
     path::Path,
@@ -11,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::common::{Ends, Owner, done, failed};
 use arrow::array::*;
-use common::{Ends, Owner, done, failed};
 use serde_json::Value;
 
 /// Is in every row, and so in any file that is not sealed.
@@ -52,7 +50,7 @@ fn quiet(mut command: Command) -> Child {
 }
 
 fn coffer(owner: &Owner, arguments: &[&str]) -> Command {
-    let mut command = owner.command("home");
+    let mut command = owner.command("config");
     command.args(arguments);
     command
 }
@@ -60,7 +58,7 @@ fn coffer(owner: &Owner, arguments: &[&str]) -> Command {
 /// No file of the table and of the config directory has a plain row in it, nor is a Parquet file
 /// with a footer that anybody reads.
 fn nothing_plain(owner: &Owner, table: &str) {
-    for (path, bytes) in owner.files(table).into_iter().chain(owner.files("home")) {
+    for (path, bytes) in owner.files(table).into_iter().chain(owner.files("config")) {
         let found = bytes
             .windows(PLANTED.len())
             .any(|part| part == PLANTED.as_bytes());
@@ -77,7 +75,7 @@ fn strays(owner: &Owner) -> Vec<String> {
         "policy.sig",
         "audit",
     ];
-    let names = fs::read_dir(owner.path("home")).unwrap();
+    let names = fs::read_dir(owner.path("config")).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
         .filter(|name| {
@@ -191,7 +189,7 @@ fn two_programs_rotate_and_rewrap_at_once() {
                     "PATH",
                     Path::new(env!("CARGO_BIN_EXE_coffer")).parent().unwrap(),
                 )
-                .env("COFFER_HOME", owner.path("home"))
+                .env("COFFER_CONFIG_DIR", owner.path("config"))
                 .env("COFFER_PASSPHRASE", "correct horse");
             quiet(shell)
         })
@@ -269,7 +267,7 @@ fn limited(owner: &Owner, blocks: u32, arguments: &[&str]) -> Output {
         .arg(env!("CARGO_BIN_EXE_coffer"))
         .args(arguments)
         .current_dir(owner.folder.path())
-        .env("COFFER_HOME", owner.path("home"))
+        .env("COFFER_CONFIG_DIR", owner.path("config"))
         .env("COFFER_PASSPHRASE", "correct horse")
         .env("COFFER_EXPORT_PASSPHRASE", "battery staple")
         .stdin(Stdio::null())
@@ -305,7 +303,7 @@ fn files_that_cannot_be_written() {
         (64, &["decrypt", "t", "out.parquet"]),
         (64, &["decrypt", "t", "out.csv"]),
     ];
-    let config_dir = owner.files("home");
+    let config_dir = owner.files("config");
     for (blocks, arguments) in commands {
         let output = limited(&owner, *blocks, arguments);
         // Of the keyring's own file as of any other.
@@ -335,7 +333,7 @@ fn files_that_cannot_be_written() {
                 .cloned()
         };
         assert!(
-            keyring(&owner.files("home")) == keyring(&config_dir),
+            keyring(&owner.files("config")) == keyring(&config_dir),
             "{arguments:?}"
         );
         assert!(rows(&owner, "t") == before, "{arguments:?}");
@@ -374,8 +372,8 @@ fn a_full_disk() {
     let script = r#"
         set -eu
         mount -t tmpfs -o size=5m tmpfs small
-        export COFFER_HOME="$PWD/small/home"
-        cp -r home small/home
+        export COFFER_CONFIG_DIR="$PWD/small/config"
+        cp -r config small/config
         "$COFFER" encrypt in.parquet small/s 2>&1
         "$COFFER" keys create other 2>&1
         "$COFFER" decrypt s before.csv
@@ -405,7 +403,7 @@ fn a_full_disk() {
         filled 100K encrypt in.parquet small/new
         filled 100K decrypt s small/out.csv
         echo end
-        ls -A small/home small
+        ls -A small/config small
         "$COFFER" keys rewrap --data s --to other 2>/dev/null
         "$COFFER" decrypt s after.csv
         cmp before.csv after.csv

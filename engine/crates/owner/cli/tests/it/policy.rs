@@ -1,16 +1,14 @@
 //! `coffer policy check` as people and scripts meet it: words, exit codes, JSON.
 //! `COFFER_REGENERATE=1` rewrites the golden files.
 
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use crate::common::{Ends, Owner};
 use arrow::array::*;
-use common::{Ends, Owner};
 
 struct Checked {
     owner: Owner,
@@ -34,7 +32,7 @@ impl Checked {
 
     /// stdout and stderr of a command that must end so, the folder's name taken out.
     fn run(&self, code: i32, unlocked: bool, arguments: &[&str]) -> (String, String) {
-        let mut command = self.owner.command("home");
+        let mut command = self.owner.command("config");
         if !unlocked {
             command.env_remove("COFFER_PASSPHRASE");
         }
@@ -210,7 +208,7 @@ fn a_sealed_table_says_more() {
     let (out, _) = owner.check(6, false, &["employees"]);
     assert!(out.contains("the keyring was not opened"), "{out}");
     // A later change of the policy does not undo what was written.
-    let path = owner.path("home/policy.toml");
+    let path = owner.path("config/policy.toml");
     let policy = fs::read_to_string(&path).unwrap();
     let changed = policy.replace(
         "category = { protection = \"det\", link = \"category\" }",
@@ -312,7 +310,7 @@ nation_key = [\"tee\", \"det\"]
             pair("unlinked-join", "customer.c_custkey, orders.o_custkey"),
         ]
     );
-    let path = owner.path("home/policy.toml");
+    let path = owner.path("config/policy.toml");
     let policy = fs::read_to_string(&path).unwrap();
     fs::write(
         &path,
@@ -358,7 +356,7 @@ fn nothing_uses_a_policy_before_it_is_signed() {
     let owner = Owner::new();
     let out = owner.ok(&["policy", "sign"]);
     assert!(out.contains("signed as it is"), "{out}");
-    let before = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let before = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     assert_eq!(owner.ok(&["policy", "show"]), before);
     owner.draft("[users.eve]");
     for arguments in [
@@ -410,8 +408,8 @@ fn nothing_uses_a_policy_before_it_is_signed() {
 #[test]
 fn a_config_dir_from_before_is_signed_once() {
     let owner = Owner::new();
-    fs::remove_file(owner.path("home/policy.sig")).unwrap();
-    fs::remove_file(owner.path("home/register.coffer")).unwrap();
+    fs::remove_file(owner.path("config/policy.sig")).unwrap();
+    fs::remove_file(owner.path("config/register.coffer")).unwrap();
     let message = owner.fails(4, &["keys", "list"]);
     assert!(
         message.contains("never signed") && message.contains("coffer policy sign"),

@@ -1,11 +1,9 @@
 //! What the audit log says of the commands on keys; and that nothing is done of which it cannot say
 //! anything.
 
-mod common;
-
 use std::fs;
 
-use common::{Ends, Owner, done};
+use crate::common::{Ends, Owner, done};
 use serde_json::{Value, json};
 
 fn small(owner: &Owner, name: &str) {
@@ -133,7 +131,7 @@ fn a_config_dir_that_lost_its_keyring_records_that_it_came_back() {
     let owner = Owner::new();
     small(&owner, "a");
     owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
-    fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
+    fs::remove_file(owner.path("config/keyring.coffer")).unwrap();
     owner.ok(&[
         "keys",
         "recover",
@@ -209,12 +207,12 @@ fn nothing_is_done_that_cannot_be_recorded() {
     owner.ok(&["keys", "create", "payroll"]);
     owner.ok(&["keys", "export", "payroll", "--output", "payroll.coffer"]);
     owner.ok(&["keys", "export", "--shares", "2-of-3", "--output", "shares"]);
-    let log = owner.path("home/audit/log");
+    let log = owner.path("config/audit/log");
     let mut bytes = fs::read(&log).unwrap();
     bytes.truncate(bytes.len() / 2);
     fs::write(&log, bytes).unwrap();
     let state = |owner: &Owner| {
-        let mut files = owner.files("home");
+        let mut files = owner.files("config");
         files.extend(owner.files("a"));
         files
     };
@@ -244,7 +242,7 @@ fn nothing_is_done_that_cannot_be_recorded() {
         assert!(state(&owner) == before, "{arguments:?} changed something");
         assert!(!owner.path("x").exists(), "{arguments:?}");
     }
-    fs::remove_file(owner.path("home/keyring.coffer")).unwrap();
+    fs::remove_file(owner.path("config/keyring.coffer")).unwrap();
     let message = owner.fails(
         1,
         &[
@@ -255,7 +253,7 @@ fn nothing_is_done_that_cannot_be_recorded() {
         ],
     );
     assert!(message.contains("audit log"), "{message}");
-    assert!(!owner.path("home/keyring.coffer").exists());
+    assert!(!owner.path("config/keyring.coffer").exists());
 }
 
 #[test]
@@ -264,7 +262,7 @@ fn who_stops_reading_is_no_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let done = owner
-        .command("home")
+        .command("config")
         .args(["audit", "show"])
         .stdout(writer)
         .ends();

@@ -1,10 +1,8 @@
 //! Which table a path means, on the command line: what its owner wrote, wherever links lead by now.
 
-mod common;
-
 use std::{fs, os::unix::fs::symlink};
 
-use common::{Ends, Owner};
+use crate::common::{Ends, Owner};
 
 fn sealed(owner: &Owner, folder: &str, rows: &str) {
     owner.write("in.csv", &format!("id\n{rows}\n"));
@@ -52,7 +50,7 @@ fn a_link_that_a_host_made_is_another_table_s_for_no_command() {
     assert!(owner.files("ledger") == before);
     assert_eq!(owner.ok(&["decrypt", "ledger", "-"]), "id\n1\n");
     // Without a passphrase nothing is verified, and it says so; with one it is.
-    let mut bare = owner.command("home");
+    let mut bare = owner.command("config");
     let bare = bare
         .env_remove("COFFER_PASSPHRASE")
         .args(["inspect", "./ledger_v2"])
@@ -118,7 +116,7 @@ fn a_folder_here_decides_nothing_about_a_name() {
         "inner/one",
     ]);
     let inside = |arguments: &[&str]| {
-        let mut command = owner.command("home");
+        let mut command = owner.command("config");
         let output = command
             .current_dir(owner.path("inner"))
             .args(arguments)

@@ -1,8 +1,6 @@
 //! `coffer doctor` as people and scripts meet it: words, exit codes, JSON, and a web UI that is
 //! asked. `COFFER_REGENERATE=1` rewrites the golden files.
 
-mod common;
-
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
@@ -13,7 +11,7 @@ use std::{
     thread,
 };
 
-use common::Ends;
+use crate::common::Ends;
 
 /// A configuration with which nothing is found.
 const SOUND: &str = "\
@@ -57,7 +55,7 @@ impl Setup {
         command
             .current_dir(self.folder.path())
             .env_clear()
-            .env("COFFER_HOME", self.folder.path().join("home"))
+            .env("COFFER_CONFIG_DIR", self.folder.path().join("config"))
             .arg("doctor")
             .args(arguments)
             .stdin(Stdio::null())
@@ -274,7 +272,7 @@ fn files_and_policy_are_looked_at() {
         [driver]\ntrust_cluster_deploy_mode = true\n[tables.t.columns]\nday = \"plain\"\n\
         [masters]\nfar = \"hadoop-kms:http://kms:9600/kms?key=k&user=u&plain-http=kms\"\n\
         near = \"hadoop-kms:http://localhost:9600/kms?key=k&user=u\"\n";
-    setup.write("home/policy.toml", policy);
+    setup.write("config/policy.toml", policy);
     let found = [
         "simulated-evidence",
         "kms-plain-http",
@@ -296,7 +294,7 @@ fn files_and_policy_are_looked_at() {
         0,
         &["--properties-file", "sound.conf", "--accept", &accepted],
     );
-    setup.write("home/policy.toml", "unverified = 1\n");
+    setup.write("config/policy.toml", "unverified = 1\n");
     setup.run(4, &["--properties-file", "sound.conf"]);
 }
 

@@ -1,11 +1,9 @@
 //! `coffer keys`, as people and scripts meet it.
 
-mod common;
-
 use std::{fs, path::Path, process::Output, sync::Arc};
 
+use crate::common::{Ends, Owner, done};
 use arrow::array::*;
-use common::{Ends, Owner, done};
 use serde_json::Value;
 
 /// A small table.
@@ -46,7 +44,7 @@ fn rotated_and_rewrapped_without_touching_a_file() {
         "{message}"
     );
     owner.ok(&["keys", "rewrap", "a", "--to", "second"]);
-    let policy = fs::read_to_string(owner.path("home/policy.toml")).unwrap();
+    let policy = fs::read_to_string(owner.path("config/policy.toml")).unwrap();
     assert!(policy.contains("master = \"second\""), "{policy}");
     let message = owner.fails(1, &["keys", "destroy", "main", "--yes"]);
     assert!(
@@ -182,7 +180,7 @@ fn masters_travel_under_a_passphrase() {
             .contains("copy imported")
     );
     let wrong = owner
-        .command("home")
+        .command("config")
         .env("COFFER_EXPORT_PASSPHRASE", "no")
         .args(["keys", "import", "main.coffer"])
         .ends();
@@ -195,7 +193,7 @@ fn masters_travel_under_a_passphrase() {
     done(owner.command("home2").args(import).ends(), &import);
     for file in ["register.coffer", "policy.toml", "policy.sig"] {
         fs::copy(
-            owner.path("home").join(file),
+            owner.path("config").join(file),
             owner.path("home2").join(file),
         )
         .unwrap();
@@ -267,7 +265,7 @@ fn a_lost_config_dir_comes_back_from_three_of_five() {
     done(recover(&[5, 1, 4]), &["recover"]);
     for file in ["register.coffer", "policy.toml", "policy.sig"] {
         fs::copy(
-            owner.path("home").join(file),
+            owner.path("config").join(file),
             owner.path("found").join(file),
         )
         .unwrap();

@@ -1,9 +1,7 @@
 //! Paths that name another storage: refused before anything is made, but for stores' URLs where a
 //! command takes a table.
 
-mod common;
-
-use common::Owner;
+use crate::common::Owner;
 
 #[test]
 fn no_command_takes_a_url_for_a_folder() {
@@ -40,7 +38,7 @@ fn no_command_takes_a_url_for_a_folder() {
             &["policy", "advise", url, "in.csv"],
             &["policy", "advise", "in.csv", url],
             &["policy", "advise", "in.csv", &format!("named={url}")],
-            &["--home", url, "init"],
+            &["--config-dir", url, "init"],
             &["sql", "-f", url],
         ];
         for command in commands {
@@ -65,7 +63,7 @@ fn a_store_s_url_is_no_file() {
         &["decrypt", "--kek-file", "in.csv", url, "out"],
         &["decrypt", "--kek-file", url, "table", "out"],
         &["keys", "export", "--output", url],
-        &["--home", url, "init"],
+        &["--config-dir", url, "init"],
     ];
     for command in commands {
         owner.fails(2, command);

@@ -24,7 +24,7 @@ from typing import Any
 
 from coffer._find import find_binary
 
-# Messages of the task protocol and the lengths that stand before them: proto/coffer/wire.proto.
+# Messages of the task protocol and the lengths that stand before them: proto/coffer/wire/task.proto.
 START, IN, IN_END, OUT, DONE, FAILED = 6, 9, 10, 11, 12, 13
 # engine/crates/core/sealing (stream.rs, frame.rs): a stream's preamble; a frame's header, of which
 # the last four bytes count what follows it.

@@ -7,7 +7,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = [
         "coffer/plan.proto",
         "coffer/storage.proto",
-        "coffer/wire.proto",
+        "coffer/wire/client.proto",
+        "coffer/wire/executors.proto",
+        "coffer/wire/results.proto",
+        "coffer/wire/sealed.proto",
+        "coffer/wire/stages.proto",
+        "coffer/wire/tables.proto",
+        "coffer/wire/task.proto",
+        "coffer/wire/writes.proto",
     ];
     for file in files {
         println!("cargo:rerun-if-changed={}", root.join(file).display());

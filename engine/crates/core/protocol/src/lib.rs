@@ -22,7 +22,7 @@ pub mod plan {
     include!(concat!(env!("OUT_DIR"), "/coffer.plan.rs"));
 }
 
-/// The task protocol and the client protocol (`proto/coffer/wire.proto`).
+/// The task protocol and the client protocol (`proto/coffer/wire/`).
 #[allow(missing_docs, clippy::all, clippy::pedantic)] // generated
 pub mod wire {
     include!(concat!(env!("OUT_DIR"), "/coffer.wire.rs"));

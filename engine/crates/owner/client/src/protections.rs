@@ -1,5 +1,5 @@
 //! What protections show and allow, as the driver's planner is told: the table of `coffer-schemes`
-//! in the words of `wire.proto`.
+//! in the words of `wire/tables.proto`.
 
 use coffer_catalog::Manifest;
 use coffer_format::{StoredColumn, StoredEncoding};

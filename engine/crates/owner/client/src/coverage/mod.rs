@@ -2,8 +2,8 @@
 //! the plan needs it.
 //!
 //! Spark made the tasks' specs from sizes that executors report. Whatever those were, they may
-//! change how work is cut, never what is read. The rules are told in `wire.proto` at StageInput and
-//! Product; here is one file for each.
+//! change how work is cut, never what is read. The rules are told in `wire/stages.proto` at
+//! StageInput and Product; here is one file for each.
 
 mod inputs;
 mod products;

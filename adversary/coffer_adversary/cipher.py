@@ -127,7 +127,10 @@ def _values(repeat: bool) -> Change:
             fixtures.overwrite(target.file, one, b)
             if not repeat:
                 fixtures.overwrite(target.file, other, a)
-            return f"values at {one} and {other} of {target.file.name}, {chunk}, {'made one' if repeat else 'swapped'}"  # noqa: E501
+            return (
+                f"values at {one} and {other} of {target.file.name}, {chunk}, "
+                f"{'made one' if repeat else 'swapped'}"
+            )
         return None
 
     return change

@@ -584,7 +584,10 @@ def too_often(name: str, applied: int, right_rows: int) -> str | None:
     if declared.benign is None:
         return f"right rows in {right_rows} of {applied} runs, and it must be detected"
     if applied >= ENOUGH and right_rows > declared.benign.share * applied:
-        return f"right rows in {right_rows} of {applied} runs, more than {declared.benign.share:.0%} ({declared.benign.reason})"  # noqa: E501
+        return (
+            f"right rows in {right_rows} of {applied} runs, more than "
+            f"{declared.benign.share:.0%} ({declared.benign.reason})"
+        )
     return None
 
 

@@ -126,7 +126,10 @@ class Pieces(Table):
             return _question(sql, {"k": "bigint", "n": "bigint", "b": "bigint"}, rows)
         if which == 2:
             last = first + rng.randrange(1, 3000)
-            sql = f"SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id BETWEEN {first} AND {last}"  # noqa: E501
+            sql = (
+                "SELECT count(*) AS n, sum(a) AS a, sum(b) AS b FROM pieces WHERE id "
+                f"BETWEEN {first} AND {last}"
+            )
             return self.sums(first, last, sql)
         sql = f"SELECT a, b, s FROM pieces WHERE id = {first}"
         row = [str(self._a[first]), str(self._b[first]), self._s[first]]
@@ -134,7 +137,10 @@ class Pieces(Table):
 
     def whole(self, _: random.Random) -> Question:
         """About all values of all columns."""
-        sql = "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, max(s) AS l FROM pieces"  # noqa: E501
+        sql = (
+            "SELECT count(*) AS n, sum(id) AS i, sum(a) AS a, sum(b) AS b, min(s) AS f, "
+            "max(s) AS l FROM pieces"
+        )
         sums = [int(column.sum()) for column in (self._id, self._a, self._b)]
         row = [str(self.ROWS), *map(str, sums), min(self._s), max(self._s)]
         types = ["bigint", "bigint", "bigint", "bigint", "string", "string"]

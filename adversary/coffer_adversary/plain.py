@@ -242,7 +242,10 @@ class Guess:
                 lengths.append(self._sent(cluster, mine))
         finally:
             mine.restore()
-        detail = f"{self.words} words guessed: {lengths[0]} bytes where they are there, {lengths[1]} where not"  # noqa: E501
+        detail = (
+            f"{self.words} words guessed: {lengths[0]} bytes where they are there, "
+            f"{lengths[1]} where not"
+        )
         if lengths[0] != lengths[1]:
             return Outcome(True, "wrong", "lengths-tell", detail)
         return Outcome(True, "right_rows", "", detail)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from coffer_adversary.attack_cluster import AttackCluster
     from coffer_testing.answers import Answer
 
-_GROUP = "spark.sparkContext.setJobGroup(name, name) if name else spark.sparkContext._jsc.clearJobGroup()"  # noqa: E501
+_GROUP = (
+    "spark.sparkContext.setJobGroup(name, name) if name else "
+    "spark.sparkContext._jsc.clearJobGroup()"
+)
 _NAMES = tuple(f"payroll of {year}" for year in range(1990, 2031))
 _HASHES = ("md5", "sha1", "sha256", "sha384", "sha512", "sha3_256", "blake2b", "blake2s")
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")

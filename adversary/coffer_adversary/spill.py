@@ -186,7 +186,10 @@ class Spilled:
         panic = cramped.log.panic()
         if panic:
             verdict = ("wrong", "panic", panic)
-        detail = f"{question.sql}: {what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"  # noqa: E501
+        detail = (
+            f"{question.sql}: "
+            f"{what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
+        )
         return Outcome(bool(what), verdict[0], verdict[1], detail)
 
 

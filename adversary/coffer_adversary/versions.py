@@ -47,7 +47,10 @@ class Ledger:
         folder = cluster.owner.config_dir
         kept = [folder / "register.coffer", folder / "audit" / "log"]
         aside = [self._copies / path.name for path in kept]
-        rows = "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE o_orderkey % 7 ="  # noqa: E501
+        rows = (
+            "SELECT o_orderkey AS k, o_totalprice AS v, o_clerk AS s FROM orders WHERE "
+            "o_orderkey % 7 ="
+        )
 
         def run(sql: str) -> Answer:
             return cluster.within(lambda: cluster.driver.query(sql))

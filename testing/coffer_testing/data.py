@@ -53,10 +53,17 @@ _EDGES: dict[str, list[Any]] = {
     "i16": [-32768, -1, 0, 1, 32767],
     "i32": [-(2**31), -1, 0, 1, 2**31 - 1],
     "i64": [-(2**63), -1, 0, 1, 2**63 - 1],
-    "f32": [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.5, 2.0**-149, 3.4028234663852886e38],  # noqa: E501
-    "f64": [float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 0.1, 5e-324, 1.7976931348623157e308, 1e21, 1e-7],  # noqa: E501
+    "f32": [
+        float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 1.5, 2.0**-149, 3.4028234663852886e38,
+    ],
+    "f64": [
+        float("nan"), float("inf"), float("-inf"), -0.0, 0.0, 0.1, 5e-324, 1.7976931348623157e308,
+        1e21, 1e-7,
+    ],
     "d9": [Decimal("-9999999.99"), Decimal("0.00"), Decimal("0.01"), Decimal("9999999.99")],
-    "d18": [Decimal("-99999999999999.9999"), Decimal("0.0000"), Decimal("0.0001"), Decimal("123.4500")],  # noqa: E501
+    "d18": [
+        Decimal("-99999999999999.9999"), Decimal("0.0000"), Decimal("0.0001"), Decimal("123.4500"),
+    ],
     "d38": [
         Decimal("9999999999999999999999999999.9999999999"),
         Decimal("-9999999999999999999999999999.9999999999"),
@@ -64,19 +71,22 @@ _EDGES: dict[str, list[Any]] = {
         Decimal("0"),
     ],
     "s": [
-        "", " ", "  padded  ", "a", "abc", "aBc", "naïve", "ﬁne", "Straße", "İstanbul", "日本語", "🦓 zebra", "e\u0301",  # noqa: E501
-        "100%", "under_score", "back\\slash", "line\nbreak", "tab\t", "NULL", "true", "12", " 12 ", "-7", "1.5", "1e3",  # noqa: E501
+        "", " ", "  padded  ", "a", "abc", "aBc", "naïve", "ﬁne", "Straße", "İstanbul", "日本語",
+        "🦓 zebra", "e\u0301", "100%", "under_score", "back\\slash", "line\nbreak", "tab\t", "NULL",
+        "true", "12", " 12 ", "-7", "1.5", "1e3",
         "2024-02-29", "2023-02-29", "nul\0byte", "z", "zz", "\U0010ffff",
     ],
     "bin": [b"", b"\x00", b"\x00\xff", b"\xff\xfe", bytes(range(64))],
     "dt": [
-        date(1, 1, 1), date(1500, 2, 28), date(1582, 10, 4), date(1582, 10, 15), date(1969, 12, 31), date(1970, 1, 1),  # noqa: E501
+        date(1, 1, 1), date(1500, 2, 28), date(1582, 10, 4), date(1582, 10, 15),
+        date(1969, 12, 31), date(1970, 1, 1),
         date(2000, 2, 29), date(2024, 12, 31), date(9999, 12, 31),
     ],
     "ts": [
         datetime(1500, 3, 1, 1, 2, 3, 4), datetime(1582, 10, 10, 12), datetime(1900, 1, 1),
         datetime(1969, 12, 31, 23, 59, 59, 999999),
-        datetime(1970, 1, 1), datetime(2024, 2, 29, 13, 14, 15, 161718), datetime(9999, 12, 30, 23, 59, 59, 999999),  # noqa: E501
+        datetime(1970, 1, 1), datetime(2024, 2, 29, 13, 14, 15, 161718),
+        datetime(9999, 12, 30, 23, 59, 59, 999999),
     ],
 }
 # fmt: on

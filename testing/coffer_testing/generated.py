@@ -46,7 +46,10 @@ GENERATED = [
     ),
     Query(
         "inline_outer_of_nothing",
-        "SELECT id, x, y FROM edge LATERAL VIEW OUTER inline(if(b, array(struct(ts, ntz)), NULL)) t AS x, y",
+        (
+            "SELECT id, x, y FROM edge LATERAL VIEW OUTER inline(if(b, array(struct(ts, "
+            "ntz)), NULL)) t AS x, y"
+        ),
     ),
     Query(
         "stack_with_a_remainder", "SELECT id, stack(2, k :: BIGINT, n, n + 1) AS (x, y) FROM edge"
@@ -62,7 +65,10 @@ GENERATED = [
     ),
     Query(
         "sums_of_exploded_rows",
-        "SELECT x, count(*), sum(n) FROM (SELECT n, explode(array(g, 'x', NULL)) AS x FROM events) GROUP BY x",
+        (
+            "SELECT x, count(*), sum(n) FROM (SELECT n, explode(array(g, 'x', NULL)) AS x "
+            "FROM events) GROUP BY x"
+        ),
     ),
     Query(
         "explode_keeps_no_column",
@@ -81,11 +87,17 @@ GENERATED = [
     Query("unpivot", "SELECT * FROM (SELECT id, k, n FROM edge) UNPIVOT (v FOR c IN (k, n))"),
     Query(
         "unpivot_with_nulls",
-        "SELECT * FROM (SELECT id, k, i32 FROM edge) UNPIVOT INCLUDE NULLS (v FOR c IN (k AS a, i32 AS z))",
+        (
+            "SELECT * FROM (SELECT id, k, i32 FROM edge) UNPIVOT INCLUDE NULLS (v FOR c IN "
+            "(k AS a, i32 AS z))"
+        ),
     ),
     Query(
         "pivot",
-        "SELECT * FROM (SELECT k, b, n FROM edge) PIVOT (sum(n) AS s, count(n) AS c FOR b IN (true, false))",
+        (
+            "SELECT * FROM (SELECT k, b, n FROM edge) PIVOT (sum(n) AS s, count(n) AS c FOR "
+            "b IN (true, false))"
+        ),
     ),
     # All values of a group.
     Query("collect_list_sorted", "SELECT k, sort_array(collect_list(n)) FROM edge GROUP BY k"),
@@ -94,12 +106,17 @@ GENERATED = [
     ),
     Query(
         "collect_list_with_filter",
-        "SELECT k, sort_array(collect_list(s) FILTER (WHERE b)), size(collect_list(DISTINCT i8)) FROM edge GROUP BY k",
+        (
+            "SELECT k, sort_array(collect_list(s) FILTER (WHERE b)), "
+            "size(collect_list(DISTINCT i8)) FROM edge GROUP BY k"
+        ),
     ),
     Query(
         "collect_set_of_every_type",
-        "SELECT b, sort_array(collect_set(i8)), sort_array(collect_set(d38)), sort_array(collect_set(s)), "
-        "sort_array(collect_set(bin)), sort_array(collect_set(dt)), sort_array(collect_set(ts)) FROM edge GROUP BY b",
+        "SELECT b, sort_array(collect_set(i8)), sort_array(collect_set(d38)), "
+        "sort_array(collect_set(s)), "
+        "sort_array(collect_set(bin)), sort_array(collect_set(dt)), "
+        "sort_array(collect_set(ts)) FROM edge GROUP BY b",
     ),
     Query(
         "collect_set_of_floats",
@@ -112,7 +129,10 @@ GENERATED = [
     ),
     Query(
         "collect_then_explode",
-        "SELECT k, x FROM (SELECT k, collect_list(n) AS l FROM edge GROUP BY k) LATERAL VIEW explode(l) t AS x",
+        (
+            "SELECT k, x FROM (SELECT k, collect_list(n) AS l FROM edge GROUP BY k) LATERAL "
+            "VIEW explode(l) t AS x"
+        ),
     ),
     Query(
         "collect_structs",
@@ -120,11 +140,15 @@ GENERATED = [
     ),
     Query(
         "percentiles",
-        "SELECT k, percentile(n, 0.3), percentile(q, array(0.0, 0.25, 0.5, 1.0)), percentile(i64, 0.9) FROM edge GROUP BY k",
+        (
+            "SELECT k, percentile(n, 0.3), percentile(q, array(0.0, 0.25, 0.5, 1.0)), "
+            "percentile(i64, 0.9) FROM edge GROUP BY k"
+        ),
     ),
     Query(
         "percentiles_with_frequency",
-        "SELECT k, percentile(n, 0.3, i8 + 128), percentile(q, array(0.0, 0.5, 1.0), abs(n)), percentile(d9, 0.9, id % 3), "
+        "SELECT k, percentile(n, 0.3, i8 + 128), percentile(q, array(0.0, 0.5, 1.0), "
+        "abs(n)), percentile(d9, 0.9, id % 3), "
         "percentile(n, 0.5, 0) FROM edge GROUP BY k",
     ),
     Query(
@@ -139,14 +163,18 @@ GENERATED = [
     ),
     Query(
         "histograms",
-        "SELECT k % 2, histogram_numeric(i8 % 4, 20), histogram_numeric(cast(n % 5 AS DOUBLE) / 3, 10), "
-        "histogram_numeric(dt, 2) FILTER (WHERE id < 2), histogram_numeric(n, 3) FILTER (WHERE id < 0) "
+        "SELECT k % 2, histogram_numeric(i8 % 4, 20), histogram_numeric(cast(n % 5 AS "
+        "DOUBLE) / 3, 10), "
+        "histogram_numeric(dt, 2) FILTER (WHERE id < 2), histogram_numeric(n, 3) FILTER "
+        "(WHERE id < 0) "
         "FROM (SELECT /*+ REPARTITION(1) */ * FROM edge) GROUP BY k % 2",
     ),
     Query(
         "percentiles_within_group",
-        "SELECT b, percentile_cont(0.35) WITHIN GROUP (ORDER BY n), percentile_disc(0.35) WITHIN GROUP (ORDER BY n DESC), "
-        "percentile_cont(0.1) WITHIN GROUP (ORDER BY d9 DESC), percentile_disc(0.999) WITHIN GROUP (ORDER BY i32) "
+        "SELECT b, percentile_cont(0.35) WITHIN GROUP (ORDER BY n), "
+        "percentile_disc(0.35) WITHIN GROUP (ORDER BY n DESC), "
+        "percentile_cont(0.1) WITHIN GROUP (ORDER BY d9 DESC), percentile_disc(0.999) "
+        "WITHIN GROUP (ORDER BY i32) "
         "FROM edge GROUP BY b",
     ),
     Query(
@@ -157,12 +185,16 @@ GENERATED = [
     Query("median_of_many_rows", "SELECT id % 7, median(n) FROM events GROUP BY id % 7"),
     Query(
         "mode_by_order",
-        "SELECT mode() WITHIN GROUP (ORDER BY k), mode() WITHIN GROUP (ORDER BY k DESC), mode(n, true) FROM edge",
+        (
+            "SELECT mode() WITHIN GROUP (ORDER BY k), mode() WITHIN GROUP (ORDER BY k DESC), "
+            "mode(n, true) FROM edge"
+        ),
     ),
     Query(
         "collected_in_windows",
         "SELECT id, sort_array(collect_list(n) OVER (PARTITION BY k)), "
-        "collect_list(id) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM edge",
+        "collect_list(id) OVER (PARTITION BY k ORDER BY id ROWS BETWEEN 2 PRECEDING AND "
+        "CURRENT ROW) FROM edge",
     ),
     # Nested values as keys.
     Query(
@@ -186,7 +218,10 @@ GENERATED = [
     ),
     Query(
         "join_on_structs",
-        "SELECT a.id, b.id FROM edge a JOIN edge b ON struct(a.k, a.b) = struct(b.k, b.b) WHERE a.id < 30 AND b.id < 60",
+        (
+            "SELECT a.id, b.id FROM edge a JOIN edge b ON struct(a.k, a.b) = struct(b.k, "
+            "b.b) WHERE a.id < 30 AND b.id < 60"
+        ),
     ),
     Query(
         "windows_over_arrays",
@@ -211,7 +246,8 @@ GENERATED = [
     ),
     Query(
         "sample_as_spark_draws",
-        "SELECT id FROM (SELECT id FROM range(0, 10000, 1, 4)) TABLESAMPLE (10 PERCENT) REPEATABLE (7) "
+        "SELECT id FROM (SELECT id FROM range(0, 10000, 1, 4)) TABLESAMPLE (10 PERCENT) "
+        "REPEATABLE (7) "
         "WHERE id >= (SELECT min(id) FROM edge)",
     ),
     Query("coalesced_partitions", "SELECT /*+ COALESCE(2) */ id, k FROM edge WHERE b"),

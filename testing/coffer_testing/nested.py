@@ -6,12 +6,24 @@ from __future__ import annotations
 from coffer_testing.queries import BOTH, Query
 
 # Arrays with NULL, both zeros, NaN, duplicates; empty and NULL ones.
-INTS = "CASE id % 7 WHEN 0 THEN NULL WHEN 1 THEN slice(array(k, 1), 1, 0) ELSE array(k, i32, 1, k, NULL) END"
+INTS = (
+    "CASE id % 7 WHEN 0 THEN NULL WHEN 1 THEN slice(array(k, 1), 1, 0) ELSE array(k, i32, 1, "
+    "k, NULL) END"
+)
 TEXTS = "CASE id % 5 WHEN 0 THEN NULL WHEN 1 THEN array(s) ELSE array(s, 'a', NULL, 'naïve', s) END"
 FLOATS = "CASE id % 6 WHEN 0 THEN NULL ELSE array(f64, q, 0.0D, -0.0D, double('NaN'), f64) END"
-PAIRS = "CASE id % 6 WHEN 0 THEN NULL ELSE array(struct(k, s), struct(k, 'a' AS s), NULL, struct(1 AS k, NULL AS s)) END"
-DEEP = "CASE id % 5 WHEN 0 THEN NULL ELSE array(array(k, 1), array(k, NULL), array(i32), array(k, 1)) END"
-MAP = "CASE id % 6 WHEN 0 THEN NULL ELSE map('a', k, 'b', i32, concat('c', coalesce(s, '')), NULL) END"
+PAIRS = (
+    "CASE id % 6 WHEN 0 THEN NULL ELSE array(struct(k, s), struct(k, 'a' AS s), NULL, "
+    "struct(1 AS k, NULL AS s)) END"
+)
+DEEP = (
+    "CASE id % 5 WHEN 0 THEN NULL ELSE array(array(k, 1), array(k, NULL), array(i32), "
+    "array(k, 1)) END"
+)
+MAP = (
+    "CASE id % 6 WHEN 0 THEN NULL ELSE map('a', k, 'b', i32, concat('c', coalesce(s, '')), "
+    "NULL) END"
+)
 
 FROM = (
     f"FROM (SELECT *, {INTS} AS ints, {TEXTS} AS texts, {FLOATS} AS floats, {PAIRS} AS pairs, "
@@ -30,7 +42,8 @@ _SELECTS = {
     "all_kinds": "ints, texts, floats, pairs, deep, m",
     "get": "get(ints, 0), get(ints, 9), get(ints, -1), get(texts, k), get(deep, 1)",
     "try_element_at": "try_element_at(ints, 1), try_element_at(ints, -1), "
-    "try_element_at(ints, 77), try_element_at(m, 'a'), try_element_at(m, 'none'), try_element_at(deep, -4)",
+    "try_element_at(ints, 77), try_element_at(m, 'a'), try_element_at(m, 'none'), "
+    "try_element_at(deep, -4)",
     "of_maps": "m['a'], m['zz'], element_at(m, 'b'), m[concat('c', s)], map(f64, 1)[f64]",
     "key_of_floats": "map(0.0D, 1)[-0.0D], map(double('NaN'), 1)[f64], map(f32, s)[f32]",
     "key_of_struct": "map(struct(k, s), id)[struct(k, s)], map(array(k), id)[array(k)]",

@@ -1,8 +1,9 @@
 """The queries, as data.
 
-`EDGE` runs on the generated tables of `data.py`, `TPCH` on TPC-H's single tables; TPC-H's own queries come from Spark's
-test jar (`tpch.py`). Every query here has one right answer: sums of doubles are over values whose sums are exact in
-binary, `LIMIT` stands behind a total order, and where an order is claimed (`ordered`) it is total.
+`EDGE` runs on the generated tables of `data.py`, `TPCH` on TPC-H's single tables; TPC-H's own
+queries come from Spark's test jar (`tpch.py`). Every query here has one right answer: sums of
+doubles are over values whose sums are exact in binary, `LIMIT` stands behind a total order, and
+where an order is claimed (`ordered`) it is total.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ BOTH = ("on", "off")
 
 @dataclass(frozen=True)
 class Query:
-    """`ansi`: the settings of `spark.sql.ansi.enabled` to run it with. `error`: instead of rows, the error class that
-    Spark ends it with, under ANSI rules."""
+    """`ansi`: the settings of `spark.sql.ansi.enabled` to run it with. `error`: instead of rows,
+    the error class that Spark ends it with, under ANSI rules."""
 
     name: str
     sql: str
@@ -41,8 +42,10 @@ TPCH = [
     ),
     Query(
         "ships_by_mode_and_year",
-        "SELECT l_shipmode, year(l_shipdate) AS y, count(*) AS n, sum(l_quantity) AS qty FROM lineitem "
-        "WHERE l_shipmode IN ('MAIL', 'SHIP', 'RAIL') GROUP BY l_shipmode, year(l_shipdate) ORDER BY l_shipmode, y",
+        "SELECT l_shipmode, year(l_shipdate) AS y, count(*) AS n, sum(l_quantity) AS qty "
+        "FROM lineitem "
+        "WHERE l_shipmode IN ('MAIL', 'SHIP', 'RAIL') GROUP BY l_shipmode, "
+        "year(l_shipdate) ORDER BY l_shipmode, y",
         ordered=True,
     ),
     Query(
@@ -52,11 +55,15 @@ TPCH = [
     ),
     Query(
         "distinct_suppliers",
-        "SELECT l_returnflag, count(DISTINCT l_suppkey), count(*) FROM lineitem GROUP BY l_returnflag",
+        (
+            "SELECT l_returnflag, count(DISTINCT l_suppkey), count(*) FROM lineitem GROUP BY "
+            "l_returnflag"
+        ),
     ),
     Query(
         "balances_by_segment",
-        "SELECT c_mktsegment, avg(c_acctbal), min(c_acctbal), max(c_acctbal), count(*) FROM customer "
+        "SELECT c_mktsegment, avg(c_acctbal), min(c_acctbal), max(c_acctbal), count(*) "
+        "FROM customer "
         "GROUP BY c_mktsegment HAVING count(*) > 10 ORDER BY c_mktsegment",
         ordered=True,
     ),
@@ -69,7 +76,8 @@ TPCH = [
     Query(
         "cheap_comments",
         "SELECT ps_partkey, ps_suppkey, upper(substring(ps_comment, 1, 12)) FROM partsupp "
-        "WHERE ps_supplycost < 1.50 AND ps_availqty BETWEEN 100 AND 900 ORDER BY ps_partkey, ps_suppkey",
+        "WHERE ps_supplycost < 1.50 AND ps_availqty BETWEEN 100 AND 900 ORDER BY "
+        "ps_partkey, ps_suppkey",
         ordered=True,
     ),
 ]
@@ -85,11 +93,17 @@ EDGE = [
     Query("count_star", "SELECT count(*) FROM edge"),
     Query(
         "count_per_type",
-        "SELECT count(b), count(i8), count(i16), count(i32), count(i64), count(f32), count(f64) FROM edge",
+        (
+            "SELECT count(b), count(i8), count(i16), count(i32), count(i64), count(f32), "
+            "count(f64) FROM edge"
+        ),
     ),
     Query(
         "count_per_type_2",
-        "SELECT count(d9), count(d18), count(d38), count(s), count(bin), count(dt), count(ts), count(ntz) FROM edge",
+        (
+            "SELECT count(d9), count(d18), count(d38), count(s), count(bin), count(dt), "
+            "count(ts), count(ntz) FROM edge"
+        ),
     ),
     # Filters.
     Query("filter_null_checks", "SELECT id FROM edge WHERE s IS NULL AND i32 IS NOT NULL"),
@@ -106,11 +120,17 @@ EDGE = [
     Query("filter_negative_zero", "SELECT id, f64 FROM edge WHERE f64 = 0.0D"),
     Query(
         "filter_int_bounds",
-        "SELECT id FROM edge WHERE i64 = 9223372036854775807 OR i64 <= -9223372036854775808 OR i32 = -2147483648",
+        (
+            "SELECT id FROM edge WHERE i64 = 9223372036854775807 OR i64 <= "
+            "-9223372036854775808 OR i32 = -2147483648"
+        ),
     ),
     Query(
         "filter_decimal_38",
-        "SELECT id, d38 FROM edge WHERE d38 > 1234567890123456789012345678.9BD OR d38 < -9999999999999999999999999999BD",
+        (
+            "SELECT id, d38 FROM edge WHERE d38 > 1234567890123456789012345678.9BD OR d38 < "
+            "-9999999999999999999999999999BD"
+        ),
     ),
     Query(
         "filter_in",
@@ -124,18 +144,27 @@ EDGE = [
     ),
     Query(
         "filter_timestamp",
-        "SELECT id, ts FROM edge WHERE ts < TIMESTAMP'1970-01-01 00:00:00 UTC' AND ts > TIMESTAMP'1582-01-01 00:00:00 UTC'",
+        (
+            "SELECT id, ts FROM edge WHERE ts < TIMESTAMP'1970-01-01 00:00:00 UTC' AND ts > "
+            "TIMESTAMP'1582-01-01 00:00:00 UTC'"
+        ),
     ),
     Query("filter_ntz", "SELECT id, ntz FROM edge WHERE ntz >= TIMESTAMP_NTZ'2000-02-29 12:00:00'"),
     Query("filter_binary", "SELECT id, bin FROM edge WHERE bin = X'00FF' OR bin = X''"),
     Query("filter_string_order", "SELECT id, s FROM edge WHERE s > 'z'"),
     Query(
         "filter_like",
-        "SELECT id, s FROM edge WHERE s LIKE 'a%' OR s LIKE '%é%' OR s LIKE '_b_' OR s LIKE '%\\\\%%'",
+        (
+            "SELECT id, s FROM edge WHERE s LIKE 'a%' OR s LIKE '%é%' OR s LIKE '_b_' OR s "
+            "LIKE '%\\\\%%'"
+        ),
     ),
     Query(
         "filter_starts_ends_contains",
-        "SELECT id FROM edge WHERE startswith(s, 'row') AND (endswith(s, '7') OR contains(s, '-1'))",
+        (
+            "SELECT id FROM edge WHERE startswith(s, 'row') AND (endswith(s, '7') OR "
+            "contains(s, '-1'))"
+        ),
     ),
     # Arithmetic, with and without ANSI rules.
     Query(
@@ -167,29 +196,40 @@ EDGE = [
     ),
     Query(
         "bit_aggregates",
-        "SELECT k, bit_and(i32), bit_or(i64), bit_xor(i16), bit_and(i8), bit_xor(n) FROM edge GROUP BY k",
+        (
+            "SELECT k, bit_and(i32), bit_or(i64), bit_xor(i16), bit_and(i8), bit_xor(n) FROM "
+            "edge GROUP BY k"
+        ),
     ),
     Query(
         "best_rows",
-        "SELECT g, max_by(v, id), min_by(q, id), max_by(n, id), min_by(at, concat(v, id)) FROM events GROUP BY g",
+        (
+            "SELECT g, max_by(v, id), min_by(q, id), max_by(n, id), min_by(at, concat(v, "
+            "id)) FROM events GROUP BY g"
+        ),
     ),
     Query(
         "best_row_of_doubles",
-        "SELECT max_by(id, if(abs(f64) < 1000, f64 + id / 1e9, NULL)), max_by(s, id), min_by(k, id), "
+        "SELECT max_by(id, if(abs(f64) < 1000, f64 + id / 1e9, NULL)), max_by(s, id), "
+        "min_by(k, id), "
         "max_by(id, b) FILTER (WHERE id < 0) FROM edge",
     ),
     Query(
         "pairs",
-        "SELECT g, round(covar_pop(q, n), 3), round(covar_samp(q, n), 3), round(corr(q, n), 9), corr(q, q), "
+        "SELECT g, round(covar_pop(q, n), 3), round(covar_samp(q, n), 3), round(corr(q, "
+        "n), 9), corr(q, q), "
         "covar_pop(q, NULL) FROM events GROUP BY g",
     ),
     Query(
         "pairs_of_edges",
-        "SELECT k, covar_pop(n, 0), corr(n, 1), round(covar_samp(n, q), 3), count(*) FROM edge GROUP BY k",
+        (
+            "SELECT k, covar_pop(n, 0), corr(n, 1), round(covar_samp(n, q), 3), count(*) "
+            "FROM edge GROUP BY k"
+        ),
         ansi=OFF,
     ),
-    # Spark's moments lose last bits on the way, where engines' do not: as FLOAT they are the same. Of
-    # values that do not differ Spark says NULL or, where partial results met, anything.
+    # Spark's moments lose last bits on the way, where engines' do not: as FLOAT they are the same.
+    # Of values that do not differ Spark says NULL or, where partial results met, anything.
     Query(
         "shapes",
         "SELECT g, round(skewness(q), 9), round(kurtosis(q), 9), CAST(skewness(n) AS FLOAT) "
@@ -197,8 +237,10 @@ EDGE = [
     ),
     Query(
         "regressions",
-        "SELECT g, round(regr_slope(q, n), 9), CAST(regr_intercept(q, n) AS FLOAT), round(regr_r2(q, n), 9), "
-        "CAST(regr_sxx(q, n) AS FLOAT), CAST(regr_syy(q, n) AS FLOAT), round(regr_sxy(q, n) / 1e6, 3), "
+        "SELECT g, round(regr_slope(q, n), 9), CAST(regr_intercept(q, n) AS FLOAT), "
+        "round(regr_r2(q, n), 9), "
+        "CAST(regr_sxx(q, n) AS FLOAT), CAST(regr_syy(q, n) AS FLOAT), round(regr_sxy(q, "
+        "n) / 1e6, 3), "
         "regr_count(q, n), CAST(regr_avgx(q, n) AS FLOAT), CAST(regr_avgy(q, n) AS FLOAT) "
         "FROM events GROUP BY g",
     ),
@@ -229,7 +271,10 @@ EDGE = [
     # CASE and its kin.
     Query(
         "case_when",
-        "SELECT id, CASE WHEN i32 < 0 THEN 'neg' WHEN i32 = 0 THEN 'zero' WHEN i32 > 0 THEN 'pos' END FROM edge",
+        (
+            "SELECT id, CASE WHEN i32 < 0 THEN 'neg' WHEN i32 = 0 THEN 'zero' WHEN i32 > 0 "
+            "THEN 'pos' END FROM edge"
+        ),
     ),
     Query(
         "case_types",
@@ -242,41 +287,66 @@ EDGE = [
     # Casts among the types.
     Query(
         "cast_numbers",
-        "SELECT id, cast(i8 AS BIGINT), cast(i16 AS DOUBLE), cast(i32 AS DECIMAL(12, 2)), cast(n AS FLOAT), cast(b AS INT) FROM edge",
+        (
+            "SELECT id, cast(i8 AS BIGINT), cast(i16 AS DOUBLE), cast(i32 AS DECIMAL(12, "
+            "2)), cast(n AS FLOAT), cast(b AS INT) FROM edge"
+        ),
     ),
     Query(
         "cast_narrow_wraps",
-        "SELECT id, cast(i64 AS INT), cast(i32 AS TINYINT), cast(f64 AS BIGINT), cast(f64 AS INT), cast(d18 AS INT) FROM edge",
+        (
+            "SELECT id, cast(i64 AS INT), cast(i32 AS TINYINT), cast(f64 AS BIGINT), "
+            "cast(f64 AS INT), cast(d18 AS INT) FROM edge"
+        ),
         ansi=OFF,
     ),
     Query(
         "cast_to_string",
-        "SELECT id, cast(i64 AS STRING), cast(d9 AS STRING), cast(d38 AS STRING), cast(b AS STRING), cast(dt AS STRING) FROM edge",
+        (
+            "SELECT id, cast(i64 AS STRING), cast(d9 AS STRING), cast(d38 AS STRING), cast(b "
+            "AS STRING), cast(dt AS STRING) FROM edge"
+        ),
     ),
     Query("cast_floats_to_string", "SELECT id, cast(f64 AS STRING), cast(f32 AS STRING) FROM edge"),
     Query("cast_times_to_string", "SELECT id, cast(ts AS STRING), cast(ntz AS STRING) FROM edge"),
     Query(
         "cast_strings",
-        "SELECT id, cast(s AS INT), cast(s AS DOUBLE), cast(s AS DATE), cast(s AS BOOLEAN), cast(s AS DECIMAL(10, 3)) FROM edge",
+        (
+            "SELECT id, cast(s AS INT), cast(s AS DOUBLE), cast(s AS DATE), cast(s AS "
+            "BOOLEAN), cast(s AS DECIMAL(10, 3)) FROM edge"
+        ),
         ansi=OFF,
     ),
     Query("try_casts", "SELECT id, try_cast(s AS INT), try_cast(i64 AS SMALLINT) FROM edge"),
     Query(
         "cast_dates",
-        "SELECT id, cast(dt AS TIMESTAMP), cast(ts AS DATE), cast(ntz AS DATE), cast(dt AS TIMESTAMP_NTZ) FROM edge WHERE dt > DATE'1000-01-01'",
+        (
+            "SELECT id, cast(dt AS TIMESTAMP), cast(ts AS DATE), cast(ntz AS DATE), cast(dt "
+            "AS TIMESTAMP_NTZ) FROM edge WHERE dt > DATE'1000-01-01'"
+        ),
     ),
     Query(
         "cast_decimal_scale",
-        "SELECT id, cast(d18 AS DECIMAL(20, 1)), cast(d9 AS DECIMAL(38, 10)), cast(d9 AS DOUBLE) FROM edge",
+        (
+            "SELECT id, cast(d18 AS DECIMAL(20, 1)), cast(d9 AS DECIMAL(38, 10)), cast(d9 AS "
+            "DOUBLE) FROM edge"
+        ),
     ),
     # Dates.
     Query(
         "date_parts",
-        "SELECT id, year(dt), month(dt), day(dt), quarter(dt), dayofweek(dt), dayofyear(dt) FROM edge",
+        (
+            "SELECT id, year(dt), month(dt), day(dt), quarter(dt), dayofweek(dt), "
+            "dayofyear(dt) FROM edge"
+        ),
     ),
     Query(
         "date_arithmetic",
-        "SELECT id, dt + INTERVAL 1 DAY, date_add(dt, 30), date_sub(dt, 1), datediff(dt, DATE'1970-01-01'), add_months(dt, 1) FROM edge WHERE dt BETWEEN DATE'1000-01-01' AND DATE'9000-01-01'",
+        (
+            "SELECT id, dt + INTERVAL 1 DAY, date_add(dt, 30), date_sub(dt, 1), datediff(dt, "
+            "DATE'1970-01-01'), add_months(dt, 1) FROM edge WHERE dt BETWEEN "
+            "DATE'1000-01-01' AND DATE'9000-01-01'"
+        ),
     ),
     Query(
         "date_truncation",
@@ -288,15 +358,24 @@ EDGE = [
     # Strings.
     Query(
         "string_basics",
-        "SELECT id, length(s), upper(s), lower(s), trim(s), concat(s, '|', s), substring(s, 2, 3) FROM edge",
+        (
+            "SELECT id, length(s), upper(s), lower(s), trim(s), concat(s, '|', s), "
+            "substring(s, 2, 3) FROM edge"
+        ),
     ),
     Query(
         "string_more",
-        "SELECT id, substring(s, -2), replace(s, 'a', 'bb'), lpad(s, 6, '*'), rpad(s, 6, '*'), reverse(s), s || '!' FROM edge",
+        (
+            "SELECT id, substring(s, -2), replace(s, 'a', 'bb'), lpad(s, 6, '*'), rpad(s, 6, "
+            "'*'), reverse(s), s || '!' FROM edge"
+        ),
     ),
     Query(
         "string_positions",
-        "SELECT id, instr(s, 'a'), octet_length(s), ltrim(s), rtrim(s), left(s, 2), right(s, 2) FROM edge",
+        (
+            "SELECT id, instr(s, 'a'), octet_length(s), ltrim(s), rtrim(s), left(s, 2), "
+            "right(s, 2) FROM edge"
+        ),
     ),
     # Aggregates.
     Query(
@@ -326,7 +405,10 @@ EDGE = [
     ),
     Query(
         "agg_min_max_all",
-        "SELECT min(b), max(b), min(i8), max(i16), min(dt), max(dt), min(ts), max(ntz), min(s), max(s) FROM edge",
+        (
+            "SELECT min(b), max(b), min(i8), max(i16), min(dt), max(dt), min(ts), max(ntz), "
+            "min(s), max(s) FROM edge"
+        ),
     ),
     Query(
         "agg_decimal_wide", "SELECT k, sum(d18), avg(d18), max(d38), min(d38) FROM edge GROUP BY k"
@@ -340,7 +422,10 @@ EDGE = [
     ),
     Query(
         "agg_having",
-        "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 1200 AND sum(q) > 0",
+        (
+            "SELECT g, count(*) AS c, sum(q) FROM events GROUP BY g HAVING count(*) > 1200 "
+            "AND sum(q) > 0"
+        ),
     ),
     Query(
         "agg_of_agg",

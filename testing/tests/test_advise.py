@@ -169,9 +169,10 @@ CREATE TABLE employees (name STRING, age INT, category STRING, salary DECIMAL(12
 """
 QUERY = """
 -- The tutorial's; and one that runs nowhere.
-SELECT category, avg(salary) AS average, count(*) FROM employees WHERE age BETWEEN 25 AND 30 GROUP BY category;
+SELECT category, avg(salary) AS average, count(*) FROM employees
+WHERE age BETWEEN 25 AND 30 GROUP BY category;
 SELECT input_file_name(), name FROM employees WHERE name = 'x;y';
-"""  # noqa: E501
+"""
 
 
 def test_words_and_refusals(tmp_path: Path) -> None:

@@ -185,9 +185,10 @@ def test_an_engine_that_ends_by_itself_is_seen_when_another_has_taken_its_place(
 
 
 _LINE = """
-logger = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.sql.coffer.transport.EngineProcess")
+name = "org.apache.spark.sql.coffer.transport.EngineProcess"
+logger = spark._jvm.org.apache.logging.log4j.LogManager.getLogger(name)
 logger.info("engine: thread 'worker' panicked at a place that there is not")
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture(scope="module")

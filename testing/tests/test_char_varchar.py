@@ -16,19 +16,22 @@ from coffer_testing.runner import Driver, QueryFailed
 from conftest import CONF, Expected
 
 # Of `src`, whose rows an engine reads: what Spark knows when it plans, it checks and pads itself.
-ROWS = """(1, 'ab'), (2, 'abcde'), (3, ''), (4, null), (5, 'é😀'), (6, 'ab   '), (7, 'a'), (8, ' ab'), (9, 'ab' || chr(9)),
-(10, 'abcde    '), (11, 'éàç😀ñ'), (12, '     ')"""  # noqa: E501
+ROWS = """(1, 'ab'), (2, 'abcde'), (3, ''), (4, null), (5, 'é😀'), (6, 'ab   '), (7, 'a'),
+(8, ' ab'), (9, 'ab' || chr(9)), (10, 'abcde    '), (11, 'éàç😀ñ'), (12, '     ')"""
 
 READS = """
-select *, length(c), length(v), octet_length(c), octet_length(v), concat('[', c, '|', v, ']') from t order by id
-select id, c = 'ab', c = 'ab   ', c = 'ab      ', 'ab ' = c, v = 'ab', v = 'ab   ', c <> 'ab', c <=> 'ab', c <=> null,
+select *, length(c), length(v), octet_length(c), octet_length(v), concat('[', c, '|', v, ']')
+    from t order by id
+select id, c = 'ab', c = 'ab   ', c = 'ab      ', 'ab ' = c, v = 'ab', v = 'ab   ', c <> 'ab',
+c <=> 'ab', c <=> null,
 c < 'ab', c >= 'ab       ', c between 'a' and 'abcd', c in ('ab', 'a', 'abcde       ', null),
 c not in ('ab', 'abcdefgh'), v in ('ab', 'a'), c = '',
 c = v, c = d, c = s, v = s, trim(c) = 'ab', c like 'ab%', c like 'ab', c like 'ab   ',
 c || v = 'abab', c || v = 'ab   ab' from t order by id
 select id from t where c = 'ab' order by id
 select id from t where c = 'ab      ' order by id
-select id from t where c in ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'ab', 'abcdef') order by id
+select id from t where c in ('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'ab', 'abcdef')
+    order by id
 select id from t where v = 'ab   ' or c = 'abcdef' order by id
 select id from t where c = d order by id
 select id from t where s = 'ab' and c = s order by id
@@ -37,7 +40,7 @@ select d, max(c), min(v), count(distinct c), count(distinct s) from t group by d
 select a.id, b.id from t a join t b on a.c = b.d order by 1, 2
 select a.id, b.id from t a join t b on a.c = b.v order by 1, 2
 select a.id, b.id from t a left join t b on a.c = b.s and b.id < 6 order by 1, 2
-"""  # noqa: E501
+"""
 
 # What is left to the client, or needs whole columns, where there are ciphertexts only.
 MORE = """
@@ -46,11 +49,12 @@ select id from t where c in (select d from t where id < 8) order by id
 select id from t where c = (select max(d) from t where id < 3) order by id
 select substring(c, 2, 3), rpad(c, 7, '*'), upper(c), reverse(v), rtrim(c),
 cast(c as string) || '.', cast(v as binary) from t order by id
-select cast(id as char(3)) || '.', cast(s as varchar(2)) || '.', cast(s as char(2)) || '.' from t order by id
+select cast(id as char(3)) || '.', cast(s as varchar(2)) || '.', cast(s as char(2)) || '.'
+    from t order by id
 select c from t union select s from t order by 1
 select id, case when c = 'ab' then d else v end, coalesce(c, 'none') from t order by id
 with u as (select c x, v y from t) select x, length(x), y from u where x = 'ab' order by y
-"""  # noqa: E501
+"""
 
 # Each in its turn, the same to both; {u} is the format.
 SCRIPT = """
@@ -107,7 +111,8 @@ describe w
 create table w2 using {u} as select c, v from t
 describe w2
 set spark.sql.charAsVarchar=false
-create table k using {u} as select c, v, d as e, concat(c, v) x, upper(c) y, c z from t where id < 20
+create table k using {u} as select c, v, d as e, concat(c, v) x, upper(c) y, c z
+    from t where id < 20
 describe k
 select *, length(e), length(x), length(z) from k order by c, v, e
 insert into k select s || s, '', '', '', '', '' from src where id = 2
@@ -129,7 +134,7 @@ describe p
 create table empty (c char(0), v varchar(0)) using {u}
 describe empty
 create table bad (c varchar) using {u}
-"""  # noqa: E501
+"""
 
 # Its script has not run to its end everywhere yet.
 pytestmark = pytest.mark.full
@@ -143,8 +148,8 @@ def statements() -> Iterator[str]:
 
 
 def whole(lines: str) -> str:
-    """Each statement on a line, where it was cut behind a comma."""
-    return lines.strip().replace(",\n", ", ")
+    """Each statement on a line, where it was cut behind a comma or goes on indented."""
+    return lines.strip().replace(",\n", ", ").replace("\n    ", " ")
 
 
 class Outcomes:
@@ -198,11 +203,13 @@ t.write.format(source).mode("append").save(path)
 result.append(read())
 spark.read.format(source).load(path).where("c = 'ab'").write.format(source).saveAsTable("named")
 result.append(sorted(map(list, spark.table("named").selectExpr(*shown).collect())))
-result.append(sorted(map(list, spark.table("named").where("c = 'ab' and v = 'ab'").selectExpr(*shown).collect())))
+named = spark.table("named").where("c = 'ab' and v = 'ab'")
+result.append(sorted(map(list, named.selectExpr(*shown).collect())))
 short = spark.table("src").where("id = 1").selectExpr("id", "s c", "s v", "s", "s d")
 long = spark.table("src").where("id = 2").selectExpr("id", "concat(s, s) c", "s v", "s", "s d")
 result.append(outcome(lambda: short.write.format(source).mode("append").saveAsTable("named")))
-result.append("EXCEED_LIMIT_LENGTH" in outcome(lambda: long.write.format(source).mode("append").saveAsTable("named")))
+too_long = outcome(lambda: long.write.format(source).mode("append").saveAsTable("named"))
+result.append("EXCEED_LIMIT_LENGTH" in too_long)
 result.append(outcome(lambda: short.write.insertInto("named")))
 result.append("EXCEED_LIMIT_LENGTH" in outcome(lambda: long.write.insertInto("named")))
 result.append(sorted(map(list, spark.table("named").selectExpr(*shown).collect())))
@@ -210,7 +217,7 @@ result.append([f.dataType.simpleString() for f in spark.table("named").schema])
 result.append([[row[0], row[1]] for row in spark.sql("describe named").collect()][:5])
 ddl = spark.sql("show create table named").first()[0]
 result.append([word in ddl for word in ("c CHAR(5)", "v VARCHAR(5)", "s STRING", "d CHAR(8)")])
-"""  # noqa: E501
+"""
     return driver.run(code, source=source, folder=str(folder))
 
 

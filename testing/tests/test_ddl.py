@@ -16,7 +16,10 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 ROWS = [["1", "x", "1"], ["2", "y", "2"]]
-MAKE = "CREATE TABLE t USING coffer PARTITIONED BY (p) AS SELECT * FROM VALUES (1, 'x', 1), (2, 'y', 2) AS t(a, s, p)"  # noqa: E501
+MAKE = (
+    "CREATE TABLE t USING coffer PARTITIONED BY (p) AS SELECT * FROM VALUES (1, 'x', 1), (2, "
+    "'y', 2) AS t(a, s, p)"
+)
 
 
 class Session:
@@ -123,7 +126,9 @@ def listed(s: Session) -> list[dict[str, Any]]:
 
 # What is refused by another rule, or by Spark, before it is asked which statement it is.
 OTHERWISE = {
-    "CREATE OR REPLACE TABLE t USING parquet AS SELECT 1 AS a": "UNSUPPORTED_FEATURE.TABLE_OPERATION",  # noqa: E501
+    "CREATE OR REPLACE TABLE t USING parquet AS SELECT 1 AS a": (
+        "UNSUPPORTED_FEATURE.TABLE_OPERATION"
+    ),
 }
 
 
@@ -371,13 +376,15 @@ def test_an_entry_that_leads_to_another_table_drops_and_renames_none(s: Session)
     point = """
 catalog = spark._jsparkSession.sessionState().catalog()
 option = spark._jvm.scala.Option
-entry = catalog.getTableMetadata(spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier(table, option.apply("d")))
+identifier = spark._jvm.org.apache.spark.sql.catalyst.TableIdentifier
+entry = catalog.getTableMetadata(identifier(table, option.apply("d")))
 is_at = entry.storage()
 place = option.apply(spark._jvm.java.net.URI(uri))
 catalog.alterTable(entry.withNewStorage(
-    place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(), is_at.properties()))
+    place, is_at.inputFormat(), is_at.outputFormat(), is_at.compressed(), is_at.serde(),
+    is_at.properties()))
 catalog.invalidateCachedTable(entry.identifier())
-"""  # noqa: E501
+"""
     # One that was renamed: the register has another name for it than the catalog.
     s.sql("ALTER TABLE u RENAME TO r")
     own, others = s.warehouse / "t", s.warehouse / "u"

@@ -170,7 +170,10 @@ def test_cluster_deploy_mode_is_refused(own: tuple[Owner, dict[str, Path]], tmp_
             "config_dir": str(owner.config_dir),
             "passphrase_file": str(owner.passphrase_file),
         }
-        hint = "use --deploy-mode client, or set trust_cluster_deploy_mode = true under [driver] in the policy"  # noqa: E501
+        hint = (
+            "use --deploy-mode client, or set trust_cluster_deploy_mode = true under "
+            "[driver] in the policy"
+        )
         refused(lambda: driver.run(CLUSTER_MODE, **names), "cluster_deploy_mode", hint, "cluster")
 
 
@@ -466,7 +469,8 @@ def test_engine_that_dies_ends_the_query_with_an_error(
     script.write_text(
         f"#!{sys.executable}\n"
         "import json\n"
-        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '0.1.0'}\n"  # noqa: E501
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': "
+        "'simulated', 'version': '0.1.0'}\n"
         "print(json.dumps(ready))\n"
     )
     script.chmod(0o755)
@@ -507,7 +511,8 @@ def test_engine_of_another_version_is_refused(
     script.write_text(
         f"#!{sys.executable}\n"
         "import json, sys\n"
-        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': 'simulated', 'version': '9.9.9'}\n"  # noqa: E501
+        "ready = {'listening': 'tcp:127.0.0.1:9', 'engine_id': '00', 'evidence': "
+        "'simulated', 'version': '9.9.9'}\n"
         "print(json.dumps(ready), flush=True)\n"
         "sys.stdin.read()\n"
     )

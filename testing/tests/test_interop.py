@@ -76,8 +76,12 @@ def vanilla_conf(owner: Owner) -> dict[str, str]:
         "spark.driver.extraClassPath": str(find_jar()),
         "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.hadoop.parquet.crypto.factory.class": "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory",  # noqa: E501
-        "spark.hadoop.parquet.encryption.kms.client.class": "org.apache.spark.sql.coffer.kms.CofferKmsClient",  # noqa: E501
+        "spark.hadoop.parquet.crypto.factory.class": (
+            "org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory"
+        ),
+        "spark.hadoop.parquet.encryption.kms.client.class": (
+            "org.apache.spark.sql.coffer.kms.CofferKmsClient"
+        ),
         "spark.hadoop.coffer.kms.program": str(find_binary("coffer")),
         "spark.hadoop.coffer.kms.configDir": str(owner.config_dir),
         "spark.hadoop.coffer.kms.passphrase.file": str(owner.passphrase_file),

@@ -78,7 +78,10 @@ def test_skewed(kind: str, expected: Expected, sealed: Driver) -> None:
     columns = "count(*), sum(a.n), max(a.v)" + (
         "" if "SEMI" in kind or "ANTI" in kind else ", sum(b.n), max(b.v)"
     )
-    sql = f"SELECT {columns} FROM events a {kind} (SELECT * FROM events WHERE id % 2000 = 0) b ON a.g = b.g"  # noqa: E501
+    sql = (
+        f"SELECT {columns} FROM events a {kind} (SELECT * FROM events WHERE id % 2000 = 0) b "
+        "ON a.g = b.g"
+    )
     got = sealed.query(sql, SKEW)
     assert difference(expected.answer(sql), got, ordered=True) is None
 
@@ -134,7 +137,10 @@ def test_twice_over_one_broadcast(sealed: Driver) -> None:
 
 def test_merge_hint(expected: Expected, sealed: Driver) -> None:
     """A hint for Spark's sort-merge join is taken as such."""
-    sql = "SELECT /*+ MERGE(b) */ count(*), sum(a.n), sum(b.q) FROM events a JOIN events b ON a.n = b.n"  # noqa: E501
+    sql = (
+        "SELECT /*+ MERGE(b) */ count(*), sum(a.n), sum(b.q) FROM events a JOIN events b ON "
+        "a.n = b.n"
+    )
     assert difference(expected.answer(sql), sealed.query(sql, SHUFFLED), ordered=True) is None
 
 

@@ -17,7 +17,10 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 
 ROWS, GROUPS, FEW = 6000, 6, 600
-LONG = f"SELECT count(*) AS n, sum(a.v + b.v - c.v) AS s FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < {FEW}"  # noqa: E501
+LONG = (
+    "SELECT count(*) AS n, sum(a.v + b.v - c.v) AS s FROM t a JOIN t b ON a.g = b.g JOIN t "
+    f"c ON b.g = c.g WHERE c.v < {FEW}"
+)
 
 
 def expected() -> list[str]:

@@ -26,7 +26,10 @@ from coffer_testing.servers.aws_kms import CREDENTIALS
 from coffer_testing.servers.softhsm import NotInstalledError
 
 SQL = "SELECT g, count(*) AS n, sum(v) AS s FROM t GROUP BY g ORDER BY g"
-LONG = "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < 700 AND a.v + b.v + c.v >= 0"  # noqa: E501
+LONG = (
+    "SELECT count(*) AS n FROM t a JOIN t b ON a.g = b.g JOIN t c ON b.g = c.g WHERE c.v < "
+    "700 AND a.v + b.v + c.v >= 0"
+)
 GENERATE, DECRYPT = "_eek?eek_op=generate", "_eek?eek_op=decrypt"
 
 

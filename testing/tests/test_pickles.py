@@ -592,7 +592,9 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import Row
 from pyspark.sql.functions import udf
 
-df = spark.createDataFrame([Row(n=i, s=str(i), d=datetime.date(2020, 1, 1 + i), a=decimal.Decimal(i)) for i in range(3)])
+df = spark.createDataFrame([
+    Row(n=i, s=str(i), d=datetime.date(2020, 1, 1 + i), a=decimal.Decimal(i)) for i in range(3)
+])
 vectors = spark.createDataFrame([(Vectors.dense([1.0, 2.0]),)], ["v"])
 numbers = spark.sparkContext.parallelize(range(10), 2)
 doubled = udf(lambda n: n * 2, "long")
@@ -608,14 +610,16 @@ result = [
     numbers.stats().mean(),
     sorted((k, sorted(v)) for k, v in numbers.groupBy(lambda n: n % 2).collect())[1][1],
     dict(numbers.map(lambda n: (n % 3, n)).countByKey()),
-    spark.createDataFrame(numbers.map(lambda n: (n, str(n))), samplingRatio=1.0).schema.simpleString(),
+    spark.createDataFrame(
+        numbers.map(lambda n: (n, str(n))), samplingRatio=1.0
+    ).schema.simpleString(),
     df.toPandas()["s"].tolist(),
     repr(vectors.collect()),
     repr(vectors.rdd.map(lambda r: r.v).collect()),
     repr(numbers.map(lambda n: np.float64(n)).max()),
     repr(numbers.map(lambda n: np.array([n, n])).first()),
 ]
-"""  # noqa: E501
+"""
 
 
 def test_a_cluster_s_python_works_on_plain_data(driver: Driver) -> None:

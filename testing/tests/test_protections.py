@@ -322,7 +322,10 @@ def test_tpch_at_home(number: int, expected: Expected, alone: Driver) -> None:
 
 
 def test_what_is_read_at_home_is_bounded_shown_and_verified(alone: Driver) -> None:
-    ope = r'(?s)too_much_at_client.*`l_shipdate`.*coffer\.`lineitem`.*"ope" in the policy would do.*client\.maxBytes'  # noqa: E501
+    ope = (
+        r'(?s)too_much_at_client.*`l_shipdate`.*coffer\.`lineitem`.*"ope" in the policy '
+        r"would do.*client\.maxBytes"
+    )
     with pytest.raises(QueryFailed, match=ope):
         alone.query(
             "select max(l_shipdate) from lineitem", {"spark.coffer.client.maxBytes": "100k"}
@@ -387,12 +390,17 @@ def test_rows_of_stored_columns_are_written_by_enclaves(
     owner = _owner(tmp_path, hosts=False)
     sealed = owner.encrypt(employees, tmp_path / "sealed")
     with _driver(sealed, owner, tmp_path, {}) as driver:
-        select = "select age, salary, label from employees join categories on category = cat where age > 30 and salary > 8500"  # noqa: E501
-        driver.run(
-            f"spark.sql({select!r}).write.format('coffer').option('name', 'copy').save({str(tmp_path / 'copy')!r})"  # noqa: E501
+        select = (
+            "select age, salary, label from employees join categories on category = cat "
+            "where age > 30 and salary > 8500"
         )
         driver.run(
-            f"spark.read.format('coffer').load({str(tmp_path / 'copy')!r}).createOrReplaceTempView('copy')"  # noqa: E501
+            f"spark.sql({select!r}).write.format('coffer').option('name', "
+            f"'copy').save({str(tmp_path / 'copy')!r})"
+        )
+        driver.run(
+            f"spark.read.format('coffer').load({str(tmp_path / 'copy')!r})"
+            ".createOrReplaceTempView('copy')"
         )
         assert (
             difference(

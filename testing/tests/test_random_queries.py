@@ -161,7 +161,10 @@ class Queries:
     def _groups(self) -> str:
         keys = self._some([*NUMBERS, *TEXTS, "day"])[:2]
         calls = self._calls()
-        sql = f"select {', '.join([*keys, *calls])} from r where {self._condition()} group by {', '.join(keys)}"  # noqa: E501
+        sql = (
+            f"select {', '.join([*keys, *calls])} from r where {self._condition()} group by "
+            f"{', '.join(keys)}"
+        )
         return sql + self._draw.choice(
             ["", " having count(*) > 3", f" having max({self._draw.choice(NUMBERS)}) > 0"]
         )
@@ -257,7 +260,8 @@ class Queries:
             case "columns":
                 return f"{number} {sign} {self._draw.choice(NUMBERS)}"
             case "day":
-                return f"day {sign} date'{self._draw.choice(['2019-01-01', '2020-02-01', '2020-12-31', '2031-01-01'])}'"  # noqa: E501
+                days = ["2019-01-01", "2020-02-01", "2020-12-31", "2031-01-01"]
+                return f"day {sign} date'{self._draw.choice(days)}'"
             case "sum":
                 return f"s {sign} {self._draw.choice(['0.00', '-50.00', '12.34', '99.00'])}"
             case "like":

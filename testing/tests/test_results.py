@@ -70,7 +70,10 @@ def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
 
 def test_coffers_own_functions(plain: Driver, sealed: Driver) -> None:
     query = "spark.sql('SELECT id, s, d38, ntz FROM edge ORDER BY id')"
-    ours = f"import coffer\nt = coffer.to_arrow({query})\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"  # noqa: E501
+    ours = (
+        f"import coffer\nt = coffer.to_arrow({query})\nresult = "
+        "[str(t.schema.remove_metadata()), repr(t.to_pydict())]"
+    )
     theirs = (
         f"t = {query}.toArrow()\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"
     )

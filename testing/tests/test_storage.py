@@ -24,7 +24,10 @@ from coffer_testing.servers.s3 import S3
 # Planted: it is found wherever bytes lie unencrypted.
 SECRET = "quoll-Wq3-violet-8841"
 ROWS = [[i, f"{SECRET}-{i}", i % 3] for i in range(200)]
-VALUES = f"SELECT CAST(id AS INT) AS id, concat('{SECRET}-', id) AS name, CAST(id % 3 AS INT) AS day FROM range(200)"  # noqa: E501
+VALUES = (
+    f"SELECT CAST(id AS INT) AS id, concat('{SECRET}-', id) AS name, CAST(id % 3 AS INT) AS "
+    "day FROM range(200)"
+)
 
 
 class Folder:

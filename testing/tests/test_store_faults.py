@@ -36,7 +36,10 @@ from coffer_testing.servers.store_relay import RelayedS3, Reply, Request
 ROWS = 60
 VALUES = f"SELECT CAST(id AS INT) AS id, concat('row-', id) AS name FROM range({ROWS})"
 COUNT = "result = spark.read.format('coffer').load(path).count()"
-SUM = "result = [list(r) for r in spark.read.format('coffer').load(path).groupBy().sum('id').collect()]"  # noqa: E501
+SUM = (
+    "result = [list(r) for r in "
+    "spark.read.format('coffer').load(path).groupBy().sum('id').collect()]"
+)
 # Past this an operation hangs.
 HANGS = 120.0
 

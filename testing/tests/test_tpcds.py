@@ -155,14 +155,20 @@ def test_tables_are_sparks(sealed: Driver) -> None:
     for name, columns in definitions.items():
         declared = [column.split()[0].strip("`") for column in re.split(r",(?![^(]*\))", columns)]
         assert sealed.run("result = spark.table(name).columns", name=name) == declared
-    sql = "SELECT count(*), max(length(i_category)), min(length(i_category)) FROM item WHERE i_category = 'Books'"  # noqa: E501
+    sql = (
+        "SELECT count(*), max(length(i_category)), min(length(i_category)) FROM item WHERE "
+        "i_category = 'Books'"
+    )
     count, longest, shortest = sealed.query(sql).rows[0]
     assert int(count or 0) > 0 and (longest, shortest) == ("50", "50")
 
 
 def test_an_order_is_made_total() -> None:
     text = "SELECT a FROM (SELECT * FROM t ORDER BY x) -- ORDER BY q\nORDER BY ')', b DESC\nLIMIT 5"
-    made = "SELECT a FROM (SELECT * FROM t ORDER BY x) -- ORDER BY q\nORDER BY ')', b DESC\n, 1, 2\nLIMIT 5"  # noqa: E501
+    made = (
+        "SELECT a FROM (SELECT * FROM t ORDER BY x) -- ORDER BY q\nORDER BY ')', b DESC\n, "
+        "1, 2\nLIMIT 5"
+    )
     assert tpcds.total_order(text, 2) == made
     assert tpcds.total_order("SELECT a FROM t\norder by a", 1).split("\n")[-2] == ", 1"
     for unordered in (

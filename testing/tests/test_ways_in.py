@@ -276,7 +276,10 @@ def test_other_plain_rows_stay_refused(w: Ways) -> None:
     cached = f"{SOURCES['json']}.cache()"
     refused(lambda: w.save(cached, "cached"), "cached")
     w.run("spark.catalog.clearCache()")
-    rdd = "spark.createDataFrame(spark.sparkContext.textFile(folder + '/rows.txt').map(lambda l: (l,)), 's STRING')"  # noqa: E501
+    rdd = (
+        "spark.createDataFrame(spark.sparkContext.textFile(folder + '/rows.txt').map(lambda "
+        "l: (l,)), 's STRING')"
+    )
     refused(lambda: w.save(rdd, "rdd"), "rdd")
     # Read, and not written: its rows would go beside sealed ones into executors.
     w.run(f"{SOURCES['csv']}.createOrReplaceTempView('incoming')")

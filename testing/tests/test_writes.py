@@ -47,7 +47,10 @@ class Writing:
 
     def loaded(self, name: str) -> list[list[Any]]:
         """The same of a folder."""
-        code = "result = [list(map(str, row)) for row in spark.read.format('coffer').load(folder + '/' + name).collect()]"  # noqa: E501
+        code = (
+            "result = [list(map(str, row)) for row in "
+            "spark.read.format('coffer').load(folder + '/' + name).collect()]"
+        )
         return sorted(self.run(code, name=name))
 
     def verified(self, path: Path) -> None:
@@ -303,7 +306,8 @@ def test_save_in_all_modes(w: Writing) -> None:
 
 def test_save_by_default_partitioned_and_as_table(w: Writing) -> None:
     w.run(
-        "spark.table('edge').select('id', 's', 'k').write.format('coffer').partitionBy('k').save(folder + '/default')"  # noqa: E501
+        "spark.table('edge').select('id', 's', "
+        "'k').write.format('coffer').partitionBy('k').save(folder + '/default')"
     )
     assert w.loaded("default") == canonical(w, "SELECT id, s, k FROM edge")
     w.run(
@@ -338,7 +342,10 @@ def test_plain_rows_do_not_travel(w: Writing) -> None:
     # Engines make these numbers themselves.
     w.run("spark.range(5).write.format('coffer').save(folder + '/range')")
     assert w.loaded("range") == [[str(number)] for number in range(5)]
-    code = "spark.createDataFrame([(1, 'a')], 'a INT, b STRING').write.format('coffer').save(folder + '/rows')"  # noqa: E501
+    code = (
+        "spark.createDataFrame([(1, 'a')], 'a INT, b "
+        "STRING').write.format('coffer').save(folder + '/rows')"
+    )
     # A list's rows go to engines as sealed values, as an Arrow table's do.
     w.run(code)
     assert w.loaded("rows") == [["1", "a"]]
@@ -388,7 +395,10 @@ result = answers
 
 def test_a_table_is_read_while_it_is_overwritten(w: Writing) -> None:
     w.sql("CREATE TABLE moving USING coffer AS SELECT id FROM events")
-    code = "pinned = spark.table('moving'); spark.sql('INSERT OVERWRITE moving SELECT 1'); result = pinned.count()"  # noqa: E501
+    code = (
+        "pinned = spark.table('moving'); spark.sql('INSERT OVERWRITE moving SELECT 1'); "
+        "result = pinned.count()"
+    )
     assert w.run(code) == data.EVENTS_ROWS
     assert w.rows("moving") == [["1"]]
     cleaned = w.owner.coffer("verify", "--clean", w.folder / "warehouse" / "moving")
@@ -448,7 +458,10 @@ def test_engines_of_several_executors_write_one_version(
 ) -> None:
     on_cluster = Writing(owner, clustered, tmp_path)
     source = "SELECT id, s, dt, k FROM edge"
-    made = f"CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION '{tmp_path / 'spread'}' AS {source} WHERE id < 600"  # noqa: E501
+    made = (
+        "CREATE TABLE spread USING coffer PARTITIONED BY (k) LOCATION "
+        f"'{tmp_path / 'spread'}' AS {source} WHERE id < 600"
+    )
     on_cluster.sql(made)
     on_cluster.sql(f"INSERT INTO spread {source} WHERE id >= 600")
     assert on_cluster.rows("spread") == canonical(on_cluster, source)

@@ -169,13 +169,16 @@ ONE.write.parquet(f'{folder}/open')
 spark.sql('CREATE TABLE plain (a INT, p INT) USING parquet')
 spark.sql(f"CREATE TABLE there (a INT) USING parquet LOCATION '{folder}/old/there'")
 for name in ['partly', 'parted']:
-    spark.sql(f"CREATE TABLE {name} (a INT, p INT) USING parquet PARTITIONED BY (p) LOCATION '{folder}/{name}'")
+    spark.sql(
+        f"CREATE TABLE {name} (a INT, p INT) USING parquet PARTITIONED BY (p) "
+        f"LOCATION '{folder}/{name}'"
+    )
     spark.sql(f'ALTER TABLE {name} ADD PARTITION (p = 1)')
 spark.sql(f"ALTER TABLE partly PARTITION (p = 1) SET LOCATION '{folder}/old/partition'")
 hadoop = spark._jsc.hadoopConfiguration()
 hadoop.set('fs.raw.impl', 'org.apache.hadoop.fs.RawLocalFileSystem')
 hadoop.set('fs.viewfs.mounttable.mounted.link./z', f'file://{zone}')
-"""  # noqa: E501
+"""
 
 
 @pytest.fixture(scope="module")

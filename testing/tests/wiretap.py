@@ -24,7 +24,8 @@ from typing import Any
 
 from coffer._find import find_binary
 
-# Messages of the task protocol and the lengths that stand before them: proto/coffer/wire/task.proto.
+# Messages of the task protocol and the lengths that stand before them:
+# proto/coffer/wire/task.proto.
 START, IN, IN_END, OUT, DONE, FAILED = 6, 9, 10, 11, 12, 13
 # engine/crates/core/sealing (stream.rs, frame.rs): a stream's preamble; a frame's header, of which
 # the last four bytes count what follows it.
@@ -77,7 +78,8 @@ class Wiretap:
         # : For `spark.coffer.engine.path`.
         self.program = folder / "coffer-engine"
         self.program.write_text(
-            f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__)}" "{find_binary("coffer-engine")}" "{folder}" "$@"\n'  # noqa: E501
+            f'#!/bin/sh\nexec "{sys.executable}" "{Path(__file__)}" '
+            f'"{find_binary("coffer-engine")}" "{folder}" "$@"\n'
         )
         self.program.chmod(0o700)
         self._seen = [0, 0]

@@ -1,8 +1,8 @@
 //! Where credentials and region come from: the chains of `aws-config`.
 //!
-//! Without a profile that the policy names, that is the chain of all AWS tools: the environment, the
-//! profile of the shared files (keys, roles by way of other profiles, web identity, single sign-on,
-//! `credential_process`), a web identity of the environment, a container's credentials, an
+//! Without a profile that the policy names, that is the chain of all AWS tools: the environment,
+//! the profile of the shared files (keys, roles by way of other profiles, web identity, single
+//! sign-on, `credential_process`), a web identity of the environment, a container's credentials, an
 //! instance's. With one it is the profile alone: that it cannot be had must not mean that another's
 //! credentials are used.
 

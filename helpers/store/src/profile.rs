@@ -1,6 +1,6 @@
-//! Credentials, region and endpoint of S3 as AWS's own tools find them: the environment, the profile of
-//! the shared files (keys, roles, web identity, single sign-on, `credential_process`), a container's,
-//! an instance's.
+//! Credentials, region and endpoint of S3 as AWS's own tools find them: the environment, the
+//! profile of the shared files (keys, roles, web identity, single sign-on, `credential_process`), a
+//! container's, an instance's.
 
 use std::{
     sync::Arc,

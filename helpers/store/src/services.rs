@@ -1,4 +1,5 @@
-//! How name services of HDFS are written in Hadoop's configuration: their names are parts of its keys.
+//! How name services of HDFS are written in Hadoop's configuration: their names are parts of its
+//! keys.
 
 use std::{
     env, fs,

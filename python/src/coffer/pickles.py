@@ -111,7 +111,10 @@ class _Checked(pickle._Unpickler):  # type: ignore[misc, name-defined]
         names.check_state(self.stack[-2], self.stack[-1], _added or frozenset())
         super().load_build()
 
-    dispatch: ClassVar[dict[int, Any]] = {**pickle._Unpickler.dispatch, pickle.BUILD[0]: load_build}  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Any]] = {
+        **pickle._Unpickler.dispatch,  # type: ignore[attr-defined]
+        pickle.BUILD[0]: load_build,
+    }
 
 
 def _replace() -> None:
@@ -124,9 +127,12 @@ def _replace() -> None:
     # CPickleSerializer is CloudPickleSerializer, and that calls cloudpickle.loads, as others of
     # PySpark's modules do.
     cloudpickle.loads = cloudpickle.cloudpickle.loads = _opener(cloudpickle.loads)
-    serializers.PickleSerializer.loads = _method(serializers.PickleSerializer.loads)  # type: ignore[method-assign]
-    serializers.MarshalSerializer.loads = _unmarshal(serializers.MarshalSerializer.loads)  # type: ignore[method-assign]
-    UserDefinedType.fromJson = classmethod(_from_json(UserDefinedType.fromJson))  # type: ignore[assignment]
+    opened: Any = serializers.PickleSerializer
+    opened.loads = _method(opened.loads)
+    unmarshalled: Any = serializers.MarshalSerializer
+    unmarshalled.loads = _unmarshal(unmarshalled.loads)
+    of_users: Any = UserDefinedType
+    of_users.fromJson = classmethod(_from_json(of_users.fromJson))
 
 
 def _opener(original: Callable[..., Any]) -> Callable[..., Any]:

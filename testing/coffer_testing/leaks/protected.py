@@ -47,8 +47,12 @@ c_mktsegment = "det"
 [tables.orders.columns]
 o_orderkey = {{ protection = "det", link = "order" }}
 o_custkey = {{ protection = "det", link = "customer" }}
-o_totalprice = {{ protection = [OPENED"ashe"], domain = ["0.00", "9999999999999.99"], rows = 18000 }}
 o_orderpriority = "det"
+
+[tables.orders.columns.o_totalprice]
+protection = [OPENED"ashe"]
+domain = ["0.00", "9999999999999.99"]
+rows = 18000
 
 [tables.lineitem.columns]
 l_orderkey = {{ protection = "det", link = "order" }}
@@ -60,7 +64,7 @@ l_comment = "std"
 p_partkey = {{ protection = "det", link = "part" }}
 p_size = [OPENED"ope"]
 p_name = "std"
-"""  # noqa: E501
+"""
 
 
 def write(name: str, owner: Owner) -> None:

@@ -191,15 +191,19 @@ sc = spark.sparkContext
 sc.setJobDescription(sql)
 sc.setJobGroup(spoken + '-group', spoken + '-what the group is for')
 spark.conf.set('spark.leaks.note', literal + '-7')
-spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW noted AS SELECT * FROM secret WHERE tag <> '{literal}-8'")
+spark.sql(
+    f"CREATE OR REPLACE TEMPORARY VIEW noted AS SELECT * FROM secret WHERE tag <> '{literal}-8'"
+)
 spark.sql(f"DECLARE OR REPLACE VARIABLE note STRING DEFAULT '{literal}-9'")
-spark.sql(f"SELECT count(*) FROM noted WHERE tag <> note AND tag <> '${{spark.leaks.note}}'").collect()
+spark.sql(
+    f"SELECT count(*) FROM noted WHERE tag <> note AND tag <> '${{spark.leaks.note}}'"
+).collect()
 frame = spark.sql(sql)
 frame.count(); frame.take(3); frame.show(3); frame.explain(True)
 list(zip(range(5), frame.sort('number').limit(5).collect()))
 sc.setLocalProperty('spark.job.description', None); sc.setLocalProperty('spark.jobGroup.id', None)
 spark.conf.unset('spark.leaks.note')
-"""  # noqa: E501
+"""
     session.run(
         spoken, sql=f"SELECT * FROM secret WHERE number <> {LITERAL_NUMBER}L AND tag "
         f"<> '{LITERAL}-10'", literal=LITERAL,
@@ -238,7 +242,8 @@ def writes(session: Session) -> None:
         "ON l_orderkey = o_orderkey WHERE l_quantity > 20"
     )
     session.run(
-        "spark.table('secret').write.format(format).mode('overwrite').partitionBy('tag').save(path)",
+        "spark.table('secret').write.format(format).mode('overwrite')"
+        ".partitionBy('tag').save(path)",
         format=session.format,
         path=str(session.folder / "saved"),
     )

@@ -26,7 +26,10 @@ class Finding:
     claimed: Collection[Degree]
 
     def __str__(self) -> str:
-        return f"{self.place}: of {self.pattern} a host recovers {self.recovered}; claimed: {' or '.join(self.claimed)}"  # noqa: E501
+        return (
+            f"{self.place}: of {self.pattern} a host recovers {self.recovered}; claimed: "
+            f"{' or '.join(self.claimed)}"
+        )
 
 
 def recovered(cells: Sequence[Cell], values: list[Any], prefix: int | None) -> dict[str, Degree]:

@@ -62,7 +62,10 @@ class AwsKms:
         """One operation, unsigned."""
         connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=10)
         # moto finds the service and the region in the credential's scope.
-        scope = f"AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/{REGION}/kms/aws4_request, SignedHeaders=host, Signature=0"  # noqa: E501
+        scope = (
+            f"AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/{REGION}/kms/aws4_request, "
+            "SignedHeaders=host, Signature=0"
+        )
         headers = {
             "content-type": "application/x-amz-json-1.1",
             "x-amz-target": f"TrentService.{operation}",

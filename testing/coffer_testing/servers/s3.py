@@ -125,7 +125,10 @@ class S3:
     def _ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
         connection = http.client.HTTPConnection("127.0.0.1", self.process.port, timeout=30)
         # moto finds the service in the credential's scope.
-        scope = f"AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/{REGION}/s3/aws4_request, SignedHeaders=host, Signature=0"  # noqa: E501
+        scope = (
+            f"AWS4-HMAC-SHA256 Credential=AKIDTEST/20260101/{REGION}/s3/aws4_request, "
+            "SignedHeaders=host, Signature=0"
+        )
         try:
             connection.request(method, path, body, {"authorization": scope})
             answer = connection.getresponse()

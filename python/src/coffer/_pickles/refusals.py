@@ -74,12 +74,13 @@ def additions(text: str) -> frozenset[str]:
 # Modules whose business is to run code, or to reach what does. It keeps users from mistakes; what
 # executors may send is decided by the list alone.
 _CODE = """
-    __builtin__ _codecs _ctypes _functools _io _operator _pickle _posixsubprocess _thread asyncio bdb builtins cPickle code
-    codecs codeop concurrent copy_reg copyreg ctypes doctest ensurepip functools gc idlelib importlib inspect io linecache
-    logging marshal mmap multiprocessing nt operator os pdb pickle pip pkgutil platform posix profile pty py4j pydoc runpy
-    shelve shutil signal site socket socketserver ssl subprocess sys tempfile test threading timeit trace types unittest
-    urllib venv webbrowser xmlrpc
-"""  # noqa: E501
+    __builtin__ _codecs _ctypes _functools _io _operator _pickle _posixsubprocess _thread asyncio
+    bdb builtins cPickle code codecs codeop concurrent copy_reg copyreg ctypes doctest ensurepip
+    functools gc idlelib importlib inspect io linecache logging marshal mmap multiprocessing nt
+    operator os pdb pickle pip pkgutil platform posix profile pty py4j pydoc runpy shelve shutil
+    signal site socket socketserver ssl subprocess sys tempfile test threading timeit trace types
+    unittest urllib venv webbrowser xmlrpc
+"""
 
 
 def never(text: str) -> bool:

@@ -26,7 +26,8 @@ _SAMPLE_FILES = 4
 UNKNOWN_ROWS = 1_000_000
 
 _DDL = re.compile(
-    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?`?([\w.]+)`?\s*\((.*?)\)\s*"
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?"
+    r"`?([\w.]+)`?\s*\((.*?)\)\s*"
     r"(?:USING\s+\w+[^;]*|STORED\s[^;]*|LOCATION\s[^;]*|COMMENT\s[^;]*)?(?:;|$)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -12,7 +12,10 @@ from coffer.advise.planner import Choice, ColumnRef, Policy
 from coffer.advise.search import Facts
 from coffer.advise.tables import Table
 
-_TITLE = "# Proposed by `coffer policy advise` from a workload: read it, and change what you know better."  # noqa: E501
+_TITLE = (
+    "# Proposed by `coffer policy advise` from a workload: read it, and change what you know "
+    "better."
+)
 
 
 def policy_file(

@@ -189,8 +189,8 @@ pub fn normalize_key(
     )
 }
 
-/// What two rows' keys are compared by, also for being equal: floats as in [`normalize_key`], nested
-/// values as bytes in Spark's order. No NULL becomes a value, nor a value NULL.
+/// What two rows' keys are compared by, also for being equal: floats as in [`normalize_key`],
+/// nested values as bytes in Spark's order. No NULL becomes a value, nor a value NULL.
 pub fn order_key(
     key: Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,

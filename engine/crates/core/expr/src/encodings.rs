@@ -226,7 +226,8 @@ fn bin(call: &CallInfo<'_>) -> Built {
     }))
 }
 
-/// Hive's: through an unsigned number of 64 bits; what follows the first wrong digit does not count.
+/// Hive's: through an unsigned number of 64 bits; what follows the first wrong digit does not
+/// count.
 fn conv(call: &CallInfo<'_>) -> Built {
     rows::takes(call, &[UTF8, DataType::Int32, DataType::Int32], &UTF8)?;
     let ansi = call.ansi();

@@ -1,5 +1,5 @@
-//! `parse_url`: what `java.net.URI` takes for a URI (RFC 2396 with RFC 2732, and Java's deviations),
-//! and its parts as they stand in the text.
+//! `parse_url`: what `java.net.URI` takes for a URI (RFC 2396 with RFC 2732, and Java's
+//! deviations), and its parts as they stand in the text.
 
 use datafusion_common::ScalarValue;
 

@@ -40,8 +40,8 @@ impl XorShift {
     }
 }
 
-/// The polar method (Knuth, The Art of Computer Programming, volume 2, 3.4.1), as `java.util.Random`
-/// has it.
+/// The polar method (Knuth, The Art of Computer Programming, volume 2, 3.4.1), as
+/// `java.util.Random` has it.
 pub(crate) struct Normal {
     random: XorShift,
     next: Option<f64>,

@@ -10,8 +10,8 @@ use crate::{Digest, Error, StoredColumn, footer::leaf_places};
 const BLOCK: usize = 1 << 20;
 
 /// The digest of each unencrypted column chunk of a file, by row group and then by stored column.
-/// `file` is read once, from its beginning, and must be the one of which every byte was written, by `whole`: what
-/// storage made of it meanwhile is not pinned.
+/// `file` is read once, from its beginning, and must be the one of which every byte was written, by
+/// `whole`: what storage made of it meanwhile is not pinned.
 pub fn digest_chunks(
     file: &mut dyn Read,
     path: &Path,

@@ -2,8 +2,8 @@
 //!
 //! They are an exchange like any other, under a key from the application's cache key. To the
 //! session that reads them they are a stage of its own: with a list of attempts that is sealed
-//! under its key, and the key of the streams among the KEKs that it needs. So what counts of a cache
-//! is what that list names, however many blocks the host has of it or of others.
+//! under its key, and the key of the streams among the KEKs that it needs. So what counts of a
+//! cache is what that list names, however many blocks the host has of it or of others.
 
 use coffer_protocol::wire::{CommitsAccepted, ReadCache};
 use coffer_sealing::{AttemptId, Kek, SessionId, sha256};

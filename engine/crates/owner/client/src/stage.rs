@@ -172,9 +172,9 @@ impl Service {
         })
     }
 
-    /// What later stages of the query will read, so that one record of the audit log and one release
-    /// are enough. What may not be read, or is not there any more, is left to the stage that asks
-    /// for it.
+    /// What later stages of the query will read, so that one record of the audit log and one
+    /// release are enough. What may not be read, or is not there any more, is left to the stage
+    /// that asks for it.
     fn need_planned(&self, session: &mut Session, request: &SealStage) {
         for planned in &request.planned {
             let columns = || planned.columns.iter().map(String::as_str);

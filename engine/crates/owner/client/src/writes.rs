@@ -289,8 +289,8 @@ impl Service {
         Ok((files, pins))
     }
 
-    /// The files that were made here; or those of the write's stage: of each of its tasks exactly one
-    /// commit record, taken once. And whether the host may have chosen rows of them.
+    /// The files that were made here; or those of the write's stage: of each of its tasks exactly
+    /// one commit record, taken once. And whether the host may have chosen rows of them.
     fn written(
         &self,
         request: &PublishWrite,

@@ -74,12 +74,12 @@ impl LocationError {
 pub enum Location<'a> {
     /// A path of this machine, as it is written.
     Local(&'a str),
-    /// `scheme://authority/path`, without `.`, `..`, repeated slashes and one at the end. Of schemes
-    /// that mean one storage it has always the same; hosts are in lower case and end with no dot,
-    /// and ports are numbers, left out where they go without saying. A second name or an address of
-    /// a host is another place: nothing is looked up. A name service of HDFS is a host here, though
-    /// its name is a key of Hadoop's configuration: whoever reaches it finds how it is written
-    /// there.
+    /// `scheme://authority/path`, without `.`, `..`, repeated slashes and one at the end. Of
+    /// schemes that mean one storage it has always the same; hosts are in lower case and end with
+    /// no dot, and ports are numbers, left out where they go without saying. A second name or an
+    /// address of a host is another place: nothing is looked up. A name service of HDFS is a host
+    /// here, though its name is a key of Hadoop's configuration: whoever reaches it finds how it is
+    /// written there.
     Remote(String),
 }
 

@@ -1,5 +1,5 @@
-//! `from_json`: a struct of plain fields from an object, as Spark's `JacksonParser` reads one in its
-//! permissive mode. What is no JSON gives NULL fields, a value of another type one of them.
+//! `from_json`: a struct of plain fields from an object, as Spark's `JacksonParser` reads one in
+//! its permissive mode. What is no JSON gives NULL fields, a value of another type one of them.
 
 use std::sync::Arc;
 

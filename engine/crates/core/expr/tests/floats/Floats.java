@@ -2,10 +2,11 @@ import java.util.Random;
 import java.util.SplittableRandom;
 
 /**
- * Floats as this Java writes them: the golden files of tests/float_text.rs. How to make them: tests/floats/README.md.
+ * Floats as this Java writes them: the golden files of tests/float_text.rs. How to make them:
+ * tests/floats/README.md.
  *
- * <p>{@code java Floats.java} prints the file. {@code java Floats.java SEED COUNT} prints a digest of so many random doubles and floats, which
- * the ignored test of the same name computes again.
+ * <p>{@code java Floats.java} prints the file. {@code java Floats.java SEED COUNT} prints a digest
+ * of so many random doubles and floats, which the ignored test of the same name computes again.
  */
 public final class Floats {
   public static void main(String[] args) {
@@ -14,7 +15,8 @@ public final class Floats {
       return;
     }
     StringBuilder out = new StringBuilder();
-    // Powers of two and ten, and their neighbours: where the distance to the next number changes, and where notation does.
+    // Powers of two and ten, and their neighbours: where the distance to the next number changes,
+    // and where notation does.
     for (int e = -1074; e < 1024; e++) neighbours(Math.scalb(1.0, e), out);
     for (int e = -324; e < 309; e++) neighbours(Double.parseDouble("1e" + e), out);
     for (int e = -30; e < 40; e++)

@@ -1,7 +1,7 @@
-//! HISTOGRAM_NUMERIC: the heights of so many bins (Ben-Haim and Tom-Tov, Journal of Machine Learning
-//! Research 11, 2010), as Spark has them. Spark's follow the order in which the values come, and
-//! the partitions that they come in, as a merge may leave two bins at one place; here all of a
-//! group's values are put in in their order: what Spark gives of one partition that is sorted.
+//! HISTOGRAM_NUMERIC: the heights of so many bins (Ben-Haim and Tom-Tov, Journal of Machine
+//! Learning Research 11, 2010), as Spark has them. Spark's follow the order in which the values
+//! come, and the partitions that they come in, as a merge may leave two bins at one place; here all
+//! of a group's values are put in in their order: what Spark gives of one partition that is sorted.
 
 use std::sync::Arc;
 

@@ -31,9 +31,9 @@ pub struct FooterCache {
     raw: Arc<RawFooters>,
 }
 
-/// Bytes of footers as they lie on storage, whose digests were the pinned ones: those that were used
-/// last. What they show nobody knows without keys, so sessions share them; whoever opens them checks
-/// them anew.
+/// Bytes of footers as they lie on storage, whose digests were the pinned ones: those that were
+/// used last. What they show nobody knows without keys, so sessions share them; whoever opens them
+/// checks them anew.
 ///
 /// Of local files none is kept, which are read in place.
 pub struct RawFooters(Mutex<Recent<RawKey, Bytes>>);

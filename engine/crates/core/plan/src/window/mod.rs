@@ -1,7 +1,7 @@
 //! Window functions: a column for each call, computed over the rows of a window partition.
 //!
-//! Rows come sorted, a window partition's one after the other. If all calls are ranks of the rows so
-//! far, rows go out as they come ([`running`]). Else whole window partitions are put together to
+//! Rows come sorted, a window partition's one after the other. If all calls are ranks of the rows
+//! so far, rows go out as they come ([`running`]). Else whole window partitions are put together to
 //! chunks of at least a batch, or by way of the disk where memory does not hold one ([`spilled`]),
 //! and each call makes a column of a chunk:
 //! * what is asked of the order alone, [`ranking`];

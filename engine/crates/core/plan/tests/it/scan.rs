@@ -250,8 +250,8 @@ async fn pushed_conjuncts_prune_and_are_exact() {
     assert_eq!(none.num_rows(), 0);
 }
 
-/// A join of a scan with a broadcast of these keys, by the scan's `id`; its rows, and the bytes that
-/// were read of all row groups.
+/// A join of a scan with a broadcast of these keys, by the scan's `id`; its rows, and the bytes
+/// that were read of all row groups.
 async fn joined(kind: JoinType, keys: &[Option<i64>]) -> (Vec<String>, u64) {
     let table = table();
     let files = table.files(vec![table.slice(0, 10)], [1, 3]);

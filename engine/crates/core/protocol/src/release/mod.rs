@@ -19,8 +19,8 @@ pub use error::ReleaseError;
 pub use keys::{Kem, KeyPair, OwnerPublicKey, Private, Public};
 pub use payload::ReleasePayload;
 
-/// The suite's AEAD: its id goes into HPKE's key schedule, and nothing is sealed by it. Releases are
-/// blobs of core/sealing, under keys that the context exports.
+/// The suite's AEAD: its id goes into HPKE's key schedule, and nothing is sealed by it. Releases
+/// are blobs of core/sealing, under keys that the context exports.
 pub type Aead = hpke::aead::AesGcm256;
 /// The key derivation of releases.
 pub type Kdf = hpke::kdf::HkdfSha256;

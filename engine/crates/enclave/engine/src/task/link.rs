@@ -1,10 +1,10 @@
 //! A running task's side of its connection: it asks for inputs, and sends what it made.
 //!
 //! The engine drives. Each NEED is answered by one IN or IN_END, each NEED_KEYS by a RELEASE, each
-//! STORAGE by a STORED, in the order asked; a few are asked ahead, never more than the receiving channel holds, so the peer
-//! is never kept from writing and nothing can deadlock. Everything here runs on the task's one
-//! thread; the locks are for DataFusion, which may poll two inputs in turn, and for who renews the
-//! lease meanwhile.
+//! STORAGE by a STORED, in the order asked; a few are asked ahead, never more than the receiving
+//! channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here
+//! runs on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn,
+//! and for who renews the lease meanwhile.
 
 use std::{
     collections::{HashMap, VecDeque},

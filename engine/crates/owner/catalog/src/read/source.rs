@@ -59,8 +59,8 @@ impl TableFile {
         Ok((Self::Remote(Arc::new(file)), size))
     }
 
-    /// Sees to it that what is there now is there after a crash too. Storage that is asked through a
-    /// port has seen to it when the file was written.
+    /// Sees to it that what is there now is there after a crash too. Storage that is asked through
+    /// a port has seen to it when the file was written.
     pub(crate) fn make_durable(&self) -> io::Result<()> {
         match self {
             Self::Local(file) => file.sync_all(),
@@ -87,8 +87,8 @@ impl TableFile {
         }
     }
 
-    /// The digest of these bytes, which are read a block at a time and not kept; none where they are
-    /// not there.
+    /// The digest of these bytes, which are read a block at a time and not kept; none where they
+    /// are not there.
     pub(crate) fn digest(&self, range: Range<u64>) -> io::Result<Option<Digest>> {
         let mut seen = Context::new(&SHA256);
         let mut at = range.start;

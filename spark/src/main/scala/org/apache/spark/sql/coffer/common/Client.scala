@@ -71,8 +71,8 @@ trait ClientEngine {
 }
 
 /**
- * A result on its way to the driver: chunks of one Arrow IPC stream. It holds a connection until the last
- * chunk was taken; whoever leaves it early closes it.
+ * A result on its way to the driver: chunks of one Arrow IPC stream. It holds a connection until
+ * the last chunk was taken; whoever leaves it early closes it.
  */
 trait OpenedResult extends Iterator[Array[Byte]] with AutoCloseable {
 

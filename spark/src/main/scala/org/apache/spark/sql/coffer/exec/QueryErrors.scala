@@ -34,7 +34,8 @@ private[exec] object QueryErrors {
 
   /**
    * @param plan the query, whose expressions know their places in its text
-   * @param task what Spark made of the failed task. It is no cause of what is thrown, or it would be
+   * @param task what Spark made of the failed task. It is no cause of what is thrown, or it would
+   * be
    *             opened again on the way out.
    */
   def of(condition: String, message: String, plan: SparkPlan, task: Throwable): Throwable = {

@@ -23,9 +23,9 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.common.CofferException
 
 /**
- * Where a sealed table lies, as people and catalogs write it: a path, a `file:` URL, or the URL of a
- * storage for which the Hadoop configuration names a file system. One place has one name, by which
- * policy and register know it. What is neither is refused before anything is made.
+ * Where a sealed table lies, as people and catalogs write it: a path, a `file:` URL, or the URL of
+ * a storage for which the Hadoop configuration names a file system. One place has one name, by
+ * which policy and register know it. What is neither is refused before anything is made.
  *
  * What is a scheme is decided as Hadoop's `Path` does. The other half of this rule is
  * `engine/crates/owner/custody/src/location.rs`; both read its vectors, `locations.json`.
@@ -66,8 +66,8 @@ object Locations {
   /**
    * The name of a place on other storage, `scheme://authority/path`: without `.`, `..`, repeated
    * slashes and one at the end. Of schemes that mean one storage it has always the same; hosts are
-   * in lower case and end with no dot, and ports are numbers, left out where they go without saying.
-   * Nothing is decoded or looked at.
+   * in lower case and end with no dot, and ports are numbers, left out where they go without
+   * saying. Nothing is decoded or looked at.
    */
   def remote(text: String): Either[Refusal, String] = {
     val refusal = local(text).left.toOption

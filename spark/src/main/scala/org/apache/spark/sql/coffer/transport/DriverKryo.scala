@@ -8,10 +8,10 @@ import org.apache.spark.sql.coffer.common.CofferException
 
 /**
  * Keeps Kryo from reading anything in the driver of a cluster: it makes objects of the classes that
- * a peer names, by no object stream, so the filter of JEP 290 never sees them. `Encoders.kryo` comes
- * to it whatever `spark.serializer` says. To demand registration is not enough: Spark registers
- * closures, and queues and trees with comparators, for everyone. Executors are not held back: what
- * they read is the host's affair.
+ * a peer names, by no object stream, so the filter of JEP 290 never sees them. `Encoders.kryo`
+ * comes to it whatever `spark.serializer` says. To demand registration is not enough: Spark
+ * registers closures, and queues and trees with comparators, for everyone. Executors are not held
+ * back: what they read is the host's affair.
  */
 final class DriverKryo extends KryoRegistrator {
   override def registerClasses(kryo: Kryo): Unit =

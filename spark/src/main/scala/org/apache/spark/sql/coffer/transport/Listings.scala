@@ -6,8 +6,8 @@ import java.util
 
 /**
  * What folders hold, a page at a time in the order of names' UTF-8 bytes. Stores list in orders of
- * their own, so a folder is listed whole for its first page; the names behind it are kept for what is
- * asked next, as far as that is little. Of a folder whose listing does not end nothing is kept.
+ * their own, so a folder is listed whole for its first page; the names behind it are kept for what
+ * is asked next, as far as that is little. Of a folder whose listing does not end nothing is kept.
  */
 private[transport] final class Listings {
   import Listings._

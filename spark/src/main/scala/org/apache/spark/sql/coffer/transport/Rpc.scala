@@ -16,8 +16,8 @@ import org.apache.spark.sql.coffer.proto.wire.{DriverAnswer, ExecutorAsk, Blank}
  * endpoint has one thread, so it answers a question with a ticket at once, works elsewhere, and is
  * polled.
  *
- * They travel as byte arrays (`wire/executors.proto`), not as objects of classes of ours: nothing is
- * deserialised, and Spark's RPC on executors does not see classes that come with `spark.jars`.
+ * They travel as byte arrays (`wire/executors.proto`), not as objects of classes of ours: nothing
+ * is deserialised, and Spark's RPC on executors does not see classes that come with `spark.jars`.
  */
 private[coffer] sealed trait Ask {
   final def encode: Array[Byte] = {

@@ -1,6 +1,6 @@
 //! `coffer-store`: answers questions for files of object stores and of HDFS, one after the other,
-//! from standard input to standard output. A message is `length: u32 LE ‖ protobuf`, StorageRequest and
-//! StorageAnswer of `storage.proto`.
+//! from standard input to standard output. A message is `length: u32 LE ‖ protobuf`, StorageRequest
+//! and StorageAnswer of `storage.proto`.
 //!
 //! It has the network and the environment's credentials, and no key of Coffer's: what passes
 //! through it is ciphertext, and whoever asks believes none of its answers.

@@ -63,7 +63,8 @@ fn named() -> NamedKeks {
 
 fn once(master: &str, wrapped: &str) -> String {
     format!(
-        r#"{{"keyMaterialType":"PKMT1","internalStorage":true,"isFooterKey":false,"masterKeyID":"{master}","wrappedDEK":"{wrapped}","doubleWrapping":false}}"#
+        r#"{{"keyMaterialType":"PKMT1","internalStorage":true,"isFooterKey":false,
+            "masterKeyID":"{master}","wrappedDEK":"{wrapped}","doubleWrapping":false}}"#
     )
 }
 

@@ -34,7 +34,8 @@ fn seeds() -> Vec<Seed> {
     let wrapped = kek.wrap(&[5; 32]).unwrap();
     let text = |id: &str, wrapped: &str| {
         format!(
-            r#"{{"keyMaterialType":"PKMT1","internalStorage":true,"isFooterKey":false,"masterKeyID":"{id}","wrappedDEK":"{wrapped}","doubleWrapping":false}}"#
+            r#"{{"keyMaterialType":"PKMT1","internalStorage":true,"isFooterKey":false,
+                "masterKeyID":"{id}","wrappedDEK":"{wrapped}","doubleWrapping":false}}"#
         )
     };
     let good = text(&id, &wrapped);

@@ -57,9 +57,12 @@ fn sealed(content: &[u8]) -> Vec<u8> {
 
 fn manifest_text() -> String {
     let digest = "ab".repeat(32);
-    let columns = r#"[{"id":1,"name":"a","type":"bigint","nullable":true,"protection":"tee"},{"id":2,"name":"s","type":"string","nullable":true,"protection":"tee"}]"#;
+    let columns = r#"[{"id":1,"name":"a","type":"bigint","nullable":true,"protection":"tee"},
+        {"id":2,"name":"s","type":"string","nullable":true,"protection":"tee"}]"#;
     let file = format!(
-        r#"{{"path":"part-1.parquet","size":900,"rows":80,"aad_prefix":"{}","footer_length":400,"footer_sha256":"{digest}","row_groups":[{{"rows":40,"bytes":200}},{{"rows":40,"bytes":200}}],"column_bytes":[200,200]}}"#,
+        r#"{{"path":"part-1.parquet","size":900,"rows":80,"aad_prefix":"{}","footer_length":400,
+            "footer_sha256":"{digest}","row_groups":[{{"rows":40,"bytes":200}},
+            {{"rows":40,"bytes":200}}],"column_bytes":[200,200]}}"#,
         "0a".repeat(16),
     );
     format!(

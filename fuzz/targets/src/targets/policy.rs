@@ -32,7 +32,8 @@ master = "main"
 accept = ["simulated"]
 [tables.lineitem]
 path = "lineitem"
-columns = { l_comment = "tee", l_tax = { protection = ["ope", "ashe"], domain = ["0.00", "0.08"], rows = 1e9 } }
+columns.l_comment = "tee"
+columns.l_tax = { protection = ["ope", "ashe"], domain = ["0.00", "0.08"], rows = 1e9 }
 [links.customer]
 id = "0123456789abcdef0123456789abcdef"
 "#;

@@ -330,9 +330,10 @@ fn trunc_date(call: &CallInfo<'_>) -> Built {
 }
 
 fn trunc_timestamp(call: &CallInfo<'_>) -> Built {
-    let ([DataType::Utf8, from @ DataType::Timestamp(_, Some(_))], DataType::Timestamp(_, Some(_))) =
-        (call.types, call.ret)
-    else {
+    let DataType::Timestamp(_, Some(_)) = call.ret else {
+        return Err(call.bad_types());
+    };
+    let [DataType::Utf8, from @ DataType::Timestamp(_, Some(_))] = call.types else {
         return Err(call.bad_types());
     };
     let Some(level) = literal_level(call, 0)? else {

@@ -76,7 +76,11 @@ impl DisplayAs for DrawnExec {
 }
 
 impl ExecutionPlan for DrawnExec {
-    operator_basics!(one child, |plan, child| Self::of(child, plan.draw), else "a sample has one child");
+    operator_basics!(
+        one child,
+        |plan, child| Self::of(child, plan.draw),
+        else "a sample has one child"
+    );
 
     fn execute(
         &self,

@@ -233,7 +233,11 @@ impl DisplayAs for GenerateExec {
 }
 
 impl ExecutionPlan for GenerateExec {
-    operator_basics!(one child, |plan, child| Self::of(child, Arc::clone(&plan.spec)), else "a generate has one child");
+    operator_basics!(
+        one child,
+        |plan, child| Self::of(child, Arc::clone(&plan.spec)),
+        else "a generate has one child"
+    );
 
     fn execute(
         &self,

@@ -43,7 +43,11 @@ impl DisplayAs for LimitExec {
 }
 
 impl ExecutionPlan for LimitExec {
-    operator_basics!(one child, |plan, child| Self::new(child, plan.skip, plan.fetch), else "a limit has one child");
+    operator_basics!(
+        one child,
+        |plan, child| Self::new(child, plan.skip, plan.fetch),
+        else "a limit has one child"
+    );
 
     fn execute(
         &self,

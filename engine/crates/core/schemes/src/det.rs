@@ -278,7 +278,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equality_is_kept_and_nothing_else(values in prop::collection::vec(prop::option::of(".{0,20}"), 0..40)) {
+        fn equality_is_kept_and_nothing_else(
+            values in prop::collection::vec(prop::option::of(".{0,20}"), 0..40),
+        ) {
             let column: ArrayRef = Arc::new(StringArray::from(values.clone()));
             let scheme = det(DataType::Utf8, "g");
             let stored = testing::round_trip(&scheme, &column, RowPositions::Anywhere);

@@ -2,7 +2,8 @@
 //! data.
 //!
 //! ```text
-//! 0  version u8 (1)   1  flags u8 (bit 0: last)   2  reserved u16 (0)   4  counter u64 LE   12  sealed length u32 LE
+//! 0  version u8 (1)   1  flags u8 (bit 0: last)   2  reserved u16 (0)   4  counter u64 LE
+//! 12 sealed length u32 LE
 //! ```
 //! The sealed length counts ciphertext and tag. The nonce is the counter; the key is the stream's
 //! own.

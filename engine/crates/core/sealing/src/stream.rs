@@ -1,7 +1,8 @@
 //! Streams: what one attempt of one task writes for one target, as `preamble ‖ frame ‖ frame ‖ …`.
 //!
 //! ```text
-//! preamble:  0  magic "CFS1"   4  attempt id, 16 bytes   20  map partition u32 LE   24  target u32 LE
+//! preamble:  0   magic "CFS1"           4   attempt id, 16 bytes
+//!            20  map partition u32 LE   24  target u32 LE
 //! ```
 //! The preamble lies in the clear and proves nothing: a reader builds the identity from its own
 //! descriptor and takes from the preamble only the attempt id, which it holds against the list of

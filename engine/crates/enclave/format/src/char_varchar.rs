@@ -53,7 +53,8 @@ pub fn declare(
                 return Err(UnsupportedType {
                     column: column.clone(),
                     found: kind.to_string(),
-                    reason: "CHAR and VARCHAR inside of a nested type are not supported; use STRING",
+                    reason: "CHAR and VARCHAR inside of a nested type are not supported; \
+                             use STRING",
                 });
             }
         }
@@ -133,7 +134,11 @@ fn json_type(kind: &SparkType) -> serde_json::Value {
             "valueContainsNull": true,
         }),
         SparkType::Struct { fields } => {
-            let field = |(name, kind): &(String, SparkType)| json!({ "name": name, "type": json_type(kind), "nullable": true, "metadata": {} });
+            let field = |(name, kind): &(String, SparkType)| {
+                json!({
+                    "name": name, "type": json_type(kind), "nullable": true, "metadata": {},
+                })
+            };
             json!({ "type": "struct", "fields": fields.iter().map(field).collect::<Vec<_>>() })
         }
         kind => json!(kind.to_string()),
@@ -272,7 +277,8 @@ mod tests {
         };
         let field = |kind: &str, metadata: &str| {
             format!(
-                r#"{{"type":"struct","fields":[{{"name":"c","type":{kind},"nullable":true,"metadata":{metadata}}},
+                r#"{{"type":"struct","fields":[
+                {{"name":"c","type":{kind},"nullable":true,"metadata":{metadata}}},
                 {{"name":"n","type":"char(3)","nullable":true,"metadata":{{}}}}]}}"#
             )
         };
@@ -306,7 +312,8 @@ mod tests {
         let declared = |metadata: &str, element: &str| {
             let kind = SparkType::array(SparkType::String);
             let note = format!(
-                r#"{{"fields":[{{"name":"c","type":{{"type":"array","elementType":"{element}"}},"metadata":{metadata}}}]}}"#
+                r#"{{"fields":[{{"name":"c","type":{{"type":"array","elementType":"{element}"}},
+                "metadata":{metadata}}}]}}"#
             );
             let notes = vec![KeyValue::new(ROW_METADATA.to_owned(), note)];
             declare(&mut [("c".to_owned(), kind, true)], Some(&notes)).is_ok()

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! 0   magic "CFTM"          4   format u16 LE = 1       6   table id, 16 bytes
-//! 22  version u64 LE        30  key-check, 16 bytes     46  length of the master's name u16 LE   48  master's name
+//! 22  version u64 LE        30  key-check, 16 bytes     46  length of the master's name u16 LE
+//! 48  master's name
 //! …   sealed blob (coffer-sealing) of the content, JSON
 //! ```
 //! Everything before the blob is the clear envelope; it goes into the derivation of the blob's key,

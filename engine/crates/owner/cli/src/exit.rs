@@ -102,7 +102,8 @@ const ROWS: &[Row] = &[
         &[
             (
                 Exit::Check,
-                "--data: the table is not what it should be, or another writer changed it meanwhile",
+                "--data: the table is not what it should be, or another writer changed it \
+                 meanwhile",
             ),
             USAGE,
             (

@@ -79,7 +79,8 @@ fn csv_inferred_declared_and_refused() {
     let owner = Owner::new();
     owner.write(
         "a.csv",
-        "i,l,d,day,t,s,b\n1,3000000000,1.5,2020-02-29,2020-02-29 12:00:00,\"x, \"\"y\"\"\nz\",true\n,,,,,,\n",
+        "i,l,d,day,t,s,b\n\
+         1,3000000000,1.5,2020-02-29,2020-02-29 12:00:00,\"x, \"\"y\"\"\nz\",true\n,,,,,,\n",
     );
     let message = owner.fails(2, &["encrypt", "a.csv", "sealed"]);
     assert!(message.contains("--no-header"), "{message}");
@@ -105,7 +106,8 @@ fn csv_inferred_declared_and_refused() {
     );
     assert_eq!(
         owner.ok(&["decrypt", "sealed", "-"]),
-        "i,l,d,day,t,s,b\n1,3000000000,1.5,2020-02-29,2020-02-29T12:00:00,\"x, \"\"y\"\"\nz\",true\n,,,,,,\n"
+        "i,l,d,day,t,s,b\n\
+         1,3000000000,1.5,2020-02-29,2020-02-29T12:00:00,\"x, \"\"y\"\"\nz\",true\n,,,,,,\n"
     );
 
     owner.write("b.csv", "1|12.5|NIL\n2|-0.25|\n");

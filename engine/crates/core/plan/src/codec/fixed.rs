@@ -4,14 +4,20 @@
 //! column   = [validity] values                       (a column of type NULL takes nothing)
 //! validity = 0 | 1 ‖ bitmap                          (1 bits are values; ⌈rows/8⌉ bytes)
 //! values   = bitmap                                  (BOOLEAN)
-//!          | numbers                                 (any other fixed width of 1, 2, 4, 8, 16 bytes, by its bits)
-//!          | text u32 LE ‖ numbers                   (STRING, BINARY: bytes in the text part; the numbers are lengths)
-//!          | elements u32 LE ‖ numbers ‖ column ...  (ARRAY, MAP: lengths, then the columns of elements or of keys and values)
+//!          | numbers                                 (any other fixed width of 1, 2, 4, 8, 16
+//!                                                     bytes, by its bits)
+//!          | text u32 LE ‖ numbers                   (STRING, BINARY: bytes in the text part; the
+//!                                                     numbers are lengths)
+//!          | elements u32 LE ‖ numbers ‖ column ...  (ARRAY, MAP: lengths, then the columns of
+//!                                                     elements or of keys and values)
 //!          | column ...                              (STRUCT: its fields)
 //! numbers  = form u8 ‖ base i64 LE ‖ rows × n bytes  (n of 0, 1, 2, 4: what is added to base)
-//!          | form u8 ‖ base i64 LE ‖ rows × n bytes  (n of 1, 2, 4: steps; what is added to the value before)
-//!          | form u8 ‖ rows × n bytes                (n of 8: 64-bit numbers of a type of 16 bytes; or the type's own)
-//! form     = log₂ of the type's width (4 bits) ‖ 0, 1, 2, 4, 8: n | 9, 10, 12: steps of n = 1, 2, 4 | 15: the type's own
+//!          | form u8 ‖ base i64 LE ‖ rows × n bytes  (n of 1, 2, 4: steps; what is added to the
+//!                                                     value before)
+//!          | form u8 ‖ rows × n bytes                (n of 8: 64-bit numbers of a type of 16
+//!                                                     bytes; or the type's own)
+//! form     = log₂ of the type's width (4 bits)
+//!            ‖ 0, 1, 2, 4, 8: n | 9, 10, 12: steps of n = 1, 2, 4 | 15: the type's own
 //! ```
 //! Offsets from the least value are frame of reference (Goldstein, Ramakrishnan, Shaft,
 //! "Compressing Relations and Indexes", ICDE 1998), here in whole bytes; steps are for ascending

@@ -165,7 +165,11 @@ impl DisplayAs for SingleExec {
 }
 
 impl ExecutionPlan for SingleExec {
-    operator_basics!(one child, |_plan, child| Self::new(child), else "single rows are of one join");
+    operator_basics!(
+        one child,
+        |_plan, child| Self::new(child),
+        else "single rows are of one join"
+    );
 
     fn execute(
         &self,

@@ -538,7 +538,12 @@ proptest! {
     /// What the host may have chosen is not packed: a payload's length then tells of its rows and
     /// of the sum of its texts' lengths, and of no value.
     #[test]
-    fn lengths_of_what_is_not_packed_do_not_depend_on_values(rows in prop::collection::vec((any::<Option<i64>>(), any::<Option<bool>>(), any::<Option<i128>>(), "[ab]{0,9}"), 1..200)) {
+    fn lengths_of_what_is_not_packed_do_not_depend_on_values(
+        rows in prop::collection::vec(
+            (any::<Option<i64>>(), any::<Option<bool>>(), any::<Option<i128>>(), "[ab]{0,9}"),
+            1..200,
+        ),
+    ) {
         let batch = |change: bool| {
             let numbers = rows.iter().map(|r|
                 if change { Some(7) } else { r.0 }).collect::<Int64Array>();
@@ -563,7 +568,10 @@ proptest! {
         }
         let texts: usize = rows.iter().map(|r| r.3.len()).sum();
         let bitmap = rows.len().div_ceil(8);
-        let fixed = (1 + bitmap + 1 + 8 * rows.len()) + (1 + 2 * bitmap) + (1 + bitmap + 1 + 16 * rows.len()) + (1 + bitmap + 4 + 1 + 4 * rows.len());
+        let fixed = (1 + bitmap + 1 + 8 * rows.len())
+            + (1 + 2 * bitmap)
+            + (1 + bitmap + 1 + 16 * rows.len())
+            + (1 + bitmap + 4 + 1 + 4 * rows.len());
         prop_assert_eq!(lengths, vec![HEADER + fixed + texts; 2]);
     }
 

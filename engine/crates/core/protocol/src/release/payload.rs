@@ -1,8 +1,9 @@
 //! What a release carries.
 //!
 //! ```text
-//! version u8 (2) ‖ session 16 ‖ session key 32 ‖ lease seconds u32 LE ‖ age of the admission in milliseconds u64 LE ‖ age of the session
-//! in milliseconds u64 LE ‖ KEKs u32 LE ‖ for each, by name: id (length u32 LE, bytes) ‖ key 32
+//! version u8 (2) ‖ session 16 ‖ session key 32 ‖ lease seconds u32 LE ‖
+//! age of the admission in milliseconds u64 LE ‖ age of the session in milliseconds u64 LE ‖
+//! KEKs u32 LE ‖ for each, by name: id (length u32 LE, bytes) ‖ key 32
 //! ```
 
 use coffer_sealing::{

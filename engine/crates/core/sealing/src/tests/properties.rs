@@ -72,7 +72,9 @@ proptest! {
     }
 
     #[test]
-    fn frames_in_any_other_order_are_refused(order in Just((0..5usize).collect::<Vec<_>>()).prop_shuffle()) {
+    fn frames_in_any_other_order_are_refused(
+        order in Just((0..5usize).collect::<Vec<_>>()).prop_shuffle(),
+    ) {
         let bytes = seal(&(0..4u8).map(|n| vec![n]).collect::<Vec<_>>());
         let ranges = frame_ranges(&bytes);
         let shuffled: Vec<u8> = order.iter().flat_map(|n|

@@ -309,7 +309,8 @@ pub enum Error {
     },
     /// A partitioned table of other protections.
     #[error(
-        "a partitioned table has only columns that are \"tee\", and partition columns that are \"plain\""
+        "a partitioned table has only columns that are \"tee\", and partition columns that are \
+         \"plain\""
     )]
     PartitionedStored,
     /// The register does not know the link of a column.

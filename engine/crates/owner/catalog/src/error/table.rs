@@ -97,7 +97,8 @@ coffer_sealing::error_table! {
     Self::Unfit { .. } => "table", Fault::Caller,
         "give it another protection, or a `domain`: docs/reference/policy.md has what each takes";
     Self::Domain { .. } => "table", Fault::Caller,
-        "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], [\"1992-01-01\", \"1998-12-31\"]";
+        "write it as values of the column: [0, 150], [\"0.00\", \"0.10\"], \
+         [\"1992-01-01\", \"1998-12-31\"]";
     Self::NestedProtection { .. } => "table", Fault::Caller,
         "leave the column \"tee\" in the policy, or flatten it";
     Self::NotOpenable(_) => "table", Fault::Caller,

@@ -11,6 +11,7 @@ use std::{
 use arrow::{
     array::{AsArray, RecordBatch, StringArray},
     datatypes::{DataType, Field, Schema, SchemaRef},
+    error::ArrowError,
 };
 use arrow_csv::ReaderBuilder;
 use coffer_format::{SparkType, parse_ddl};
@@ -138,8 +139,7 @@ impl Dialect {
         &self,
         unit: &Unit,
         columns: usize,
-    ) -> Result<impl Iterator<Item = Result<RecordBatch, arrow::error::ArrowError>> + use<>, Failure>
-    {
+    ) -> Result<impl Iterator<Item = Result<RecordBatch, ArrowError>> + use<>, Failure> {
         let fields: Vec<_> = (0..columns)
             .map(|at| Field::new(format!("_c{at}"), DataType::Utf8, true))
             .collect();

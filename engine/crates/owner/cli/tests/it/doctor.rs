@@ -219,7 +219,8 @@ fn each_setting_is_found() {
         ("spark.master.rest.enabled true", "rest-submission"),
         (
             "spark.plugins \
-                org.apache.spark.sql.connect.SparkConnectPlugin,org.apache.spark.sql.coffer.CofferPlugin",
+                org.apache.spark.sql.connect.SparkConnectPlugin,\
+                org.apache.spark.sql.coffer.CofferPlugin",
             "connect-open",
         ),
         (
@@ -371,7 +372,8 @@ fn a_running_application_is_asked() {
     );
     let applications = r#"[{"id":"app-1","name":"old","attempts":[{"completed":true}]},
         {"id":"app-2","name":"n","attempts":[{"completed":false}]}]"#;
-    let plans = r#"[{"id":0,"planDescription":"(1) Scan parquet spark_catalog.default.t"},{"id":1,"planDescription":"Coffer"}]"#;
+    let plans = r#"[{"id":0,"planDescription":"(1) Scan parquet spark_catalog.default.t"},
+        {"id":1,"planDescription":"Coffer"}]"#;
     let url = ui(vec![
         (
             "/api/v1/applications/app-2/environment",

@@ -280,7 +280,8 @@ fn a_zone_gives_its_tables_its_master_and_takes_nothing_plain() {
     owner.ok(&["keys", "create", "payroll"]);
     let zone = owner.path("data/pay");
     owner.policy(&format!(
-        "[zones]\npay = {{ path = \"{}\", master = \"payroll\" }}\n[tables.told]\nmaster = \"main\"",
+        "[zones]\npay = {{ path = \"{}\", master = \"payroll\" }}\n\
+         [tables.told]\nmaster = \"main\"",
         zone.display()
     ));
     table(&owner, "data/pay/staff");

@@ -23,8 +23,8 @@ coffer_sealing::error_table! {
     Self::Table(coffer_catalog::Error::Master(error) | coffer_catalog::Error::Key { error,
         .. }) => error.code(),
         error.hint();
-    Self::Table(error @ coffer_catalog::Error::Format(coffer_format::Error::PlainChanged)) => error.code(),
-        error.hint();
+    Self::Table(error @ coffer_catalog::Error::Format(coffer_format::Error::PlainChanged)) =>
+        error.code(), error.hint();
     Self::Table(error) => error.code(), table_hint(error);
     Self::Location(error) => error.code(), error.hint();
     Self::Unlisted(_) => "unverified_input",

@@ -3,7 +3,8 @@
 //! ```text
 //! owner's private key 32 ‖ register's key 32 ‖ masters
 //! masters: count u32 LE ‖ for each, by name:
-//!   name (length u32 LE, bytes) ‖ created u64 LE ‖ state u8 ‖ next version u32 LE ‖ versions u32 LE ‖ for each, ascending:
+//!   name (length u32 LE, bytes) ‖ created u64 LE ‖ state u8 ‖ next version u32 LE ‖
+//!   versions u32 LE ‖ for each, ascending:
 //!     version u32 LE ‖ created u64 LE ‖ key 32
 //! ```
 //! Files of format 1 held masters without state and versions: `name ‖ created ‖ key`, each of which

@@ -2,7 +2,8 @@
 //! passphrase of its own; or all of it under a random key, for whoever splits that key into shares.
 //!
 //! ```text
-//! kind u8 (1: masters, 2: whole keyring) ‖ masters, or owner's private key 32 ‖ register's key 32 ‖ masters
+//! kind u8 (1: masters, 2: whole keyring) ‖
+//!   masters, or owner's private key 32 ‖ register's key 32 ‖ masters
 //! snapshot: key-check value of the random key, 16 bytes ‖ blob of a whole keyring
 //! ```
 

@@ -1,8 +1,10 @@
 //! Files under a passphrase: the keyring, and what is exported of one.
 //!
 //! ```text
-//! 0  magic "CFKR" or "CFKX"   4  version u8   5  Argon2id: memory KiB u32 LE, passes u32 LE, lanes u32 LE   17  salt, 32 bytes
-//! 49 key-check value, 16 bytes          65 sealed contents, a blob of coffer-sealing
+//! 0  magic "CFKR" or "CFKX"   4  version u8
+//! 5  Argon2id: memory KiB u32 LE, passes u32 LE, lanes u32 LE   17 salt, 32 bytes
+//! 49 key-check value, 16 bytes                                  65 sealed contents, a blob of
+//!                                                                  coffer-sealing
 //! ```
 //! Everything before the key-check value goes into the keys, so none of it can change unseen. The
 //! version says how the contents are laid out; a keyring of an older one is read, and written anew

@@ -1,7 +1,8 @@
 //! A table key or a link key under a master.
 //!
 //! ```text
-//! magic "CFW2" ‖ master's name (length u32 LE, bytes) ‖ its version u32 LE ‖ table id 16 ‖ key-check value of that version 16 ‖ blob
+//! magic "CFW2" ‖ master's name (length u32 LE, bytes) ‖ its version u32 LE ‖ table id 16 ‖
+//! key-check value of that version 16 ‖ blob
 //! ```
 //! A link's is the same with its own id, under a label of its own. Keys that were wrapped before
 //! masters had versions begin with "CFWK" and lack the version: it is 1.

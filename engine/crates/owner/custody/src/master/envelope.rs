@@ -5,7 +5,8 @@
 //! is, is authenticated here, whether or not the KMS can do that itself.
 //!
 //! ```text
-//! version (length u32 LE, bytes) ‖ wrapped data key (length u32 LE, bytes) ‖ key-check value 16 ‖ blob
+//! version (length u32 LE, bytes) ‖ wrapped data key (length u32 LE, bytes) ‖ key-check value 16 ‖
+//! blob
 //! ```
 //! The check value is the data key's: GCM does not commit to its key. The blob is sealed for the
 //! context's label and id, not for the version: a KMS can put a data key under a newer version

@@ -443,8 +443,9 @@ mod tests {
         std::os::unix::fs::symlink(at("ann"), at("link")).unwrap();
         std::os::unix::fs::symlink(at("other"), at("ann/out")).unwrap();
         std::os::unix::fs::symlink(at("other/new"), at("ann/soon")).unwrap();
-        let text = "[roles.r]\nwrite_roots = [\"ann\", \"link\"]\nwrite = \"*\"\n[roles.none]\nwrite = \"*\"\n\
-            [users.ann]\nroles = [\"r\"]\n[users.bob]\nroles = [\"none\"]\n[tables.t]\npath = \"other/t\"\n";
+        let text = "[roles.r]\nwrite_roots = [\"ann\", \"link\"]\nwrite = \"*\"\n\
+            [roles.none]\nwrite = \"*\"\n[users.ann]\nroles = [\"r\"]\n\
+            [users.bob]\nroles = [\"none\"]\n[tables.t]\npath = \"other/t\"\n";
         let policy = Draft::parse(text, &at("policy.toml")).unwrap();
         let ann = policy.rights("ann").unwrap();
         let may = |rights: &Rights, path: &str| policy.may_make(rights, "t", &at(path)).unwrap();

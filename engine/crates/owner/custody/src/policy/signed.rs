@@ -8,7 +8,8 @@
 //! is read once.
 //!
 //! ```text
-//! policy.sig = "CFPS" ‖ format u16 LE (1) ‖ version u64 LE ‖ HMAC-SHA-256(version u64 LE ‖ text) ‖ text
+//! policy.sig = "CFPS" ‖ format u16 LE (1) ‖ version u64 LE ‖
+//!              HMAC-SHA-256(version u64 LE ‖ text) ‖ text
 //! ```
 //!
 //! Not covered: a register that is rolled back together with both files. Who can do that has a copy

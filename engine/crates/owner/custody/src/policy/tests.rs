@@ -31,7 +31,8 @@ fn an_empty_policy_allows_nothing() {
 #[test]
 fn tables() {
     let text = format!(
-        "[tables.t]\nid = \"{ID}\"\npath = \"sealed/t\"\nmaster = \"m\"\n[tables.t.columns]\na = \"tee\"\nb = [\"tee\"]"
+        "[tables.t]\nid = \"{ID}\"\npath = \"sealed/t\"\nmaster = \"m\"\n\
+         [tables.t.columns]\na = \"tee\"\nb = [\"tee\"]"
     );
     let policy = parse(&text).unwrap();
     let table = policy.table("t").unwrap();

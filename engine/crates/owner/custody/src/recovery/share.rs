@@ -1,8 +1,9 @@
 //! One share, and its bytes.
 //!
 //! ```text
-//! 0  magic "CFSH"   4  version u8 (1)   5  set, 16 bytes   21  threshold u8   22  count u8   23  number u8
-//! 24 part of the key, 32 bytes          56 snapshot, to the end
+//! 0  magic "CFSH"    4  version u8 (1)   5  set, 16 bytes
+//! 21 threshold u8    22 count u8         23 number u8
+//! 24 part of the key, 32 bytes           56 snapshot, to the end
 //! ```
 //! The set is the beginning of the snapshot's SHA-256: shares of one set hold the same snapshot.
 

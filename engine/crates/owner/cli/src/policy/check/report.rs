@@ -74,7 +74,8 @@ fn enclaves(policy: &Draft) -> String {
 
 fn unopened(policy: &Draft) -> &'static str {
     if policy.accepts_host_results() {
-        "work on what is stored, by enclaves or by engines that proved nothing (host_results = \"accept\")"
+        "work on what is stored, by enclaves or by engines that proved nothing \
+         (host_results = \"accept\")"
     } else {
         "work on what is stored, by enclaves only (host_results = \"refuse\")"
     }

@@ -4,7 +4,8 @@
 //! keyring:NAME
 //! hadoop-kms:https://HOST:PORT[,HOST:PORT…]/kms?key=NAME&user=NAME[&ca=FILE&plain-http=HOST,…]
 //! aws-kms:KEY-ID | ARN | alias/NAME [?region=R&endpoint=URL&profile=NAME&ca=FILE&plain-http=HOST]
-//! pkcs11:token=LABEL;object=LABEL[;id=%01…][;serial=S]?module-path=FILE&pin-source=file:FILE|env:NAME[&mechanism=M]
+//! pkcs11:token=LABEL;object=LABEL[;id=%01…][;serial=S]
+//!   ?module-path=FILE&pin-source=file:FILE|env:NAME[&mechanism=M]
 //! ```
 //! The last is RFC 7512's form. All but the first take `timeout` and `cache`, in seconds. A secret
 //! in a URI is an error: the policy is a file that people read and copy.

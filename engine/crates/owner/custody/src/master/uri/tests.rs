@@ -7,7 +7,8 @@ fn parse(text: &str) -> Result<MasterUri, UriError> {
 #[test]
 fn a_hadoop_kms_with_servers_and_options() {
     let uri = parse(
-        "hadoop-kms:https://a:9600,[::1]:9601/kms/?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0",
+        "hadoop-kms:https://a:9600,[::1]:9601/kms/\
+         ?key=pay.roll&user=co%20ffer&ca=ca.pem&timeout=5&cache=0",
     );
     let MasterUri::Outside(OutsideUri::HadoopKms(uri)) = uri.unwrap() else {
         panic!()
@@ -50,7 +51,8 @@ fn an_aws_key_by_alias_and_by_arn() {
 #[test]
 fn a_token_by_rfc_7512() {
     let uri = parse(
-        "pkcs11:token=My%20token;object=payroll;id=%01%ff;type=secret-key?module-path=/usr/lib/hsm.so&pin-source=file:///run/pin&mechanism=aes-key-wrap-pad",
+        "pkcs11:token=My%20token;object=payroll;id=%01%ff;type=secret-key\
+         ?module-path=/usr/lib/hsm.so&pin-source=file:///run/pin&mechanism=aes-key-wrap-pad",
     );
     let MasterUri::Outside(OutsideUri::Pkcs11(uri)) = uri.unwrap() else {
         panic!()

@@ -1,13 +1,19 @@
 # make build   the programs, Spark's plugin jar, and a Python environment with Spark in it
-# make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could see; STORE=s3, STORE=hdfs: its tables there
-# make dist    into dist/: the wheel coffer-spark, and the jar with the programs in a local Maven repository; DIST_PROFILE=release: of the programs of `build`
-# make quick   a short selection while you work: formatters, unit tests, goldens, and one sealed session
+# make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could
+#              see; STORE=s3, STORE=hdfs: its tables there
+# make dist    into dist/: the wheel coffer-spark, and the jar with the programs in a local Maven
+#              repository; DIST_PROFILE=release: of the programs of `build`
+# make quick   a short selection while you work: formatters, unit tests, goldens, one sealed session
 # make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
-# make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and encryption against Spark's rewriting
-# make attack  a malicious host, RUNS times: nothing wrong may come of it; JSON=FILE takes the counts, SEED=n repeats a run, LIVE=n go through Spark
-# make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE takes the counts
-# make lint    what `test` checks of the sources: formatters and linters of the three languages, clippy, rustdoc, pages, licences
+# make bench   TPC-H at SF 1: sealed against plaintext Spark and against the unsealed build; and
+#              encryption against Spark's rewriting
+# make attack  a malicious host, RUNS times: nothing wrong may come of it; JSON=FILE takes the
+#              counts, SEED=n repeats a run, LIVE=n go through Spark
+# make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE
+#              takes the counts
+# make lint    what `test` checks of the sources: formatters and linters of the three languages,
+#              clippy, rustdoc, pages, licences
 # make fuzz    fuzz targets under libFuzzer, TIME seconds each; TARGET=name, TARGET=all
 # make tcb     the crates and lines that run inside an enclave
 # make clean   what `build` made (the caches of cargo, Maven and pip stay)
@@ -33,7 +39,8 @@ endif
 
 JAR := spark/target/coffer-spark.jar
 # With the plugin's jar comes that of the malicious executor (adversary/), which is test code.
-HOSTILE := spark/src/test/scala/gadget $(addprefix spark/src/test/scala/org/apache/spark/sql/coffer/,hostile recorded)
+SUITES := spark/src/test/scala
+HOSTILE := $(SUITES)/gadget $(addprefix $(SUITES)/org/apache/spark/sql/coffer/,hostile recorded)
 JAR_SOURCES := spark/pom.xml $(shell find spark/src/main $(HOSTILE) proto -type f 2>/dev/null)
 BENCH_SF ?= 1
 RUNS ?= 10000
@@ -41,7 +48,8 @@ RUNS ?= 10000
 DIST_PROFILE ?= dist
 DIST_CPU ?= x86-64-v3
 
-.PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools bench attack leaks lint fuzz tcb format clean
+.PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools
+.PHONY: bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
 build: tools
@@ -58,13 +66,16 @@ tools:
 engine: | tools
 	@cargo build --release --locked --workspace --bins --tests --manifest-path engine/Cargo.toml
 	@cargo build --release --locked --bins --tests --manifest-path helpers/Cargo.toml
-	@if pkg-config --exists tss2-esys 2>/dev/null; then cargo build --release --locked -p coffer-tpm-quote --manifest-path helpers/Cargo.toml; \
-	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing (TPM evidence only)"; fi
+	@if pkg-config --exists tss2-esys 2>/dev/null; then \
+	  cargo build --release --locked -p coffer-tpm-quote --manifest-path helpers/Cargo.toml; \
+	else echo "note: coffer-tpm-quote is not built, as libtss2-dev and pkg-config are missing" \
+	  "(TPM evidence only)"; fi
 
 # What users run: the engine workspace's programs. A test among the targets gives its libraries the
 # features that they have in `engine`.
 programs: | tools
-	@cargo build --release --locked --workspace --bins --test unsealed --manifest-path engine/Cargo.toml
+	@cargo build --release --locked --workspace --bins --test unsealed \
+	  --manifest-path engine/Cargo.toml
 
 helpers: | tools
 	@cargo build --release --locked --bins --tests --manifest-path helpers/Cargo.toml
@@ -96,7 +107,8 @@ quick: build
 # Before `build`, so that what is missing is named at once.
 test-tools:
 	@scripts/check-tools --test || { [ -z "$${COFFER_TEST_STRICT:-}" ] && scripts/check-tools && \
-	echo "note: tests that need what is missing are left out; with COFFER_TEST_STRICT=1 that is an error"; }
+	echo "note: tests that need what is missing are left out;" \
+	  "with COFFER_TEST_STRICT=1 that is an error"; }
 
 test: test-tools build
 	@scripts/test-all
@@ -111,7 +123,8 @@ bench: build
 	bench/report
 
 attack: build
-	adversary/run --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) $(if $(LIVE),--live $(LIVE))
+	adversary/run --runs $(RUNS) $(if $(JSON),--json $(JSON)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(LIVE),--live $(LIVE))
 
 leaks: build
 	testing/run leaks $(if $(JSON),--json $(JSON))

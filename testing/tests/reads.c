@@ -1,5 +1,6 @@
-/* What a process reads of files, as its kernel is asked for it: a line `INODE OFFSET LENGTH` for each read, appended to the file
-   that READS_LOG names. Loaded into an engine before the C library (LD_PRELOAD) by wiretap.py; test code. */
+/* What a process reads of files, as its kernel is asked for it: a line `INODE OFFSET LENGTH` for
+   each read, appended to the file that READS_LOG names. Loaded into an engine before the C library
+   (LD_PRELOAD) by wiretap.py; test code. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -21,8 +22,10 @@ static void note(int file, off64_t offset, ssize_t length) {
   struct stat64 of;
   char line[96];
   pthread_once(&opened, open_log);
-  if (out < 0 || length <= 0 || offset < 0 || fstat64(file, &of) != 0 || !S_ISREG(of.st_mode)) return;
-  int size = snprintf(line, sizeof line, "%llu %lld %zd\n", (unsigned long long)of.st_ino, (long long)offset, length);
+  if (out < 0 || length <= 0 || offset < 0) return;
+  if (fstat64(file, &of) != 0 || !S_ISREG(of.st_mode)) return;
+  int size = snprintf(line, sizeof line, "%llu %lld %zd\n", (unsigned long long)of.st_ino,
+                      (long long)offset, length);
   if (write(out, line, (size_t)size) != size) abort();
 }
 
@@ -34,7 +37,9 @@ ssize_t pread64(int file, void *into, size_t most, off64_t offset) {
   return length;
 }
 
-ssize_t pread(int file, void *into, size_t most, off_t offset) { return pread64(file, into, most, offset); }
+ssize_t pread(int file, void *into, size_t most, off_t offset) {
+  return pread64(file, into, most, offset);
+}
 
 ssize_t read(int file, void *into, size_t most) {
   static ssize_t (*real)(int, void *, size_t);

@@ -23,18 +23,22 @@ public final class Floats {
       for (int m = 1; m < 1000; m += e % 5 == 0 ? 1 : 37) one(Double.parseDouble(m + "e" + e), out);
     // Whole numbers around 2^53 and 2^63, whose last digits are dropped.
     for (int bits = 50; bits < 70; bits++)
-      for (int k = -3; k < 4; k++) one(Math.scalb(1.0, bits) + k * Math.ulp(Math.scalb(1.0, bits)) * 5, out);
-    for (long bits : new long[] {0, 1, 2, 3, 4, 5, 9, 10, 0xfffffffffffffL, 0x10000000000000L, 0x7fefffffffffffffL}) {
+      for (int k = -3; k < 4; k++)
+        one(Math.scalb(1.0, bits) + k * Math.ulp(Math.scalb(1.0, bits)) * 5, out);
+    for (long bits : new long[] {0, 1, 2, 3, 4, 5, 9, 10, 0xfffffffffffffL, 0x10000000000000L,
+        0x7fefffffffffffffL}) {
       one(Double.longBitsToDouble(bits), out);
       one(-Double.longBitsToDouble(bits), out);
     }
-    for (double d : new double[] {4.56789e15, 8.41e21, 2.0e-3, 2e23, 2.2e-322, 9.007199254740993e15, 1.1e-5, 5.0e-324,
-        Double.NaN, Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY}) one(d, out);
+    for (double d : new double[] {4.56789e15, 8.41e21, 2.0e-3, 2e23, 2.2e-322,
+        9.007199254740993e15, 1.1e-5, 5.0e-324, Double.NaN,
+        Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY}) one(d, out);
     for (int e = -149; e < 128; e++) neighbours(Math.scalb(1.0f, e), out);
     for (int e = -45; e < 39; e++) neighbours(Float.parseFloat("1e" + e), out);
     for (int e = -12; e < 14; e++)
       for (int m = 1; m < 1000; m += 7) one(Float.parseFloat(m + "e" + e), out);
-    for (int bits : new int[] {0, 1, 2, 3, 4, 5, 9, 10, 0x7fffff, 0x800000, 0x7f7fffff, 0x7fc00000, 0x7f800000, 0xff800000, 0x80000000})
+    for (int bits : new int[] {0, 1, 2, 3, 4, 5, 9, 10, 0x7fffff, 0x800000, 0x7f7fffff,
+        0x7fc00000, 0x7f800000, 0xff800000, 0x80000000})
       one(Float.intBitsToFloat(bits), out);
     Random random = new Random(19);
     for (int i = 0; i < 6000; i++) one(Double.longBitsToDouble(random.nextLong()), out);
@@ -56,14 +60,19 @@ public final class Floats {
   }
 
   private static void one(double d, StringBuilder out) {
-    out.append(String.format("%016x", Double.doubleToRawLongBits(d))).append('\t').append(d).append('\n');
+    out.append(String.format("%016x", Double.doubleToRawLongBits(d)));
+    out.append('\t').append(d).append('\n');
   }
 
   private static void one(float f, StringBuilder out) {
-    out.append(String.format("%08x", Float.floatToRawIntBits(f))).append('\t').append(f).append('\n');
+    out.append(String.format("%08x", Float.floatToRawIntBits(f)));
+    out.append('\t').append(f).append('\n');
   }
 
-  /** FNV-1a over the texts of numbers that SplittableRandom draws: all bits, then doubles of a few decimals, then floats. */
+  /**
+   * FNV-1a over the texts of numbers that SplittableRandom draws: all bits, then doubles of a few
+   * decimals, then floats.
+   */
   private static void compare(long seed, int count) {
     SplittableRandom random = new SplittableRandom(seed);
     long hash = 0xcbf29ce484222325L;

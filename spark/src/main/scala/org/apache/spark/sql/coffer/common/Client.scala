@@ -80,7 +80,7 @@ trait OpenedResult extends Iterator[Array[Byte]] with AutoCloseable {
   def rows: Option[Long]
 }
 
-/** Rows on their way to the client engine, over a connection of their own. Closed early: given up. */
+/** Rows on their way to the client engine, on a connection of their own. Closed early: given up. */
 trait RowStream extends AutoCloseable {
 
   /** Some rows, as a whole Arrow IPC stream; it is sent while the one before is being sealed. */

@@ -18,7 +18,8 @@ final class CofferTaskException(
 
 object CofferTaskException {
   private val shape =
-    """\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) \{([A-Za-z0-9+/=]*)\}""".r.unanchored
+    ("""\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) """ +
+      """\{([A-Za-z0-9+/=]*)\}""").r.unanchored
 
   final case class Sealed(code: String, stage: Int, partition: Int, error: Array[Byte])
 

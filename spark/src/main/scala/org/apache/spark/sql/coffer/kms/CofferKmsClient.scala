@@ -14,10 +14,12 @@ import org.apache.spark.sql.coffer.transport.Programs
  * ''without'' the plugin:
  *
  * {{{
- * spark.hadoop.parquet.crypto.factory.class         org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory
- * spark.hadoop.parquet.encryption.kms.client.class  org.apache.spark.sql.coffer.kms.CofferKmsClient
- * spark.hadoop.coffer.kms.configDir                 /trusted/coffer
- * spark.hadoop.coffer.kms.passphrase.file           /trusted/passphrase
+ * spark.hadoop.parquet.crypto.factory.class
+ *   org.apache.parquet.crypto.keytools.PropertiesDrivenCryptoFactory
+ * spark.hadoop.parquet.encryption.kms.client.class
+ *   org.apache.spark.sql.coffer.kms.CofferKmsClient
+ * spark.hadoop.coffer.kms.configDir        /trusted/coffer
+ * spark.hadoop.coffer.kms.passphrase.file  /trusted/passphrase
  * }}}
  *
  * Names of keys are names of masters; what it writes, `coffer adopt` makes a table of. It also

@@ -113,8 +113,8 @@ private final class Description(query: Option[CofferQuery]) {
     case h: CofferClientExec =>
       val clientRows = part(h.part) ++ tables(h.part.template).flatMap(read)
       val brought = clientParts(h.part.template).flatMap { clientRows =>
-        s"brought to the client engine: ${clientRows.openings.map(_.text).mkString(", ")}${guessed(clientRows)}" +: of(
-          clientRows.root).map("  " + _)
+        val what = clientRows.openings.map(_.text).mkString(", ") + guessed(clientRows)
+        s"brought to the client engine: $what" +: of(clientRows.root).map("  " + _)
       }
       clientRows ++ brought ++ h.part.subqueries.flatMap {
         case s: BaseSubqueryExec => of(s.child)
@@ -137,7 +137,8 @@ private final class Description(query: Option[CofferQuery]) {
         shuffle(SinglePartition, f, q)) ++ below(c.child)
     case c: CofferCacheRootExec => of(c.rows.filling)
     case c: CofferCacheExec =>
-      s"cached rows, ${if (c.rows.bytes.isDefined) "computed already by" else "to be computed by"}" +:
+      val when = if (c.rows.bytes.isDefined) "computed already" else "to be computed"
+      s"cached rows, $when by" +:
         of(c.rows.filling).map("  " + _)
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
@@ -174,7 +175,8 @@ private final class Description(query: Option[CofferQuery]) {
   private def read(table: ClientTable): Seq[String] = {
     val bytes = Utils.bytesToString(table.scan.bytes)
     val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
-    s"read by the client engine: ${table.table.name()}, at most $bytes of storage (${ClientBytes.KEY}: $most)" +:
+    s"read by the client engine: ${table.table.name()}, at most $bytes of storage " +
+      s"(${ClientBytes.KEY}: $most)" +:
       table.openings.map(o => s"  ${ClientTable.text(table, o)}")
   }
 
@@ -280,7 +282,8 @@ private final class Description(query: Option[CofferQuery]) {
           (names(c.name) || !c.isForEnclaves))
       reported.map { c =>
         val unread = if (names(c.name)) "" else ", not read here"
-        s"${s.table.info.getSchema.getFields(c.column).getName} as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"
+        val name = s.table.info.getSchema.getFields(c.column).getName
+        s"$name as ${c.protection}$unread: ${c.shows(s.table).mkString("; ")}"
       }
     case _ => Nil
   }

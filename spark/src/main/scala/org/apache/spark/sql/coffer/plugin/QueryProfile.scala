@@ -13,7 +13,8 @@ import org.apache.spark.status.api.v1.TaskData
  *   - `check_us`    of planning: what is supported; `audit_us` of sealing: the audit log (micros)
  *   - `launch_ms`   what tasks waited for: scheduling, deserialising, sending results
  *   - `engine_ms`   the operators themselves, by the engines' own clocks
- *   - `wire_ms`     the rest of the tasks' run time: frames (sealing included), sockets, shuffle files, waiting for each other
+ *   - `wire_ms`     the rest of the tasks' run time: frames (sealing included), sockets, shuffle
+ *     files, waiting for each other
  */
 object QueryProfile {
   private val MAX_TASKS = 100000

@@ -349,8 +349,10 @@ private[coffer] object Statements {
         "whether all may. Refused where a sealed table that is not to be dropped lies in the " +
         "database's folder, which Spark deletes whole"),
     "SELECT … FROM coffer.`path`" ->
-      "Refused by Spark: only its own file formats are read so; use spark.read.format(\"coffer\").load(path)",
-    "INSERT OVERWRITE DIRECTORY, and any command that would write rows of a sealed table elsewhere" ->
+      "Refused by Spark: only its own file formats are read so; use " +
+        "spark.read.format(\"coffer\").load(path)",
+    "INSERT OVERWRITE DIRECTORY, and any command that would write rows of a sealed table " +
+      "elsewhere" ->
       "Refused (COFFER_PLAINTEXT_SINK)")
 
   /** The reference page. */
@@ -382,8 +384,8 @@ private[coffer] object Statements {
       |the code (`StatementsSuite`); `testing/tests/test_ddl.py` runs every line of it.
       |
       |Which folder is a sealed table's is said by policy and register; a catalog's entry is a name
-      |for a folder. Folders are paths of a file system that driver and executors share, `file:` URLs,
-      |or URLs of a storage for which Spark's Hadoop configuration names a file system
+      |for a folder. Folders are paths of a file system that driver and executors share, `file:`
+      |URLs, or URLs of a storage for which Spark's Hadoop configuration names a file system
       |([storage](../guides/storage.md)); a path without a scheme is one of `fs.defaultFS`. Whatever
       |is none of these is refused (`COFFER_STORAGE_SCHEME`, `COFFER_LOCATION`).
       |

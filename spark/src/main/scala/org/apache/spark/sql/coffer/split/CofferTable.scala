@@ -200,7 +200,8 @@ object CofferTable {
         throw new CofferException(
           "COFFER_NO_PATH",
           "no sealed table is named",
-          """give its folder: .load("path"), or LOCATION 'path' in CREATE TABLE; or option "name" with its name in the policy""")
+          """give its folder: .load("path"), or LOCATION 'path' in CREATE TABLE; """ +
+            """or option "name" with its name in the policy""")
     }
     new CofferTable(Client.get.openTable(request.build()), path.orElse(name).getOrElse(""))
   }

@@ -38,7 +38,7 @@ private[tail] object TailBounds {
       "too_much_at_client",
       s"a part of this query runs in the driver, and all $rows rows of " +
         s"${part.output.map(a => s"`${a.name}`").mkString(", ")} would come there, at least " +
-        s"${Utils.bytesToString(bytes)}; ${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows " +
-        "less",
+        s"${Utils.bytesToString(bytes)}; ${ClientBytes.KEY} (${Utils.bytesToString(most)}) " +
+        "allows less",
       s"filter or aggregate more before it, or raise ${ClientBytes.KEY} and spark.driver.memory")
 }

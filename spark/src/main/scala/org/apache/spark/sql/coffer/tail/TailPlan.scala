@@ -39,7 +39,7 @@ private[coffer] object TailPlan {
       RemoveRedundantSorts,
       RemoveRedundantWindowGroupLimits) ++ last)
 
-  /** As partitions that know nothing of each other; none where an operator needs all rows at once. */
+  /** As partitions that know nothing of each other; none where an operator needs all rows. */
   def apart(session: SparkSession, logical: LogicalPlan): Option[SparkPlan] =
     if (logical.exists(!isNarrow(_))) None
     else Some(planned(session, logical, RemoveRedundantProjects +: last))

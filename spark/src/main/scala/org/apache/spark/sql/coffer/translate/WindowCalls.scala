@@ -71,7 +71,7 @@ private[translate] object WindowCalls {
     if (!e.foldable) refuse("an offset that is no constant")
     else Try(e.eval()).fold(_ => refuse("an offset that cannot be computed"), Right(_))
 
-  /** Spark computes a default that is a constant once, and takes it for a value of the input's type. */
+  /** Spark computes a constant default once, and takes it for a value of the input's type. */
   private def default(shift: FrameLessOffsetWindowFunction, scope: Scope): Result[Option[Expr]] =
     shift.default match {
       case null => Right(None)

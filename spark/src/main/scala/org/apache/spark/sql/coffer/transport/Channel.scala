@@ -57,9 +57,9 @@ final case class Message(kind: Int, payload: ByteBuffer) {
 }
 
 /**
- * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire/task.proto`). The length
- * counts type and payload; it is checked before anything is allocated. One thread at a time; an
- * interrupted thread closes the channel, which is the protocol's cancel.
+ * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire/task.proto`). The
+ * length counts type and payload; it is checked before anything is allocated. One thread at a time;
+ * an interrupted thread closes the channel, which is the protocol's cancel.
  */
 final class Channel private (socket: SocketChannel, val peer: Address, longest: Long)
     extends Closeable {

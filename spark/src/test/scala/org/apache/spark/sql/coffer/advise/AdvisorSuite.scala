@@ -62,8 +62,10 @@ class AdvisorSuite extends AnyFunSuite with BeforeAndAfterAll {
     val understood = Advisor.open(spark, s"[$people, $jobs]", PrintedProtections.text).understand(
       "[\"" + sql + "\"]")
     JsonMethods.parse(understood).extract[Seq[Understood]].head.uses
-      .map(u =>
-        s"${u.column} ${u.kind} ${Seq(u.otherTable, u.other).filter(_.nonEmpty).mkString("/")}".trim)
+      .map { u =>
+        val other = Seq(u.otherTable, u.other).filter(_.nonEmpty).mkString("/")
+        s"${u.column} ${u.kind} $other".trim
+      }
       .toSet
   }
 

@@ -52,8 +52,8 @@ abstract class QueriesSuite(master: String) extends AnyFunSuite with BeforeAndAf
       "date_add(DATE '1992-01-01', CAST(id % 2500 AS INT)) AS day",
       "id % 2 = 0 AS even")
       .write.parquet(plain.toString)
-    Programs.coffer(configDir, "encrypt", plain.toString, folder.resolve("sealed").toString, "--table",
-      "t")
+    Programs.coffer(configDir, "encrypt", plain.toString, folder.resolve("sealed").toString,
+      "--table", "t")
     spark.read.parquet(plain.toString).createOrReplaceTempView("plain")
     spark.read.format("coffer").load(folder.resolve("sealed").toString).createOrReplaceTempView(
       "secret")

@@ -45,9 +45,11 @@ abstract class FakePeer(folder: Path, program: String) extends AutoCloseable {
   server.bind(UnixDomainSocketAddress.of(socket))
 
   val binary: Path = {
+    val ready =
+      s"""{"listening":"unix:$socket","engine_id":"fake","evidence":"simulated","version":"0"}"""
     val script =
       s"""#!/bin/sh
-         |echo '{"listening":"unix:$socket","engine_id":"fake","evidence":"simulated","version":"0"}'
+         |echo '$ready'
          |cat > /dev/null
          |""".stripMargin
     val path = folder.resolve(program)

@@ -47,7 +47,7 @@ object Intruder {
   def ran(): Boolean = Gadget.ran ||
     telling.exists(c => Chains.ran(c.mark, file(c.name), wait = false))
 
-  /** Chains whose mark nothing else leaves: in a driver other classes may, as in no small program. */
+  /** Chains whose mark nothing else leaves: in a driver other classes may. */
   private def telling: Seq[Chain] = Chains.all.filter(_.sign.isEmpty)
 
   /** The same, of a chain of classes that are Java's, Scala's and Spark's own. */

@@ -142,13 +142,12 @@ private object FunctionsSuite {
       |
       |Where each of the ${rows.length} functions of Spark 4.1.3's registry runs:
       |**${count("engine")}** in the engine, **${count("client")}** at the client, and
-      |**${count("refused")}** nowhere. What runs in the engine gives Spark's answers: expressions to
-      |the bit, as `coffer-expr` replays what Spark's own expressions gave; aggregates of doubles are
-      |exact sums rounded once, which Spark's are not. What is left to the client has no form in the
-      |engine. This page is made from
-      |`scripts/docs/functions.toml`, which a test (`FunctionsSuite`) holds against the translator and
-      |the calls of Spark's documentation. [Functions and expressions](expressions.md) has the
-      |engine's names.
+      |**${count("refused")}** nowhere. What runs in the engine gives Spark's answers: expressions
+      |to the bit, as `coffer-expr` replays what Spark's own expressions gave; aggregates of doubles
+      |are exact sums rounded once, which Spark's are not. What is left to the client has no form in
+      |the engine. This page is made from `scripts/docs/functions.toml`, which a test
+      |(`FunctionsSuite`) holds against the translator and the calls of Spark's documentation.
+      |[Functions and expressions](expressions.md) has the engine's names.
       |
       || function | where | how, or why |
       ||---|---|---|

@@ -13,17 +13,20 @@ object GoldenQueries {
   val all: Seq[Query] = Seq(
     Query(
       "tpch_q1",
-      """SELECT l_returnflag, l_linestatus, sum(l_quantity) AS sum_qty, sum(l_extendedprice) AS sum_base_price,
+      ("SELECT l_returnflag, l_linestatus, sum(l_quantity) AS sum_qty, " +
+        """sum(l_extendedprice) AS sum_base_price,
         |  sum(l_extendedprice * (1 - l_discount)) AS sum_disc_price,
         |  sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)) AS sum_charge,
-        |  avg(l_quantity) AS avg_qty, avg(l_extendedprice) AS avg_price, avg(l_discount) AS avg_disc, count(*) AS count_order
+        |  avg(l_quantity) AS avg_qty, avg(l_extendedprice) AS avg_price, """ +
+        """avg(l_discount) AS avg_disc, count(*) AS count_order
         |FROM lineitem WHERE l_shipdate <= date '1998-12-01' - interval '90' day
-        |GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus""".stripMargin),
+        |GROUP BY l_returnflag, l_linestatus ORDER BY l_returnflag, l_linestatus""").stripMargin),
     Query(
       "tpch_q6",
-      """SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem
-        |WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1994-01-01' + interval '1' year
-        |  AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01 AND l_quantity < 24""".stripMargin),
+      ("""SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem
+        |WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1994-01-01' + """ +
+        """interval '1' year
+        |  AND l_discount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01 AND l_quantity < 24""").stripMargin),
     // filters
     Query("filter_pushed_whole", "SELECT i FROM t WHERE i > 3 AND s IS NOT NULL"),
     Query("filter_fallible_kept_in_order",
@@ -119,14 +122,16 @@ object GoldenQueries {
         "FROM t WINDOW w AS (PARTITION BY s ORDER BY d DESC NULLS FIRST)"),
     Query("window_aggregates",
       "SELECT sum(i) OVER (PARTITION BY s), sum(m) OVER (PARTITION BY s), avg(CAST(m AS " +
-        "DECIMAL(7, 2))) OVER (PARTITION BY s ORDER BY i ROWS 2 PRECEDING), count(*) OVER () FROM t"),
+        "DECIMAL(7, 2))) OVER (PARTITION BY s ORDER BY i ROWS 2 PRECEDING), " +
+        "count(*) OVER () FROM t"),
     Query("window_other_rows",
       "SELECT lead(i) OVER w, lag(s, 2, 'none') IGNORE NULLS OVER w, nth_value(l, 3) OVER w, " +
         "last(s, true) OVER w FROM t WINDOW w AS (PARTITION BY flag ORDER BY i)"),
     Query("window_ranges",
       "SELECT count(*) OVER (ORDER BY i RANGE BETWEEN 5 PRECEDING AND CURRENT ROW), sum(i) OVER " +
         "(ORDER BY m DESC RANGE BETWEEN 1.5 PRECEDING AND UNBOUNDED FOLLOWING), sum(i) OVER " +
-        "(ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND INTERVAL 2 MONTHS FOLLOWING) FROM t"),
+        "(ORDER BY day RANGE BETWEEN INTERVAL 1 MONTH PRECEDING AND INTERVAL 2 MONTHS FOLLOWING) " +
+        "FROM t"),
     Query("window_group_limit",
       "SELECT i, r FROM (SELECT i, rank() OVER (PARTITION BY s ORDER BY l) r FROM t) WHERE r <= 3"),
     // order and limit

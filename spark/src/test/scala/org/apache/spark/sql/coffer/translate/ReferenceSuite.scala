@@ -66,8 +66,8 @@ object ReferenceSuite {
       |`variance_samp`, `variance_pop`, `skewness`, `kurtosis`, `covar_samp`, `covar_pop`, `corr`,
       |`regr_slope`, `regr_intercept`, `regr_r2`, `regr_sxy`, `bit_and`, `bit_or`, `bit_xor`,
       |`max_by`, `min_by`, `collect_list`, `collect_set`, `percentile`, `percentile_disc`, `mode`,
-      |`percentile_approx`, `histogram_numeric`, `approx_count_distinct`, `count_min_sketch`, `listagg`,
-      |`bitmap_construct_agg`, `bitmap_or_agg`, `bitmap_and_agg`,
+      |`percentile_approx`, `histogram_numeric`, `approx_count_distinct`, `count_min_sketch`,
+      |`listagg`, `bitmap_construct_agg`, `bitmap_or_agg`, `bitmap_and_agg`,
       |PIVOT's, and what Spark rewrites to them (`any_value`, `array_agg`, `bool_and`, `count_if`,
       |`median`, `percentile_cont`, `regr_sxx`, `try_sum`, …); with DISTINCT and FILTER; in each of
       |Spark's modes. User-defined aggregates are refused.

@@ -48,8 +48,8 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
   test("generators, coalesce") {
     refused(
       "SELECT explode(sentences(s)) FROM t",
-      "Generate: static_invoke(ExpressionImplUtils.getSentences(s, ?, ?)): it calls the JVM method " +
-        "ExpressionImplUtils.getSentences, which the engine has not")
+      "Generate: static_invoke(ExpressionImplUtils.getSentences(s, ?, ?)): it calls the JVM " +
+        "method ExpressionImplUtils.getSentences, which the engine has not")
     // Before a plan is physical it becomes an exchange.
     refused(
       "SELECT /*+ COALESCE(1) */ i FROM t",

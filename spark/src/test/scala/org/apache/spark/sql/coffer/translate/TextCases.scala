@@ -175,10 +175,12 @@ private[translate] object TextCases {
   private val ciphertexts = plains ++ Seq(
     "aes_encrypt('Spark', '0000111122223333', 'ECB')", "aes_encrypt('', '0000111122223333', 'ECB')",
     "aes_encrypt('Spark', '0000111122223333', 'CBC', 'DEFAULT', '0123456789abcdef')",
-    "aes_encrypt('0123456789abcdef', '000011112222333344445555', 'CBC', 'PKCS', '0123456789abcdef')",
+    "aes_encrypt('0123456789abcdef', '000011112222333344445555', 'CBC', 'PKCS', " +
+      "'0123456789abcdef')",
     "aes_encrypt('Spark SQL', '0000111122223333', 'GCM', 'DEFAULT', '0123456789ab')",
     "aes_encrypt('', '0000111122223333', 'GCM', 'DEFAULT', '0123456789ab')",
-    "aes_encrypt('Spark', 'abcdefghijklmnop12345678ABCDEFGH', 'GCM', 'DEFAULT', '0123456789ab', 'AAD')",
+    "aes_encrypt('Spark', 'abcdefghijklmnop12345678ABCDEFGH', 'GCM', 'DEFAULT', " +
+      "'0123456789ab', 'AAD')",
     "X'4141414141414141414141414141414141414141414141414141414141414141'")
 
   private val aes = Seq("''", "'0123456789ab'", "'0123456789abcdef'", "'012'").flatMap { iv =>

@@ -160,7 +160,8 @@ class DeserializationFilterSuite extends AnyFunSuite with BeforeAndAfterEach {
       val refused = intercept[CofferException](DeserializationFilter.install(cluster))
       assert(refused.code == "COFFER_DESERIALIZATION_FILTER")
       assert(refused.hint.contains(
-          "spark.driver.extraJavaOptions=-Djdk.serialFilterFactory=org.apache.spark.sql.coffer.driver.SerialFilterFactory"))
+          "spark.driver.extraJavaOptions=-Djdk.serialFilterFactory=" +
+            "org.apache.spark.sql.coffer.driver.SerialFilterFactory"))
       // That one is set now is not enough.
       DeserializationFilter.install(local)
       intercept[CofferException](DeserializationFilter.install(cluster))

@@ -12,13 +12,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from coffer._find import cache_dir
 from coffer_testing import made, spark_tests
-from coffer_testing.answers import Answer
+from coffer_testing.answers import Answer, Digested
+from coffer_testing.kept import Answers
 from coffer_testing.runner import Driver, QueryFailed
 
 _REQUIREMENTS = Path(__file__).parents[1] / "requirements.txt"
@@ -168,43 +169,28 @@ def _last_order_by(sql: str) -> int | None:
     return found
 
 
-# What is kept of an answer.
-_KEPT = ("columns", "error", "schema", "rows")
-
-
 class Expected:
-    """Plaintext Spark's answers, kept in Coffer's cache folder beside the tables that they are of.
-
-    `start` starts plaintext Spark over those tables; it is asked when an answer is not there.
-    """
+    """Plaintext Spark's answers, each asked for once (`coffer_testing.kept`). `start` starts
+    plaintext Spark over the tables."""
 
     def __init__(self, tables: dict[str, Path], start: Callable[[], Driver]) -> None:
-        self._folder = next(iter(tables.values())).parent / "answers"
-        self._start = start
+        self._answers = Answers("tpcds", tables, {}, start, _ask)
 
-    def query(self, name: str) -> tuple[str, Answer | str]:
+    def query(self, name: str) -> tuple[str, Answer | Digested | str]:
         """The query with its rows in one order, and its answer; or the condition of the error that
         Spark ends it with."""
         sql = query(name)
-        what = _digest([spark_tests.SPARK, total_order(sql, 1), _KEPT])
-        file = self._folder / f"{name}-{what}.json"
-        if not file.is_file():
-            kept = dict(zip(_KEPT, self._ask(sql), strict=True))
-            made.keep(file, json.dumps(kept))
-        columns, error, schema, rows = map(json.loads(file.read_text()).get, _KEPT)
-        return total_order(sql, columns), error or Answer(schema, rows, 0.0)
-
-    def _ask(self, sql: str) -> tuple[Any, ...]:
-        spark = self._start()
-        columns = column_count(sql, spark)
         try:
-            answer = spark.query(total_order(sql, columns))
+            answer = self._answers.query(sql, {})
         except QueryFailed as failed:
-            # Without a condition it is not the query that is wrong.
             if failed.condition is None:
                 raise
-            return columns, failed.condition, [], []
-        return columns, None, answer.schema, answer.rows
+            return sql, failed.condition
+        return total_order(sql, len(answer.schema)), answer
+
+
+def _ask(spark: Driver, sql: str, conf: Mapping[str, str]) -> Answer:
+    return spark.query(total_order(sql, column_count(sql, spark)), dict(conf))
 
 
 def column_count(sql: str, spark: Driver) -> int:

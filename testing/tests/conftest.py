@@ -6,15 +6,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from coffer_testing import archives, data, recorded, tpch
-from coffer_testing.answers import Answer
+from coffer_testing import archives, data, kept, recorded, tpch
+from coffer_testing.answers import Answer, Digested
 from coffer_testing.cluster import Cluster
 from coffer_testing.installed import Shipped, ship
+from coffer_testing.kept import Answers
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver
 from coffer_testing.servers import hadoop_kms
@@ -102,12 +103,17 @@ def pytest_configure(config: pytest.Config) -> None:
     archives.install()
     if not hasattr(config, "workerinput"):
         os.environ[RECORDS] = tempfile.mkdtemp(prefix="coffer-records-")
+        if os.environ.get("COFFER_REGENERATE"):
+            os.environ[kept.ASKED] = tempfile.mkdtemp(prefix="coffer-answers-")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Objects of classes that are on no list fail the run: honest executors sent them."""
     if hasattr(session.config, "workerinput") or RECORDS not in os.environ:
         return
+    if asked := os.environ.pop(kept.ASKED, None):
+        kept.write(Path(asked))
+        shutil.rmtree(asked, ignore_errors=True)
     folder = Path(os.environ.pop(RECORDS))
     refused = recorded.refused(folder)
     shutil.rmtree(folder, ignore_errors=True)
@@ -241,21 +247,18 @@ def with_client_tail(driver: Driver) -> Iterator[Driver]:
 
 
 class Expected:
-    """Plaintext Spark's answers, each asked for once."""
+    """Plaintext Spark's answers under `CONF`, each asked for once (`coffer_testing.kept`)."""
 
-    def __init__(self, plain: Driver) -> None:
-        self._plain = plain
-        self._known: dict[tuple[str, str], Answer] = {}
+    def __init__(self, name: str, tables: dict[str, Path], start: Callable[[], Driver]) -> None:
+        self._answers = Answers(name, tables, CONF, start)
 
-    def answer(self, sql: str, ansi: str = "on") -> Answer:
-        if (sql, ansi) not in self._known:
-            self._known[sql, ansi] = self._plain.query(sql, ansi_conf(ansi))
-        return self._known[sql, ansi]
+    def answer(self, sql: str, ansi: str = "on") -> Answer | Digested:
+        return self._answers.query(sql, ansi_conf(ansi))
 
 
 @pytest.fixture(scope="session")
-def expected(plain: Driver) -> Expected:
-    return Expected(plain)
+def expected(plain_tables: dict[str, Path], request: pytest.FixtureRequest) -> Expected:
+    return Expected("queries", plain_tables, lambda: request.getfixturevalue("plain"))
 
 
 def ansi_conf(ansi: str) -> dict[str, str]:

@@ -293,7 +293,7 @@ def written(plain: Driver, theirs: Outcomes, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def expected_of_written(plain: Driver, written: Path) -> Expected:
     plain.run("spark.read.parquet(folder).createOrReplaceTempView('t')", folder=str(written))
-    return Expected(plain)
+    return Expected("char-varchar", {"t": written}, lambda: plain)
 
 
 @pytest.fixture(scope="module", params=["tee", "det", "hosts"])

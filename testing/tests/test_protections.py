@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import random
 import re
@@ -214,8 +215,14 @@ def plain_employees(
     employees: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Expected]:
     folder = tmp_path_factory.mktemp("plain")
-    with Driver(employees, sealed=False, log=folder / "plain.log", conf=CONF) as driver:
-        yield Expected(driver)
+    with ExitStack() as stack:
+
+        @functools.cache
+        def start() -> Driver:
+            driver = Driver(employees, sealed=False, log=folder / "plain.log", conf=CONF)
+            return stack.enter_context(driver)
+
+        yield Expected("employees", employees, start)
 
 
 @pytest.fixture(scope="module", params=["enclaves", "hosts", "client"])

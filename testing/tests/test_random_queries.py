@@ -8,9 +8,11 @@ where.
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import random
 from collections.abc import Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 
@@ -100,10 +102,14 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def expected_rows(
     tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Expected]:
-    with Driver(
-        tables, sealed=False, log=tmp_path_factory.mktemp("plain") / "log", conf=CONF
-    ) as driver:
-        yield Expected(driver)
+    with ExitStack() as stack:
+
+        @functools.cache
+        def start() -> Driver:
+            log = tmp_path_factory.mktemp("plain") / "log"
+            return stack.enter_context(Driver(tables, sealed=False, log=log, conf=CONF))
+
+        yield Expected("random", tables, start)
 
 
 @pytest.fixture(scope="module", params=WAYS)

@@ -102,7 +102,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// Whether all keys of a session were released to it, and so logged.
     fn has_all(&self, session: &Session) -> bool {
-        self.released.get(&session.id) == Some(&session.generation())
+        self.released.get(&session.id) == Some(&session.keys.generation())
     }
 
     fn forget(&mut self, session: SessionId) {
@@ -128,7 +128,7 @@ impl Engine {
         let sealed = self
             .sender
             .release(&session.payload(self.admitted.elapsed()))?;
-        self.released.insert(session.id, session.generation());
+        self.released.insert(session.id, session.keys.generation());
         self.sessions.insert(session.id);
         Ok(Release {
             encapsulated: sealed.encapsulated.to_vec().into(),
@@ -299,12 +299,12 @@ impl Service {
             let live = self.live.lock();
             let engine = live.engines.0.get(&request.engine_id);
             let engine = engine.ok_or_else(unknown)?;
-            let recorded = engine.has_all(&session) && !session.unrecorded;
+            let recorded = engine.has_all(&session) && session.uses.are_recorded();
             (!recorded).then(|| engine.proof.clone())
         };
         if let Some(engine) = logged {
             self.audit_release(&session, vec![engine])?;
-            session.unrecorded = false;
+            session.uses.recorded();
         }
         let mut live = self.live.lock();
         let engine = live.engines.0.get_mut(&request.engine_id);
@@ -328,10 +328,10 @@ impl Service {
             let lacking = engines.map(|engine| engine.proof.clone()).collect();
             (lacking, !live.engines.0.is_empty())
         };
-        if !lacking.is_empty() || (any && session.unrecorded) {
+        if !lacking.is_empty() || (any && !session.uses.are_recorded()) {
             let began = Instant::now();
             self.audit_release(session, lacking.clone())?;
-            session.unrecorded = false;
+            session.uses.recorded();
             audited = began.elapsed();
         }
         let mut live = self.live.lock();

@@ -32,12 +32,13 @@ use prost::Message;
 
 use crate::{
     ClientError, Service,
-    audit::Uses,
     origins::Origins,
     reads::{Reads, scans},
     result::ResultRows,
+    session::Rows,
     spills::Spills,
     tables::Opened,
+    uses::Uses,
 };
 
 /// In errors: no stage, but what runs here. (The plugin numbers stages from 1.)
@@ -49,14 +50,6 @@ const BATCH_ROWS: usize = 8192;
 /// The work on what came to the client may take so many times what one part may bring: a hash table
 /// of it is about as large again.
 const WORK: u64 = 2;
-
-/// Rows that are here: stream by stream, as they came.
-pub(crate) struct Rows {
-    pub(crate) schema: SchemaRef,
-    pub(crate) streams: Vec<Vec<RecordBatch>>,
-    /// What they were made from.
-    pub(crate) origins: Origins,
-}
 
 impl Service {
     pub(crate) fn run_at_client(&self, request: &RunAtClient) -> Result<ResultRows, ClientError> {
@@ -82,10 +75,7 @@ impl Service {
                     streams: Vec::new(),
                     origins: Origins::default(),
                 },
-                kept => session
-                    .kept
-                    .remove(&kept)
-                    .ok_or(ClientError::KeptUnknown(kept))?,
+                kept => session.results.kept(kept)?,
             };
             origins.merge(AT_CLIENT, &rows.origins)?;
             if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
@@ -141,7 +131,7 @@ impl Service {
         }
         let session = self.session(session)?;
         let mut session = session.lock();
-        let kept = session.keep(Rows {
+        let kept = session.results.keep(Rows {
             schema: rows.schema,
             streams: vec![batches],
             origins: rows.origins,

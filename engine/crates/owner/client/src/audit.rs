@@ -1,124 +1,16 @@
 //! The audit log's part of the client engine: a record before keys leave, and one of each refusal.
 
-use std::collections::BTreeMap;
-
 use coffer_audit::{EngineUse, Event, Outcome, Query, TableUse, Who};
 use coffer_catalog::TableWrite;
 use coffer_protocol::{framing::Message, wire::ClientMessage};
-use coffer_sealing::{Kek, KekSet, SessionId};
+use coffer_sealing::SessionId;
 use prost::Message as _;
 
-use crate::{ClientError, Service, session::Session, tables::Opened};
-
-/// How the log calls plain inputs. No table can be called so.
-const UNVERIFIED: &str = "unverified input";
-
-/// What a session has used of tables so far.
-#[derive(Clone, Default)]
-pub(crate) struct Uses(BTreeMap<(String, u64, bool), TableUse>);
-
-impl Uses {
-    /// Columns of a table's files that a stage reads, and the KEKs that it takes. Whether that is
-    /// news.
-    pub(crate) fn read<'a>(
-        &mut self,
-        table: &Opened,
-        file_columns: impl IntoIterator<Item = &'a str>,
-        keks: &KekSet,
-    ) -> bool {
-        let empty = match table {
-            Opened::Sealed(sealed) => TableUse {
-                name: sealed.name().to_owned(),
-                id: sealed.manifest().table.to_string(),
-                version: sealed.manifest().version,
-                master: sealed.master().to_owned(),
-                ..TableUse::default()
-            },
-            Opened::Plain(plain) => TableUse {
-                name: UNVERIFIED.to_owned(),
-                id: format!("{:?}", plain.digest()),
-                ..TableUse::default()
-            },
-        };
-        let columns = file_columns
-            .into_iter()
-            .filter_map(|name| table.column_of(name));
-        self.add(empty, columns.map(str::to_owned), keks)
-    }
-
-    /// What another session has read, of rows that this one reads in their place. Whether that is
-    /// news.
-    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
-        let mut news = false;
-        for (position, theirs) in other.0.iter().filter(|(_, used)| !used.write) {
-            let held = self.0.entry(position.clone());
-            news |= matches!(held, std::collections::btree_map::Entry::Vacant(_));
-            let held = held.or_insert_with(|| theirs.clone());
-            news |= add_names(
-                held,
-                theirs.columns.iter().cloned(),
-                theirs.keys.iter().cloned(),
-            );
-        }
-        news
-    }
-
-    /// A table that a stage writes. Whether that is news.
-    pub(crate) fn write(&mut self, write: &TableWrite) -> bool {
-        let columns = write.columns().iter().map(|column| column.name.clone());
-        self.add(written(write), columns, write.keks())
-    }
-
-    /// What was used of tables of this owner.
-    pub(crate) fn tables(&self) -> impl Iterator<Item = &TableUse> {
-        self.0.values().filter(|used| used.name != UNVERIFIED)
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn add(
-        &mut self,
-        empty: TableUse,
-        columns: impl Iterator<Item = String>,
-        keks: &KekSet,
-    ) -> bool {
-        let position = (empty.id.clone(), empty.version, empty.write);
-        let mut news = !self.0.contains_key(&position);
-        let held = self.0.entry(position).or_insert(empty);
-        let keys = keks.iter().map(Kek::id).map(|id| id.to_string());
-        news |= add_names(held, columns, keys);
-        news
-    }
-}
-
-/// Adds columns and keys to a use; whether any was missing.
-fn add_names(
-    held: &mut TableUse,
-    columns: impl Iterator<Item = String>,
-    keys: impl Iterator<Item = String>,
-) -> bool {
-    let before = held.columns.len() + held.keys.len();
-    held.columns.extend(columns);
-    held.keys.extend(keys);
-    for names in [&mut held.columns, &mut held.keys] {
-        names.sort_unstable();
-        names.dedup();
-    }
-    held.columns.len() + held.keys.len() > before
-}
-
-/// A table that is written, without its columns.
-fn written(write: &TableWrite) -> TableUse {
-    TableUse {
-        name: write.name().to_owned(),
-        id: write.table().to_string(),
-        version: write.version(),
-        write: true,
-        ..TableUse::default()
-    }
-}
+use crate::{
+    ClientError, Service,
+    session::Session,
+    uses::{self, Uses},
+};
 
 /// The session that a message is about, in the messages that say so in their first field.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -154,7 +46,7 @@ impl Service {
     ) -> Result<(), ClientError> {
         let event = Event {
             query: Some(session.query.clone()),
-            tables: session.uses.0.values().cloned().collect(),
+            tables: session.uses.all(),
             engines,
             ..Event::granted("release")
         };
@@ -175,7 +67,7 @@ impl Service {
         let columns = write.columns().iter().map(|column| column.name.clone());
         self.audit_granted(Event::granted("write").table(TableUse {
             columns: columns.collect(),
-            ..written(write)
+            ..uses::written(write)
         }))
     }
 
@@ -183,7 +75,7 @@ impl Service {
     pub(crate) fn audit_client(&self, query: Query, uses: Uses) -> Result<(), ClientError> {
         self.audit_granted(Event {
             query: Some(query),
-            tables: uses.0.into_values().collect(),
+            tables: uses.all(),
             ..Event::granted("open at the client")
         })
     }

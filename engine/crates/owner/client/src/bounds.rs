@@ -11,61 +11,63 @@ use coffer_protocol::{
 use coffer_sealing::{ObjectKind, seal_object, sha256};
 
 use crate::{
-    ClientError, Service, opened,
+    ClientError, opened,
     origins::Origins,
-    session::{Object, Output},
+    session::{Object, Output, Session},
 };
 
-impl Service {
-    pub(crate) fn pick_bounds(&self, request: &PickBounds) -> Result<BoundsPicked, ClientError> {
-        let session = self.session(&request.session)?;
-        let mut session = session.lock();
-        let stage = session.collected(request.stage, request.execution, Output::Sample)?;
-        if request.sampled_partitions != stage.partitions {
-            return Err(ClientError::CommitCount {
-                stage: request.stage,
-                want: stage.partitions,
-                got: request.samples.len(),
-            });
-        }
-        let schema = request.schema.clone().unwrap_or_default();
-        let arrow = boundary_schema(&schema)?;
-        let sealed = opened::take(
-            &mut session,
-            request.stage,
-            request.execution,
-            &stage,
-            &request.samples,
-            false,
-        )?;
-        let mut batches: Vec<RecordBatch> = Vec::new();
-        for stream in sealed {
-            batches.extend(stream.open(&arrow)?);
-        }
-        let partitions = usize::try_from(request.partitions).unwrap_or(usize::MAX);
-        let rows = pick_bounds(
-            &batches,
-            &request.keys,
-            partitions,
-            &CompileContext::default(),
-        )?;
-        let count = u32::try_from(rows.len()).map_err(|_| ClientError::Malformed("PICK_BOUNDS"))?;
-        let mut keys = schema.fields;
-        keys.pop(); // the weight
-        let id = request.bounds_id;
-        let plain = padded(&SealedObject {
-            kind: Some(Kind::Bounds(Bounds {
-                id,
-                schema: Some(Schema { fields: keys }),
-                rows,
-            })),
+/// Takes a sample and picks bounds from it, for the stages that will divide their rows by them.
+pub(crate) fn pick(
+    session: &mut Session,
+    request: &PickBounds,
+) -> Result<BoundsPicked, ClientError> {
+    let stage = session
+        .stages
+        .collected(request.stage, request.execution, Output::Sample)?;
+    if request.sampled_partitions != stage.partitions {
+        return Err(ClientError::CommitCount {
+            stage: request.stage,
+            want: stage.partitions,
+            got: request.samples.len(),
         });
-        let object = Object {
-            origins: Origins::default(),
-            digest: sha256(&plain),
-            sealed: seal_object(&session.key, session.id, ObjectKind::Bounds, &plain)?,
-        };
-        session.set(id, object)?;
-        Ok(BoundsPicked { bounds: count })
     }
+    let schema = request.schema.clone().unwrap_or_default();
+    let arrow = boundary_schema(&schema)?;
+    let sealed = opened::take(
+        session,
+        request.stage,
+        request.execution,
+        &stage,
+        &request.samples,
+        false,
+    )?;
+    let mut batches: Vec<RecordBatch> = Vec::new();
+    for stream in sealed {
+        batches.extend(stream.open(&arrow)?);
+    }
+    let partitions = usize::try_from(request.partitions).unwrap_or(usize::MAX);
+    let rows = pick_bounds(
+        &batches,
+        &request.keys,
+        partitions,
+        &CompileContext::default(),
+    )?;
+    let count = u32::try_from(rows.len()).map_err(|_| ClientError::Malformed("PICK_BOUNDS"))?;
+    let mut keys = schema.fields;
+    keys.pop(); // the weight
+    let id = request.bounds_id;
+    let plain = padded(&SealedObject {
+        kind: Some(Kind::Bounds(Bounds {
+            id,
+            schema: Some(Schema { fields: keys }),
+            rows,
+        })),
+    });
+    let object = Object {
+        origins: Origins::default(),
+        digest: sha256(&plain),
+        sealed: seal_object(&session.key, session.id, ObjectKind::Bounds, &plain)?,
+    };
+    session.objects.set(id, object)?;
+    Ok(BoundsPicked { bounds: count })
 }

@@ -9,48 +9,45 @@ use coffer_protocol::wire::{CommitsAccepted, ReadCache};
 use coffer_sealing::{AttemptId, Kek, SessionId, sha256};
 
 use crate::{
-    ClientError, Service,
+    ClientError,
     commits::accept,
     origins::Origins,
     repeatable::Repeatable,
-    session::{Cached, Output, Session, Stage},
+    session::{Cached, Output, Session, Shared, Stage},
 };
 
-impl Service {
-    /// Enters cached rows as a stage of the session that is to read them.
-    pub(crate) fn read_cache(&self, request: &ReadCache) -> Result<CommitsAccepted, ClientError> {
-        let unknown = ClientError::CacheUnknown(request.cache_stage);
-        if request.session == request.cache_session {
-            return Err(unknown);
-        }
-        let cache = self.session(&request.cache_session)?;
-        let session = self.session(&request.session)?;
-        // One after the other: a session that caches may read what others have cached.
-        let (entry, attempts, key, uses) = {
-            let cache = cache.lock();
-            let (entry, attempts) = found(&cache, request.cache_stage).ok_or(unknown)?;
-            let key = Kek::of_cache(cache.id, &cache.key);
-            (entry, attempts, key, cache.uses.clone())
-        };
-        let position = Cached {
-            session: SessionId::from_slice(&request.cache_session)?,
-            stage: request.cache_stage,
-        };
-        let mut session = session.lock();
-        let output = entry.output;
-        session.enter(request.stage, 0, entry)?;
-        session.cached.insert(request.stage, position);
-        session.need(&[key].into_iter().collect());
-        // Who reads cached rows reads the tables that they come from.
-        session.unrecorded |= session.uses.absorb(&uses);
-        let (epoch, sealed) = accept(&mut session, request.stage, output, attempts)?;
-        (session.origins).insert((request.stage, epoch), Origins::default());
-        Ok(CommitsAccepted {
-            epoch,
-            sealed_attempts: sealed.into(),
-            ..CommitsAccepted::default()
-        })
-    }
+/// Enters rows that `cache` has written as a stage of the session that is to read them.
+pub(crate) fn read(
+    cache: &Shared,
+    session: &Shared,
+    request: &ReadCache,
+) -> Result<CommitsAccepted, ClientError> {
+    let unknown = ClientError::CacheUnknown(request.cache_stage);
+    // One after the other: a session that caches may read what others have cached.
+    let (entry, attempts, key, uses) = {
+        let cache = cache.lock();
+        let (entry, attempts) = found(&cache, request.cache_stage).ok_or(unknown)?;
+        let key = Kek::of_cache(cache.id, &cache.key);
+        (entry, attempts, key, cache.uses.clone())
+    };
+    let position = Cached {
+        session: SessionId::from_slice(&request.cache_session)?,
+        stage: request.cache_stage,
+    };
+    let mut session = session.lock();
+    let output = entry.output;
+    session.stages.enter(request.stage, 0, entry)?;
+    session.exchanges.stand_for(request.stage, position);
+    session.keys.need(&[key].into_iter().collect());
+    // Who reads cached rows reads the tables that they come from.
+    session.uses.absorb(&uses);
+    let (epoch, sealed) = accept(&mut session, request.stage, output, attempts)?;
+    (session.exchanges).trace(request.stage, epoch, Origins::default());
+    Ok(CommitsAccepted {
+        epoch,
+        sealed_attempts: sealed.into(),
+        ..CommitsAccepted::default()
+    })
 }
 
 /// The stage of a session that caches, as another session has it, and which attempts count.
@@ -58,9 +55,9 @@ fn found(cache: &Session, stage: u32) -> Option<(Stage, Vec<AttemptId>)> {
     if !cache.caches {
         return None;
     }
-    let (held, _) = cache.exchange(stage)?;
-    let accepted = cache.accepted.get(&stage)?;
-    let origins = cache.origins.get(&(stage, accepted.epoch))?;
+    let (held, _) = cache.stages.exchange(stage)?;
+    let accepted = cache.exchanges.accepted(stage)?;
+    let origins = cache.exchanges.origins(stage, accepted.epoch)?;
     let Output::Shuffle(_) = held.output else {
         return None;
     };

@@ -16,7 +16,7 @@ use coffer_sealing::{
 use prost::Message;
 
 use crate::{
-    ClientError, Service,
+    ClientError,
     origins::Origins,
     repeatable::Repeatable,
     session::{Accepted, Output, Session},
@@ -62,82 +62,78 @@ impl Commit {
     }
 }
 
-impl Service {
-    /// Takes the commit records of all maps of a shuffle or broadcast, and seals the list of their
-    /// attempts.
-    pub(crate) fn accept_commits(
-        &self,
-        request: &AcceptCommits,
-    ) -> Result<CommitsAccepted, ClientError> {
-        let session = self.session(&request.session)?;
-        let mut session = session.lock();
-        let stage = request.stage;
-        let (held, reduces) = session
-            .exchange(stage)
-            .ok_or(ClientError::StageUnknown(stage))?;
-        let (maps, output) = (held.partitions, held.output);
-        let (repeatable, objects) = (held.repeatable, held.objects.clone());
-        if request.maps != maps || usize::try_from(maps) != Ok(request.commits.len()) {
-            return Err(ClientError::CommitCount {
-                stage,
-                want: maps,
-                got: request.commits.len(),
-            });
-        }
-        let width = usize::try_from(reduces).unwrap_or(usize::MAX);
-        let mut rows_by_reduce = vec![0u64; width];
-        let mut bytes_by_reduce = vec![0u64; width];
-        let mut attempts = Vec::with_capacity(request.commits.len());
-        let mut seen = HashSet::new();
-        let mut origins = Origins::default();
-        for (sealed, partition) in request.commits.iter().zip(0u32..) {
-            let commit = Commit::open(&session, stage, partition, reduces, sealed)?;
-            if !seen.insert(commit.attempt) {
-                return Err(ClientError::CommitRepeated { stage, partition });
-            }
-            attempts.push(commit.attempt);
-            origins.trace(&session, stage, &objects, &commit.record)?;
-            for ((count, rows), bytes) in commit
-                .record
-                .streams
-                .iter()
-                .zip(&mut rows_by_reduce)
-                .zip(&mut bytes_by_reduce)
-            {
-                *rows = rows.saturating_add(count.rows);
-                *bytes = bytes.saturating_add(count.bytes);
-            }
-        }
-        let (epoch, sealed) = accept(&mut session, stage, output, attempts)?;
-        let may_change = repeatable == Repeatable::Not || !origins.is_empty();
-        session.origins.insert((stage, epoch), origins);
-        Ok(CommitsAccepted {
-            epoch,
-            sealed_attempts: sealed.into(),
-            rows: rows_by_reduce
-                .iter()
-                .fold(0, |sum, rows| sum.saturating_add(*rows)),
-            rows_by_reduce,
-            bytes_by_reduce,
-            may_change,
-        })
+/// Takes the commit records of all maps of a shuffle or broadcast, and seals the list of their
+/// attempts.
+pub(crate) fn take(
+    session: &mut Session,
+    request: &AcceptCommits,
+) -> Result<CommitsAccepted, ClientError> {
+    let stage = request.stage;
+    let (held, reduces) = session
+        .stages
+        .exchange(stage)
+        .ok_or(ClientError::StageUnknown(stage))?;
+    let (maps, output) = (held.partitions, held.output);
+    let (repeatable, objects) = (held.repeatable, held.objects.clone());
+    if request.maps != maps || usize::try_from(maps) != Ok(request.commits.len()) {
+        return Err(ClientError::CommitCount {
+            stage,
+            want: maps,
+            got: request.commits.len(),
+        });
     }
+    let width = usize::try_from(reduces).unwrap_or(usize::MAX);
+    let mut rows_by_reduce = vec![0u64; width];
+    let mut bytes_by_reduce = vec![0u64; width];
+    let mut attempts = Vec::with_capacity(request.commits.len());
+    let mut seen = HashSet::new();
+    let mut origins = Origins::default();
+    for (sealed, partition) in request.commits.iter().zip(0u32..) {
+        let commit = Commit::open(session, stage, partition, reduces, sealed)?;
+        if !seen.insert(commit.attempt) {
+            return Err(ClientError::CommitRepeated { stage, partition });
+        }
+        attempts.push(commit.attempt);
+        session.trace(&mut origins, stage, &objects, &commit.record)?;
+        for ((count, rows), bytes) in commit
+            .record
+            .streams
+            .iter()
+            .zip(&mut rows_by_reduce)
+            .zip(&mut bytes_by_reduce)
+        {
+            *rows = rows.saturating_add(count.rows);
+            *bytes = bytes.saturating_add(count.bytes);
+        }
+    }
+    let (epoch, sealed) = accept(session, stage, output, attempts)?;
+    let may_change = repeatable == Repeatable::Not || !origins.is_empty();
+    session.exchanges.trace(stage, epoch, origins);
+    Ok(CommitsAccepted {
+        epoch,
+        sealed_attempts: sealed.into(),
+        rows: rows_by_reduce
+            .iter()
+            .fold(0, |sum, rows| sum.saturating_add(*rows)),
+        rows_by_reduce,
+        bytes_by_reduce,
+        may_change,
+    })
 }
 
-/// A list that is not the one held gets the next epoch. A broadcast has one list for ever: the
-/// driver holds the bytes, so nothing of it is ever lost and made again, and tasks of one stage
-/// must not join with two versions of it.
+/// A list that is not the one held gets the next epoch; a broadcast has one for ever.
 pub(crate) fn accept(
     session: &mut Session,
     stage: u32,
     output: Output,
     attempts: Vec<AttemptId>,
 ) -> Result<(u32, Vec<u8>), ClientError> {
-    let epoch = match session.accepted.get(&stage) {
-        Some(held) if held.attempts == attempts => return Ok((held.epoch, held.sealed.clone())),
-        Some(_) if output == Output::Broadcast => return Err(ClientError::BroadcastTaken(stage)),
-        Some(held) => held.epoch + 1,
-        None => 1,
+    let next = session.exchanges.next_epoch(stage, output, &attempts)?;
+    let held = session.exchanges.accepted(stage);
+    let epoch = match (next, held) {
+        (Some(epoch), _) => epoch,
+        (None, Some(held)) => return Ok((held.epoch, held.sealed.clone())),
+        (None, None) => return Err(ClientError::StageUnknown(stage)),
     };
     let plain = padded(&SealedObject {
         kind: Some(Kind::Attempts(AttemptList {
@@ -150,7 +146,7 @@ pub(crate) fn accept(
         })),
     });
     let sealed = seal_object(&session.key, session.id, ObjectKind::Attempts, &plain)?;
-    session.accepted.insert(
+    session.exchanges.accept(
         stage,
         Accepted {
             epoch,

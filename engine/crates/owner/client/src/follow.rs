@@ -10,24 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest, Rights};
+use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest};
 use coffer_protocol::{EvidenceError, wire::ClientMessage};
 
-use crate::{ClientError, Service, audit::Uses};
-
-/// Why a session ended before its query did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Revoked {
-    /// What an engine that has its keys proved is no longer accepted.
-    #[error("the policy no longer accepts what an engine that has its keys proved")]
-    Engine,
-    /// An engine that has its keys did not prove itself again.
-    #[error("an engine that has its keys did not prove itself again in time")]
-    Age,
-    /// The user may no longer use what it uses.
-    #[error("the policy no longer lets the user read or write what it uses")]
-    User,
-}
+use crate::{ClientError, Revoked, Service, uses::Uses};
 
 /// The policy whose changes were last acted upon.
 pub(crate) struct Followed {
@@ -189,18 +175,5 @@ impl Service {
                 self.live.lock().revoke(id, Revoked::User);
             }
         }
-    }
-}
-
-impl Uses {
-    /// Whether these rights still allow all of them.
-    fn are_within(&self, rights: &Rights) -> bool {
-        self.tables().all(|used| {
-            let reads = used
-                .columns
-                .iter()
-                .all(|column| rights.reads(&used.name, column));
-            reads && (!used.write || rights.writes(&used.name))
-        })
     }
 }

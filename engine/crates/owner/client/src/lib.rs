@@ -23,6 +23,7 @@
 
 mod access;
 mod admit;
+mod application;
 mod at_client;
 mod audit;
 mod bounds;
@@ -31,9 +32,11 @@ mod commits;
 pub mod connection;
 mod coverage;
 mod decrypt;
+mod diagnostics;
 mod error;
 mod follow;
 mod literals;
+mod live;
 mod opened;
 mod origins;
 mod protections;
@@ -52,10 +55,11 @@ mod stage;
 mod storage;
 mod tables;
 mod types;
+mod uses;
+mod values;
 mod writes;
 
 pub use coverage::CoverageError;
-pub use error::ClientError;
-pub use follow::Revoked;
+pub use error::{ClientError, Revoked};
 pub use serve::KeyService;
 pub use service::Service;

@@ -67,7 +67,7 @@ pub(crate) fn take(
     }
     session.opened_host_chosen |= stage.host_chosen;
     let mut sealed = Vec::with_capacity(order.len());
-    let mut origins = session.origins_taken(number, execution);
+    let mut origins = session.results.origins(number, execution);
     for result in &order {
         let partition = result.partition;
         let commit = Commit::open(session, number, partition, 1, &result.commit)?;
@@ -78,7 +78,7 @@ pub(crate) fn take(
         if commit.record.execution != execution {
             return Err(refused);
         }
-        origins.trace(session, number, &stage.objects, &commit.record)?;
+        session.trace(&mut origins, number, &stage.objects, &commit.record)?;
         sealed.push(Sealed {
             stage: number,
             partition,
@@ -96,7 +96,9 @@ pub(crate) fn take(
         });
     }
     let partitions: Vec<u32> = order.iter().map(|result| result.partition).collect();
-    session.take(number, execution, &partitions, origins)?;
+    session
+        .results
+        .take(number, execution, &partitions, origins)?;
     Ok(sealed)
 }
 

@@ -13,51 +13,13 @@
 
 use std::collections::BTreeMap;
 
-use coffer_protocol::wire::CommitRecord;
-
-use crate::{ClientError, repeatable::Repeatable, session::Session};
+use crate::ClientError;
 
 /// By stage: the epoch of its attempts that was read, directly or by a stage in between.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Origins(BTreeMap<u32, u32>);
 
 impl Origins {
-    /// Adds what one task of `stage` says it has read, and the values (`objects`) that it was
-    /// given. Two versions of one output are an error.
-    pub(crate) fn trace(
-        &mut self,
-        session: &Session,
-        stage: u32,
-        objects: &[u32],
-        record: &CommitRecord,
-    ) -> Result<(), ClientError> {
-        for read in &record.reads {
-            let (producer, epoch) = (read.stage, read.epoch);
-            let (held, _) = session
-                .exchange(producer)
-                .ok_or(ClientError::StageUnknown(producer))?;
-            let before = session
-                .origins
-                .get(&(producer, epoch))
-                .ok_or(ClientError::AttemptsMissing { stage, producer })?;
-            if held.repeatable == Repeatable::Not {
-                self.add(stage, producer, epoch)?;
-            }
-            self.merge(stage, before)?;
-        }
-        for object in objects {
-            let object = session
-                .objects
-                .get(object)
-                .ok_or(ClientError::ObjectUnknown {
-                    stage,
-                    object: *object,
-                })?;
-            self.merge(stage, &object.origins)?;
-        }
-        Ok(())
-    }
-
     /// Adds what other rows were made from; `stage` is made from both.
     pub(crate) fn merge(&mut self, stage: u32, other: &Self) -> Result<(), ClientError> {
         let mut origins = other.0.iter();
@@ -69,7 +31,8 @@ impl Origins {
         self.0.is_empty()
     }
 
-    fn add(&mut self, stage: u32, producer: u32, epoch: u32) -> Result<(), ClientError> {
+    /// Adds one version of an output that may have others.
+    pub(crate) fn add(&mut self, stage: u32, producer: u32, epoch: u32) -> Result<(), ClientError> {
         match *self.0.entry(producer).or_insert(epoch) {
             held if held == epoch => Ok(()),
             _ => Err(ClientError::Mixed { stage, producer }),

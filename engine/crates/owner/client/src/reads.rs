@@ -21,7 +21,7 @@ use coffer_protocol::{
 };
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
-use crate::{ClientError, Service, at_client::nodes, audit::Uses, tables::Opened};
+use crate::{ClientError, Service, at_client::nodes, tables::Opened, uses::Uses};
 
 /// The scans of one run, by id.
 #[derive(Default)]

@@ -19,12 +19,11 @@ use futures::{StreamExt, stream};
 use prost::Message;
 
 use crate::{
-    ClientError, Service,
-    at_client::{self, Rows},
+    ClientError, at_client,
     opened::{self, Sealed},
     origins::Origins,
     reads::Reads,
-    session::Output,
+    session::{Output, Rows, Shared},
 };
 
 /// The rows of a result, opened as they are read.
@@ -39,72 +38,72 @@ pub(crate) struct ResultRows {
     pub(crate) origins: Origins,
 }
 
-impl Service {
-    pub(crate) fn open_result(&self, request: &OpenResult) -> Result<ResultRows, ClientError> {
-        let session = self.session(&request.session)?;
-        let mut session = session.lock();
-        let number = request.stage;
-        let stage = session.collected(number, request.execution, Output::Result)?;
-        if request.partitions != stage.partitions {
-            return Err(ClientError::CommitCount {
-                stage: number,
-                want: stage.partitions,
-                got: request.results.len(),
-            });
+/// Takes a result's partitions and opens them; none of its rows is given out before all are open.
+pub(crate) fn open(session: &Shared, request: &OpenResult) -> Result<ResultRows, ClientError> {
+    let mut session = session.lock();
+    let number = request.stage;
+    let stage = session
+        .stages
+        .collected(number, request.execution, Output::Result)?;
+    if request.partitions != stage.partitions {
+        return Err(ClientError::CommitCount {
+            stage: number,
+            want: stage.partitions,
+            got: request.results.len(),
+        });
+    }
+    let schema = boundary_schema(&stage.schema)?;
+    // The finish is checked before anything is taken: what is taken cannot be asked for again.
+    let finish = match request.finish.is_empty() {
+        true => None,
+        false => Some(finish_input(&request.finish, &schema)?),
+    };
+    let sealed = opened::take(
+        &mut session,
+        number,
+        request.execution,
+        &stage,
+        &request.results,
+        request.partial,
+    )?;
+    let mut origins = session.results.origins(number, request.execution);
+    if request.values {
+        origins.merge(number, &session.origins_here()?)?;
+    }
+    drop(session);
+    // Everything is opened before a row is given out: a result is whole or an error.
+    let opened = sealed
+        .into_iter()
+        .map(|sealed: Sealed| sealed.open(&schema))
+        .collect::<Result<Vec<_>, _>>()?;
+    match finish {
+        None => {
+            let batches = opened.into_iter().flatten().map(Ok);
+            Ok(ResultRows {
+                rows: Box::pin(RecordBatchStreamAdapter::new(
+                    Arc::clone(&schema),
+                    stream::iter(batches),
+                )),
+                schema,
+                reads: Arc::default(),
+                memory: None,
+                origins,
+            })
         }
-        let schema = boundary_schema(&stage.schema)?;
-        // The finish is checked before anything is taken: what is taken cannot be asked for again.
-        let finish = match request.finish.is_empty() {
-            true => None,
-            false => Some(finish_input(&request.finish, &schema)?),
-        };
-        let sealed = opened::take(
-            &mut session,
-            number,
-            request.execution,
-            &stage,
-            &request.results,
-            request.partial,
-        )?;
-        let mut origins = session.origins_taken(number, request.execution);
-        if request.values {
-            origins.merge(number, &session.origins_here()?)?;
-        }
-        drop(session);
-        // Everything is opened before a row is given out: a result is whole or an error.
-        let opened = sealed
-            .into_iter()
-            .map(|sealed: Sealed| sealed.open(&schema))
-            .collect::<Result<Vec<_>, _>>()?;
-        match finish {
-            None => {
-                let batches = opened.into_iter().flatten().map(Ok);
-                Ok(ResultRows {
-                    rows: Box::pin(RecordBatchStreamAdapter::new(
-                        Arc::clone(&schema),
-                        stream::iter(batches),
-                    )),
-                    schema,
-                    reads: Arc::default(),
-                    memory: None,
-                    origins,
-                })
-            }
-            Some((fragment, input)) => {
-                let opened = Rows {
-                    schema,
-                    streams: opened,
-                    origins: Origins::default(),
-                };
-                at_client::run(
-                    &fragment,
-                    HashMap::from([(input, opened)]),
-                    Reads::default(),
-                    None,
-                    None,
-                )
-                .map(|rows| ResultRows { origins, ..rows })
-            }
+        Some((fragment, input)) => {
+            let opened = Rows {
+                schema,
+                streams: opened,
+                origins: Origins::default(),
+            };
+            at_client::run(
+                &fragment,
+                HashMap::from([(input, opened)]),
+                Reads::default(),
+                None,
+                None,
+            )
+            .map(|rows| ResultRows { origins, ..rows })
         }
     }
 }

@@ -8,36 +8,32 @@ use coffer_protocol::{
     EvidenceError,
     evidence::PROTOCOL,
     framing::{Message, put_message},
-    padded,
-    plan::Fragment,
     storage::{Remote, Storage},
     wire::{
-        ClientMessage, DescribeFragment, EndSession, ErrorDetail, ErrorOpened, FragmentDescribed,
-        Hello, MetricsOpened, NewSession, NodeMetrics, OpenError, OpenMetrics, OpenResult,
-        OpenTable, RunAtClient, SealValue, SealedObject, SessionEnded, TaskMetrics, Value,
-        ValueSealed, Welcome, sealed_object::Kind,
+        AcceptCommits, ClientMessage, EndSession, Hello, NewSession, OpenError, OpenMetrics,
+        OpenResult, OpenTable, PickBounds, ReadCache, RunAtClient, SealValue, SessionEnded,
+        Welcome,
     },
 };
-use coffer_sealing::{
-    ObjectKind, Partition, SessionId, SessionKey, StageId, identity, open_message, seal_object,
-    sha256,
-};
+use coffer_sealing::{SessionId, SessionKey};
 use parking_lot::Mutex;
-use prost::Message as _;
 
 use crate::{
     ClientError, access,
-    admit::{Engines, Waiting},
-    follow::{Followed, Revoked},
+    admit::Waiting,
+    application::Application,
+    bounds, cached, commits, diagnostics,
+    follow::Followed,
     literals::Guesses,
-    result::ResultRows,
+    live::Live,
+    result::{self, ResultRows},
     rows::RowsStream,
-    session::{self, Object, Session, Shared},
-    sessions::Sessions,
+    session::{self, Session, Shared},
     settings::Known,
     spills::Spills,
     storage::{self, Connections},
     tables::Tables,
+    values,
     writes::Writes,
 };
 
@@ -72,63 +68,6 @@ pub struct Service {
     pub(crate) live: Mutex<Live>,
     pub(crate) tables: Mutex<Tables>,
     pub(crate) writes: Mutex<Writes>,
-}
-
-/// Engines and the sessions that they have keys of: what ends one ends the other's, at once.
-#[derive(Default)]
-pub(crate) struct Live {
-    pub(crate) engines: Engines,
-    pub(crate) sessions: Sessions,
-}
-
-impl Live {
-    /// Ends a session; whether there was one.
-    fn end(&mut self, id: SessionId) -> bool {
-        let ended = self.sessions.end(id);
-        if ended {
-            self.engines.forget(id);
-        }
-        ended
-    }
-
-    /// Ends a session before its query has ended.
-    pub(crate) fn revoke(&mut self, id: SessionId, why: Revoked) {
-        if self.end(id) {
-            self.sessions.note(id, why);
-        }
-    }
-}
-
-/// The application that is served, once it has said which.
-#[derive(Default)]
-pub(crate) struct Application {
-    pub(crate) name: Option<String>,
-    /// Engines are host engines: they get session keys, and nothing else.
-    pub(crate) hosts: bool,
-    /// The driver runs where the cluster does.
-    pub(crate) cluster: bool,
-    /// Executors are the driver's own process.
-    pub(crate) local: bool,
-    /// What Spark's processes say to each other is authenticated and encrypted.
-    pub(crate) network_sealed: bool,
-}
-
-impl Application {
-    /// The first greeting says which it is; later ones are of the same.
-    fn greet(&mut self, hello: &Hello) -> Result<(), ClientError> {
-        if self.name.is_none() {
-            self.name = Some(hello.application.clone());
-            self.hosts = hello.host_engines;
-            (self.local, self.network_sealed) = (hello.local_master, hello.network_sealed);
-        }
-        self.cluster |= hello.cluster_deploy_mode;
-        self.local &= hello.local_master;
-        self.network_sealed &= hello.network_sealed;
-        if self.name.as_ref() != Some(&hello.application) || self.hosts != hello.host_engines {
-            return Err(ClientError::OtherApplication);
-        }
-        Ok(())
-    }
 }
 
 /// What is known of a connection.
@@ -294,18 +233,26 @@ impl Service {
                 ClientMessage::KeysReleased,
                 &self.release_keys(&decode(message, "RELEASE_KEYS")?)?,
             ),
-            ClientMessage::AcceptCommits => reply(
-                ClientMessage::CommitsAccepted,
-                &self.accept_commits(&decode(message, "ACCEPT_COMMITS")?)?,
-            ),
-            ClientMessage::ReadCache => reply(
-                ClientMessage::CommitsAccepted,
-                &self.read_cache(&decode(message, "READ_CACHE")?)?,
-            ),
+            ClientMessage::AcceptCommits => {
+                let request: AcceptCommits = decode(message, "ACCEPT_COMMITS")?;
+                let session = self.session(&request.session)?;
+                let taken = commits::take(&mut session.lock(), &request)?;
+                reply(ClientMessage::CommitsAccepted, &taken)
+            }
+            ClientMessage::ReadCache => {
+                let request: ReadCache = decode(message, "READ_CACHE")?;
+                if request.session == request.cache_session {
+                    return Err(ClientError::CacheUnknown(request.cache_stage));
+                }
+                let cache = self.session(&request.cache_session)?;
+                let session = self.session(&request.session)?;
+                let read = cached::read(&cache, &session, &request)?;
+                reply(ClientMessage::CommitsAccepted, &read)
+            }
             ClientMessage::OpenResult => {
                 let request: OpenResult = decode(message, "OPEN_RESULT")?;
                 Ok(Reply::of(
-                    self.open_result(&request)?,
+                    result::open(&self.session(&request.session)?, &request)?,
                     request.session,
                     request.keep_bytes,
                 ))
@@ -318,29 +265,40 @@ impl Service {
                     request.keep_bytes,
                 ))
             }
-            ClientMessage::PickBounds => reply(
-                ClientMessage::BoundsPicked,
-                &self.pick_bounds(&decode(message, "PICK_BOUNDS")?)?,
-            ),
-            ClientMessage::SealValue => reply(
-                ClientMessage::ValueSealed,
-                &self.seal_value(decode(message, "SEAL_VALUE")?)?,
-            ),
-            ClientMessage::OpenError => reply(
-                ClientMessage::ErrorOpened,
-                &self.open_error(&decode(message, "OPEN_ERROR")?)?,
-            ),
-            ClientMessage::OpenMetrics => reply(
-                ClientMessage::MetricsOpened,
-                &self.open_metrics(&decode(message, "OPEN_METRICS")?)?,
-            ),
+            ClientMessage::PickBounds => {
+                let request: PickBounds = decode(message, "PICK_BOUNDS")?;
+                let session = self.session(&request.session)?;
+                let picked = bounds::pick(&mut session.lock(), &request)?;
+                reply(ClientMessage::BoundsPicked, &picked)
+            }
+            ClientMessage::SealValue => {
+                let request: SealValue = decode(message, "SEAL_VALUE")?;
+                if self.hosts() {
+                    return Err(ClientError::ForHosts("the value of a subquery"));
+                }
+                let session = self.session(&request.session)?;
+                let sealed = values::seal(&mut session.lock(), request)?;
+                reply(ClientMessage::ValueSealed, &sealed)
+            }
+            ClientMessage::OpenError => {
+                let request: OpenError = decode(message, "OPEN_ERROR")?;
+                let session = self.session(&request.session)?;
+                let opened = diagnostics::open_error(&session.lock(), &request)?;
+                reply(ClientMessage::ErrorOpened, &opened)
+            }
+            ClientMessage::OpenMetrics => {
+                let request: OpenMetrics = decode(message, "OPEN_METRICS")?;
+                let session = self.session(&request.session)?;
+                let opened = diagnostics::open_metrics(&session.lock(), &request)?;
+                reply(ClientMessage::MetricsOpened, &opened)
+            }
             ClientMessage::EncryptLiterals => reply(
                 ClientMessage::LiteralsEncrypted,
                 &self.encrypt_literals(&decode(message, "ENCRYPT_LITERALS")?)?,
             ),
             ClientMessage::DescribeFragment => reply(
                 ClientMessage::FragmentDescribed,
-                &describe(&decode(message, "DESCRIBE_FRAGMENT")?)?,
+                &diagnostics::describe(&decode(message, "DESCRIBE_FRAGMENT")?)?,
             ),
             ClientMessage::BeginWrite => reply(
                 ClientMessage::WriteBegun,
@@ -382,10 +340,11 @@ impl Service {
                 ClientMessage::SettingsChecked,
                 &self.check_settings(&decode(message, "CHECK_SETTINGS")?)?,
             ),
-            ClientMessage::EndSession => reply(
-                ClientMessage::SessionEnded,
-                &self.end_session(&decode(message, "END_SESSION")?)?,
-            ),
+            ClientMessage::EndSession => {
+                let request: EndSession = decode(message, "END_SESSION")?;
+                self.live.lock().ended(&request.session)?;
+                reply(ClientMessage::SessionEnded, &SessionEnded {})
+            }
             _ => Err(ClientError::UnknownMessage(message.kind)),
         }
     }
@@ -443,109 +402,14 @@ impl Service {
         Ok(Session::new(id, key, request.caches, query, self.lease))
     }
 
-    /// What descriptors say of the sessions of this client engine: the number of the next one, and
-    /// which of those before it live.
-    pub(crate) fn horizon(&self) -> (u64, Vec<u64>) {
-        self.live.lock().sessions.horizon()
-    }
-
     pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
-        let id = SessionId::from_slice(id).map_err(|_| ClientError::SessionUnknown)?;
-        self.live.lock().sessions.get(id)
-    }
-
-    fn end_session(&self, request: &EndSession) -> Result<SessionEnded, ClientError> {
-        let id =
-            SessionId::from_slice(&request.session).map_err(|_| ClientError::SessionUnknown)?;
-        let mut live = self.live.lock();
-        // One that was ended from here is ended.
-        if !live.end(id) && !live.sessions.was_revoked(id) {
-            return Err(ClientError::SessionUnknown);
-        }
-        Ok(SessionEnded {})
+        self.live.lock().session(id)
     }
 
     /// Whether engines are host engines: what goes to them is as good as in clear.
     pub(crate) fn hosts(&self) -> bool {
         self.application.lock().hosts
     }
-
-    fn seal_value(&self, request: SealValue) -> Result<ValueSealed, ClientError> {
-        if self.hosts() {
-            return Err(ClientError::ForHosts("the value of a subquery"));
-        }
-        let session = self.session(&request.session)?;
-        let mut session = session.lock();
-        let id = request.id;
-        let plain = padded(&SealedObject {
-            kind: Some(Kind::Value(Value {
-                id,
-                literal: request.literal,
-            })),
-        });
-        let object = Object {
-            origins: session.origins_here()?,
-            digest: sha256(&plain),
-            sealed: seal_object(&session.key, session.id, ObjectKind::Value, &plain)?,
-        };
-        session.set(id, object)?;
-        Ok(ValueSealed {})
-    }
-
-    fn open_error(&self, request: &OpenError) -> Result<ErrorOpened, ClientError> {
-        let session = self.session(&request.session)?;
-        let session = session.lock();
-        let identity = identity::error(
-            session.id,
-            StageId(request.stage),
-            Partition(request.partition),
-        );
-        let plain = open_message(&session.key, &identity, &request.sealed_error)
-            .map_err(ClientError::Opening)?;
-        let detail =
-            ErrorDetail::decode(plain.as_slice()).map_err(|_| ClientError::Malformed("error"))?;
-        Ok(ErrorOpened {
-            detail: Some(detail),
-        })
-    }
-
-    fn open_metrics(&self, request: &OpenMetrics) -> Result<MetricsOpened, ClientError> {
-        let session = self.session(&request.session)?;
-        let session = session.lock();
-        let mut sums: Vec<NodeMetrics> = Vec::new();
-        for task in &request.tasks {
-            let identity = identity::metrics(
-                session.id,
-                StageId(request.stage),
-                Partition(task.partition),
-            );
-            let plain = open_message(&session.key, &identity, &task.sealed)
-                .map_err(ClientError::Opening)?;
-            let metrics = TaskMetrics::decode(plain.as_slice())
-                .map_err(|_| ClientError::Malformed("metrics"))?;
-            for node in metrics.nodes {
-                match sums.iter_mut().find(|sum| sum.node == node.node) {
-                    Some(sum) => {
-                        sum.rows = sum.rows.saturating_add(node.rows);
-                        sum.nanos = sum.nanos.saturating_add(node.nanos);
-                        sum.spilled_bytes = sum.spilled_bytes.saturating_add(node.spilled_bytes);
-                    }
-                    None => sums.push(node),
-                }
-            }
-        }
-        Ok(MetricsOpened { nodes: sums })
-    }
-}
-
-/// For EXPLAIN: the text holds the query's literals and goes to the driver alone, which has them
-/// anyway.
-fn describe(request: &DescribeFragment) -> Result<FragmentDescribed, ClientError> {
-    let fragment = Fragment::decode(request.fragment.clone())
-        .map_err(|_| ClientError::Malformed("fragment"))?;
-    Ok(FragmentDescribed {
-        text: coffer_plan::readable(&fragment),
-    })
 }
 
 /// Whether a driver that has another way asked what the policy lists, and nobody was refused.

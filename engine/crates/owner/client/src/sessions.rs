@@ -9,8 +9,7 @@ use coffer_sealing::{DerivationKey, Secret, SessionId, SessionIssuer, SessionKey
 use parking_lot::Mutex;
 
 use crate::{
-    ClientError,
-    follow::Revoked,
+    ClientError, Revoked,
     session::{Session, Shared},
 };
 

@@ -517,7 +517,9 @@ fn commits(
     request: &PublishWrite,
 ) -> Result<(Vec<WrittenFile>, bool), ClientError> {
     let (number, execution) = (request.stage, request.execution);
-    let stage = session.collected(number, execution, Output::Write(request.write))?;
+    let stage = session
+        .stages
+        .collected(number, execution, Output::Write(request.write))?;
     if usize::try_from(stage.partitions) != Ok(request.commits.len()) {
         return Err(ClientError::CommitCount {
             stage: number,
@@ -527,7 +529,7 @@ fn commits(
     }
     let mut files = Vec::new();
     let mut attempts = HashSet::new();
-    let mut origins = session.origins_taken(number, execution);
+    let mut origins = session.results.origins(number, execution);
     for (partition, sealed) in (0..stage.partitions).zip(&request.commits) {
         let commit = Commit::open(session, number, partition, 0, sealed)?;
         if commit.record.execution != execution {
@@ -542,10 +544,10 @@ fn commits(
                 partition,
             });
         }
-        origins.trace(session, number, &stage.objects, &commit.record)?;
+        session.trace(&mut origins, number, &stage.objects, &commit.record)?;
         files.extend(commit.record.files);
     }
-    session.take(
+    session.results.take(
         number,
         execution,
         &(0..stage.partitions).collect::<Vec<_>>(),

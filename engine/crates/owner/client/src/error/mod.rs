@@ -23,7 +23,10 @@ macro_rules! by_check {
     };
 }
 
+mod revoked;
 mod table;
+
+pub use revoked::Revoked;
 
 /// Every refusal. Codes are those of `docs/reference/errors.md`.
 #[derive(Debug, Error)]

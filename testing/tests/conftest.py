@@ -67,7 +67,7 @@ HAND_ON = (
 
 # Files that send a driver what it must refuse. Of all others, what executors send is recorded, and
 # what of it is on no list fails the run.
-HOSTILE = ("test_attack", "test_pickles")
+HOSTILE = ("test_attack", "test_pickles_cluster")
 # The folder of the records, in the environment: all processes of a run have one.
 RECORDS = "COFFER_TEST_RECORDS"
 

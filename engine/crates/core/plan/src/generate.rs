@@ -26,9 +26,7 @@ use datafusion_physical_plan::{
 use futures::{StreamExt, stream};
 
 use crate::{
-    Unsupported,
-    build::{Expressions, same_types},
-    operator::operator_basics,
+    Unsupported, build::same_types, expressions::Expressions, operator::operator_basics,
     schema::schema_of,
 };
 

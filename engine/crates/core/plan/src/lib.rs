@@ -26,6 +26,7 @@ mod decrypt;
 mod drawn;
 mod error;
 mod expand;
+mod expressions;
 mod generate;
 mod input;
 mod io;

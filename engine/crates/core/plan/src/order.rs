@@ -4,7 +4,7 @@ use arrow::{compute::SortOptions, datatypes::SchemaRef};
 use coffer_protocol::plan::SortKey;
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 /// Sort keys over canonical values: Arrow's total order then puts NaN above all numbers and holds
 /// −0.0 equal to 0.0, as Spark does.

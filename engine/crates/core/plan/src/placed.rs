@@ -30,7 +30,7 @@ use futures::StreamExt;
 
 use crate::{
     Unsupported,
-    build::Expressions,
+    expressions::Expressions,
     operator::operator_basics,
     random::{Normal, Twister, XorShift},
     schema::counted,

@@ -18,7 +18,7 @@ use coffer_protocol::plan::{SortKey, sink, values::Row};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_physical_expr::PhysicalSortExpr;
 
-use crate::{Unsupported, build::Expressions, partitioner::range::keys_of, values::literal};
+use crate::{Unsupported, expressions::Expressions, partitioner::range::keys_of, values::literal};
 
 /// A reservoir of one task's keys.
 pub struct Sampler {

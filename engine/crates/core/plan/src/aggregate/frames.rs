@@ -26,7 +26,7 @@ use super::{
     state::{GroupState, column, overflow},
     translate,
 };
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 /// An aggregate function, with the arguments it has for each row.
 #[derive(Debug, Clone)]

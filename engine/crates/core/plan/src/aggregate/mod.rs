@@ -34,6 +34,7 @@ mod state;
 mod sum;
 mod summary;
 mod sums;
+mod udaf;
 mod unpack;
 mod whole;
 
@@ -57,12 +58,10 @@ use datafusion_physical_plan::{
     projection::ProjectionExec,
 };
 
-use crate::{
-    Unsupported,
-    build::{Expressions, mode_of},
-};
+use crate::{Unsupported, build::mode_of, expressions::Expressions};
 pub use function::DependsOn;
-use function::{Call, Function, Udaf};
+use function::Function;
+use udaf::{Call, Udaf};
 use unpack::BufferColumn;
 
 /// The operators of an Aggregate node, the top one first.

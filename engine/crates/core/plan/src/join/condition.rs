@@ -9,8 +9,8 @@ use datafusion_physical_plan::joins::utils::{ColumnIndex, JoinFilter};
 use super::Spec;
 use crate::{
     Unsupported,
-    build::Expressions,
     columns::{gather, narrowed},
+    expressions::Expressions,
 };
 
 /// The condition over Spark's left and right side. It sees the columns that it reads and no others,

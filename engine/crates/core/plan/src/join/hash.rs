@@ -10,7 +10,7 @@ use datafusion_physical_plan::{
 };
 
 use super::{Output, Side, Sides, Spec, bounds, keys};
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 pub(super) fn plan(
     spec: &Spec,

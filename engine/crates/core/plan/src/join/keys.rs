@@ -7,7 +7,7 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::joins::JoinOn;
 
 use super::{Sides, Spec};
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 /// Pairs of keys that must be equal, floats in canonical form.
 pub(super) fn pairs(

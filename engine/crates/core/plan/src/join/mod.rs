@@ -24,7 +24,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::JoinType;
 use datafusion_physical_plan::{ExecutionPlan, joins::utils::JoinFilter};
 
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 pub(crate) use bounds::KeyBounds;
 pub(crate) use spec::{Side, Spec, Strategy};
 

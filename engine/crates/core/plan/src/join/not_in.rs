@@ -27,7 +27,7 @@ use datafusion_physical_plan::{
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::{Output, Side, Sides, Spec, hash, keys};
-use crate::{Unsupported, build::Expressions, operator::operator_basics};
+use crate::{Unsupported, expressions::Expressions, operator::operator_basics};
 
 pub(super) fn plan(
     spec: &Spec,

@@ -28,7 +28,7 @@ use datafusion_physical_plan::{
 use futures::StreamExt;
 
 use super::{Output, Sides, Spec, of_strategy};
-use crate::{Unsupported, build::Expressions, operator::operator_basics};
+use crate::{Unsupported, expressions::Expressions, operator::operator_basics};
 
 pub(super) fn plan(
     spec: &Spec,

@@ -15,7 +15,7 @@ use datafusion_physical_plan::{
 };
 
 use super::{Output, Side, Sides, Spec, keys, ordered::ordered};
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 pub(super) fn plan(
     spec: &Spec,

@@ -20,7 +20,7 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use hash::KeyedHash;
 use range::Ranges;
 
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 /// The most targets that an exchange may have. Each task keeps something for each of its targets,
 /// and writes a stream for it; Spark's map statuses would fill a driver long before.

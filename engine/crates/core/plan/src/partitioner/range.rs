@@ -14,7 +14,7 @@ use coffer_protocol::{
 use datafusion_common::Result;
 use datafusion_physical_expr::{PhysicalSortExpr, expressions::Column};
 
-use crate::{Unsupported, build::Expressions, order, values};
+use crate::{Unsupported, expressions::Expressions, order, values};
 
 pub(super) struct Ranges {
     keys: Vec<PhysicalSortExpr>,

@@ -18,7 +18,7 @@ use super::{KeyRows, Sorted, chunk::Chunk, frame::Frame, picks, ranking::Ranking
 use crate::{
     Unsupported,
     aggregate::{OverFrames, over_frames},
-    build::Expressions,
+    expressions::Expressions,
 };
 
 /// All calls of a node, and the frames that they look at, each once.

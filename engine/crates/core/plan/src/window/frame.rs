@@ -18,7 +18,7 @@ use datafusion_physical_expr::PhysicalSortExpr;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 use super::{KeyRows, chunk::Chunk};
-use crate::{Unsupported, build::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 
 /// Bounds of a frame, as the IR has them.
 #[derive(Debug, Clone)]

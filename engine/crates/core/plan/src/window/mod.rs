@@ -36,7 +36,7 @@ use datafusion_common::Result;
 use datafusion_physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion_physical_plan::{ExecutionPlan, sorts::sort::SortExec};
 
-use crate::{Unsupported, build::Expressions, order};
+use crate::{Unsupported, expressions::Expressions, order};
 use calls::Calls;
 use exec::WindowExec;
 use group_limit::GroupLimitExec;

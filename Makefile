@@ -146,6 +146,7 @@ tcb: engine
 format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path engine/Cargo.toml
 	cargo fmt --all --manifest-path helpers/Cargo.toml
+	cargo fmt --all --manifest-path fuzz/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
 	$(VENV)/bin/ruff check --fix python testing adversary bench compat/make
 	$(VENV)/bin/ruff format python testing adversary bench compat/make

@@ -2,8 +2,10 @@
 //! and over seeded mutations of it. `COFFER_FUZZ_SEED` takes another seed.
 
 use std::{
-    fs::File,
+    collections::BTreeSet,
+    fs::{self, File},
     os::unix::fs::FileExt,
+    path::Path,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -52,7 +54,7 @@ fn the_corpus_comes_out_as_its_names_say() {
 fn mutations_end_in_an_outcome() {
     let _one = alone();
     // Where an input is kept while it runs: what is left there after an abort is the finding.
-    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-smoke-input");
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz-smoke-input");
     let running = File::create(&path).unwrap();
     for target in targets() {
         let corpus = committed(&target);
@@ -73,7 +75,34 @@ fn mutations_end_in_an_outcome() {
             began.elapsed()
         );
     }
-    std::fs::remove_file(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+}
+
+/// The programs of libFuzzer are built with other flags, in a workspace of their own, which nothing
+/// compiles but `make fuzz`: so each but that of `quotes` is nothing but its target's name.
+#[test]
+fn each_target_has_a_program() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
+    let mut programs: BTreeSet<String> = fs::read_dir(fuzz.join("fuzz_targets"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert!(programs.remove("quotes.rs"));
+    for target in targets() {
+        let (name, file) = (target.name, format!("{}.rs", target.name));
+        let text = fs::read_to_string(fuzz.join("fuzz_targets").join(&file)).unwrap();
+        let expected = format!(
+            "#![no_main]\nlibfuzzer_sys::fuzz_target!(init: coffer_fuzz_targets::prepare(), |input: \
+             &[u8]|\n    coffer_fuzz_targets::fuzz(\"{name}\", input));\n"
+        );
+        assert_eq!(text, expected, "{file}");
+        assert!(manifest.contains(&format!(
+            "name = \"{name}\"\npath = \"fuzz_targets/{file}\""
+        )));
+        assert!(programs.remove(&file));
+    }
+    assert!(programs.is_empty(), "of no target: {programs:?}");
 }
 
 /// Makes the committed corpus anew: `cargo test --release --workspace --test smoke -- --ignored

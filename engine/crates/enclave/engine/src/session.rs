@@ -15,7 +15,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_plan::{FooterCache, Plan, RawFooters};
+use coffer_plan::Plan;
+use coffer_scan::{FooterCache, RawFooters};
 use coffer_sealing::{AttemptId, KekId, KekSet, Secret, SessionId, SessionIssuer, SessionKey};
 use parking_lot::Mutex;
 use thiserror::Error;

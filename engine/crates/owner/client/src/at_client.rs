@@ -10,7 +10,7 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::{
-    BuildContext, Decryptor, ScanFiles, TaskIo, boundary_schema, build, spill::SealedSpill,
+    BuildContext, Decryptor, ScanSource, TaskIo, boundary_schema, build, spill::SealedSpill,
     with_task_io,
 };
 use coffer_protocol::{
@@ -332,7 +332,7 @@ impl TaskIo for ClientSide {
             .collect())
     }
 
-    fn scan(&self, scan_id: u32) -> DataResult<ScanFiles> {
+    fn scan(&self, scan_id: u32) -> DataResult<Arc<dyn ScanSource>> {
         self.reads.files(scan_id)
     }
 }

@@ -11,14 +11,13 @@ use std::{
 
 use arrow::datatypes::SchemaRef;
 use coffer_catalog::{ChunkPins, VerifiedManifest};
-use coffer_plan::{
-    BytesSeen, FooterCache, ReadLimit, ScanFiles, TableFiles, boundary_schema, read_rest,
-};
+use coffer_plan::{ScanSource, boundary_schema};
 use coffer_protocol::{
     plan::{Fragment, Scan, node::Op},
     storage::Reach,
     wire::{FileSlice, RunAtClient},
 };
+use coffer_scan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, TableFiles, read_rest};
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
 use crate::{ClientError, Service, at_client::nodes, tables::Opened, uses::Uses};
@@ -138,11 +137,11 @@ fn slices(table: &Opened, columns: &[String]) -> Result<Vec<FileSlice>, ClientEr
 }
 
 impl Reads {
-    pub(crate) fn files(&self, scan: u32) -> DataResult<ScanFiles> {
+    pub(crate) fn files(&self, scan: u32) -> DataResult<Arc<dyn ScanSource>> {
         let read = self.0.get(&scan);
         let read =
             read.ok_or_else(|| internal_datafusion_err!("scan {scan} is not of this fragment"))?;
-        Ok(read.files.clone())
+        Ok(Arc::new(read.files.clone()))
     }
 
     /// Whether a scan wanted more than it may read, which is then why the run failed.

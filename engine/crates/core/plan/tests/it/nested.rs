@@ -20,11 +20,12 @@ use coffer_expr::types;
 use coffer_format::{
     Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions, parse_ddl,
 };
-use coffer_plan::{BytesSeen, FooterCache, ScanFiles, boundary_schema, read_rest};
+use coffer_plan::boundary_schema;
 use coffer_protocol::{
     plan::{Expr, Schema, TypeId},
     wire::{FileSlice, file_slice::ClearColumn},
 };
+use coffer_scan::{BytesSeen, FooterCache, ScanFiles, read_rest};
 use coffer_sealing::{ColumnId, KekSet, TableId};
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 use tempfile::TempDir;
@@ -145,7 +146,7 @@ fn files(slices: Vec<FileSlice>, keys: KekSet) -> ScanFiles {
         slices,
         keys: Arc::new(keys),
         footers: Arc::new(FooterCache::default()),
-        store: Arc::new(coffer_plan::TableFiles::default()),
+        store: Arc::new(coffer_scan::TableFiles::default()),
         bytes_read: Arc::new(AtomicU64::new(0)),
         whole: None,
         limit: None,

@@ -16,7 +16,7 @@ use arrow::array::{
 };
 use coffer_custody::TableKey;
 use coffer_format::{Column, Digest, FilePin, SparkType, TableWriter, WriteId, WriteOptions};
-use coffer_plan::{FooterCache, ScanFiles, boundary_schema, read_rest};
+use coffer_plan::boundary_schema;
 use coffer_protocol::{
     plan::{Expr, Join, JoinType, Scan, Schema, TypeId, join, literal::Value, node::Op},
     wire::{
@@ -24,6 +24,7 @@ use coffer_protocol::{
         file_slice::{AdoptedFile, DataKey},
     },
 };
+use coffer_scan::{FooterCache, ScanFiles, read_rest};
 use coffer_sealing::{ColumnId, KekSet, TableId};
 use datafusion_common::DataFusionError;
 use parquet::{
@@ -143,7 +144,7 @@ impl Table {
             slices,
             keys: Arc::new(keks(&self.key, columns)),
             footers: Arc::new(FooterCache::default()),
-            store: Arc::new(coffer_plan::TableFiles::default()),
+            store: Arc::new(coffer_scan::TableFiles::default()),
             bytes_read: Arc::new(AtomicU64::new(0)),
             whole: None,
             limit: None,

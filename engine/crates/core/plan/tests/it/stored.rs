@@ -14,11 +14,11 @@ use arrow::array::{ArrayRef, AsArray, BinaryArray, Int32Array, Int64Array, Recor
 use coffer_catalog::{NewColumns, TableWrite, VerifiedManifest};
 use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault};
 use coffer_format::{Error, FilePin, StoredColumn, StoredEncoding, WriteOptions, parse_ddl};
-use coffer_plan::{FooterCache, ScanFiles};
 use coffer_protocol::{
     plan::{Schema, TypeId},
     wire::{FileSlice, file_slice::ClearColumn},
 };
+use coffer_scan::{FooterCache, ScanFiles, TableFiles};
 use coffer_schemes::Protection;
 use coffer_sealing::KekSet;
 use datafusion_common::DataFusionError;
@@ -175,7 +175,7 @@ fn files(slice: FileSlice, keys: KekSet) -> ScanFiles {
         slices: vec![slice],
         keys: Arc::new(keys),
         footers: Arc::new(FooterCache::default()),
-        store: Arc::new(coffer_plan::TableFiles::default()),
+        store: Arc::new(TableFiles::default()),
         bytes_read: Arc::new(AtomicU64::new(0)),
         whole: None,
         limit: None,

@@ -9,7 +9,7 @@ use arrow::{
 };
 use coffer_expr::CompileContext;
 use coffer_plan::{
-    BuildContext, Plan, ScanFiles, TaskIo, Unsupported, boundary_schema, build, config,
+    BuildContext, Plan, ScanSource, TaskIo, Unsupported, boundary_schema, build, config,
     with_task_io,
 };
 use coffer_protocol::plan::{
@@ -17,6 +17,7 @@ use coffer_protocol::plan::{
     NamedExpr, Node, Scan, Schema, Sink, SortKey, TypeId, expr::Kind, literal::Value, node::Op,
     sink,
 };
+use coffer_scan::ScanFiles;
 use datafusion_common::{Result, internal_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, runtime_env::RuntimeEnv};
 use datafusion_physical_plan::{common::collect, memory::MemoryStream};
@@ -278,9 +279,9 @@ impl TaskIo for MemoryIo {
         }
     }
 
-    fn scan(&self, id: u32) -> Result<ScanFiles> {
+    fn scan(&self, id: u32) -> Result<Arc<dyn ScanSource>> {
         match self.scans.get(&id) {
-            Some(files) => Ok(files.clone()),
+            Some(files) => Ok(Arc::new(files.clone())),
             None => internal_err!("no scan {id}"),
         }
     }

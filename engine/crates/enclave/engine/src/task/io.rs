@@ -6,8 +6,9 @@ use std::{
 };
 
 use arrow::datatypes::SchemaRef;
-use coffer_plan::{BytesSeen, FooterCache, ScanFiles, TaskIo};
+use coffer_plan::{ScanSource, TaskIo};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
+use coffer_scan::{BytesSeen, FooterCache, ScanFiles};
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
@@ -84,7 +85,14 @@ impl TaskIo for TaskSide {
         })
     }
 
-    fn scan(&self, scan_id: u32) -> Result<ScanFiles> {
+    fn scan(&self, scan_id: u32) -> Result<Arc<dyn ScanSource>> {
+        Ok(Arc::new(self.scan_files(scan_id)?))
+    }
+}
+
+impl TaskSide {
+    /// The files of a scan, and the keys to read them.
+    pub(crate) fn scan_files(&self, scan_id: u32) -> Result<ScanFiles> {
         let slices = self.files.slices.get(&scan_id).cloned().ok_or_else(|| {
             DataFusionError::Internal(format!("scan {scan_id} is not of this task"))
         })?;

@@ -11,14 +11,13 @@ use std::{
 };
 
 use coffer_expr::CompileContext;
-use coffer_plan::{
-    BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, read_rest, with_task_io,
-};
+use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, build, with_task_io};
 use coffer_protocol::{
     evidence::PROTOCOL,
     padded,
     wire::{CommitRecord, Counters, Done, Failed, Start, TaskMetrics},
 };
+use coffer_scan::read_rest;
 use coffer_sealing::{Attempt, Kek, KekId, Partition, SessionId, StageId, identity, seal_message};
 use datafusion_common::DataFusionError;
 use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
@@ -333,7 +332,7 @@ async fn read_the_rest(task: &Assignment, side: &TaskSide) -> Result<(), TaskErr
     }
     for (id, scan) in leaves.scans {
         let schema = boundary_schema(scan.schema.as_ref().ok_or(Check::Scan(id))?)?;
-        read_rest(&schema, &side.scan(id)?).await?;
+        read_rest(&schema, &side.scan_files(id)?).await?;
     }
     Ok(())
 }

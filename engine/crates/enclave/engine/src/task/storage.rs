@@ -5,11 +5,11 @@ use std::{collections::VecDeque, io, ops::Range, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use coffer_plan::TableFiles;
 use coffer_protocol::{
     port::{StorageAnswer, StorageRequest},
     storage::{Entry, Port, Remote, Storage},
 };
+use coffer_scan::TableFiles;
 use parking_lot::Mutex;
 
 use crate::task::link::Link;

@@ -8,7 +8,7 @@ use std::{
 
 /// Values by key, of no more bytes in all than said. What was unused for longest goes first; one
 /// that is larger than all may be is not kept.
-pub(super) struct Recent<K, V> {
+pub(crate) struct Recent<K, V> {
     most: usize,
     bytes: usize,
     uses: u64,
@@ -24,7 +24,7 @@ struct Held<V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Recent<K, V> {
-    pub(super) fn of(most: usize) -> Self {
+    pub(crate) fn of(most: usize) -> Self {
         Self {
             most,
             bytes: 0,
@@ -34,7 +34,7 @@ impl<K: Eq + Hash, V: Clone> Recent<K, V> {
         }
     }
 
-    pub(super) fn get(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         let held = self.values.get_mut(key)?;
         let key = self.order.remove(&held.used)?;
         self.uses = self.uses.saturating_add(1);
@@ -44,7 +44,7 @@ impl<K: Eq + Hash, V: Clone> Recent<K, V> {
     }
 
     /// `bytes`: what it takes, the key included.
-    pub(super) fn keep(&mut self, key: K, value: V, bytes: usize) {
+    pub(crate) fn keep(&mut self, key: K, value: V, bytes: usize) {
         if bytes > self.most {
             return;
         }

@@ -12,7 +12,7 @@ use datafusion_common::Result;
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::{
+use crate::{
     files::{check_types, external},
     recent::Recent,
 };
@@ -66,7 +66,7 @@ impl RawFooters {
 /// What must be known of a file before its footer is read. The sealed descriptor says which kind it
 /// is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Pin {
+pub(crate) enum Pin {
     Sealed(FooterPin),
     /// An unverified input.
     Plain(PlainPin),
@@ -74,7 +74,7 @@ pub(super) enum Pin {
 
 impl Pin {
     /// Which bytes of the file to read.
-    pub(super) fn range(&self) -> Result<Range<u64>> {
+    pub(crate) fn range(&self) -> Result<Range<u64>> {
         match self {
             Self::Sealed(pin) => pin.range(),
             Self::Plain(pin) => pin.range(),
@@ -133,14 +133,14 @@ impl Key {
     }
 }
 
-pub(super) struct Footer(OpenedFooter);
+pub(crate) struct Footer(OpenedFooter);
 
 impl Footer {
-    pub(super) fn metadata(&self) -> &Arc<ParquetMetaData> {
+    pub(crate) fn metadata(&self) -> &Arc<ParquetMetaData> {
         self.0.metadata()
     }
 
-    pub(super) fn all_keys(&self) -> bool {
+    pub(crate) fn all_keys(&self) -> bool {
         self.0.all_keys()
     }
 }
@@ -166,12 +166,12 @@ impl FooterCache {
         }
     }
 
-    pub(super) fn get(&self, pin: &Pin, schema: &Schema, keys: &KekSet) -> Option<Arc<Footer>> {
+    pub(crate) fn get(&self, pin: &Pin, schema: &Schema, keys: &KekSet) -> Option<Arc<Footer>> {
         self.opened.lock().get(&key(pin.clone(), schema, keys))
     }
 
     /// The bytes of a footer, if they were read before, by whatever session.
-    pub(super) fn raw(&self, path: &str, pin: &Pin) -> Option<Bytes> {
+    pub(crate) fn raw(&self, path: &str, pin: &Pin) -> Option<Bytes> {
         url(Path::new(path))?;
         self.raw.0.lock().get(&pin.raw())
     }
@@ -187,7 +187,7 @@ impl FooterCache {
 
     /// Opens a footer and keeps it. Two tasks may open the same one at the same time; that costs
     /// only time.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         path: &str,
         bytes: Bytes,

@@ -24,21 +24,20 @@ use parquet::{
     file::metadata::ParquetMetaData,
 };
 
-use super::{files::external, whole::BytesSeen};
-use crate::io::{ReadLimit, ScanFiles};
+use crate::{BytesSeen, ReadLimit, ScanFiles, files::external};
 
 /// What a reader needs of a file; travels with it as an extension.
 #[derive(Debug, Clone)]
-pub(super) struct SealedFile {
-    pub(super) path: Arc<str>,
-    pub(super) size: u64,
-    pub(super) metadata: Arc<ParquetMetaData>,
-    pub(super) kind: Kind,
+pub(crate) struct SealedFile {
+    pub(crate) path: Arc<str>,
+    pub(crate) size: u64,
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    pub(crate) kind: Kind,
 }
 
 /// What the bytes of a file are.
 #[derive(Debug, Clone)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Encrypted modules.
     Sealed,
     /// An unverified input, nothing of which is encrypted: these column chunks, in order, as the
@@ -50,11 +49,11 @@ pub(super) enum Kind {
 
 /// One column chunk of a file with stored columns.
 #[derive(Debug)]
-pub(super) struct Chunk {
-    pub(super) range: Range<u64>,
+pub(crate) struct Chunk {
+    pub(crate) range: Range<u64>,
     /// Of one that lies unencrypted and may be read.
-    pub(super) digest: Option<Digest>,
-    pub(super) sealed: bool,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) sealed: bool,
 }
 
 impl SealedFile {
@@ -167,7 +166,7 @@ fn refused(error: coffer_format::Error) -> ParquetError {
 }
 
 /// Makes readers for files whose footers are open.
-pub(super) struct SealedReaders {
+pub(crate) struct SealedReaders {
     store: Arc<dyn Storage>,
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
@@ -175,7 +174,7 @@ pub(super) struct SealedReaders {
 }
 
 impl SealedReaders {
-    pub(super) fn new(task: &ScanFiles) -> Self {
+    pub(crate) fn new(task: &ScanFiles) -> Self {
         Self {
             store: Arc::clone(&task.store),
             bytes_read: Arc::clone(&task.bytes_read),
@@ -306,7 +305,7 @@ impl AsyncFileReader for SealedReader {
 }
 
 /// Exactly these bytes of a file.
-pub(super) async fn read_range(
+pub(crate) async fn read_range(
     store: &dyn Storage,
     path: &str,
     range: Range<u64>,

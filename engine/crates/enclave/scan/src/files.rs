@@ -14,23 +14,23 @@ use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;
 use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
 
-use super::{
+use crate::{
+    ScanFiles,
     footers::{Footer, Pin},
     reader::{Chunk, Kind, SealedFile, read_range},
 };
-use crate::io::ScanFiles;
 
-pub(super) struct OpenedFiles {
-    pub(super) files: Vec<PartitionedFile>,
+pub(crate) struct OpenedFiles {
+    pub(crate) files: Vec<PartitionedFile>,
     /// Whether the keys of all columns of all files are held.
-    pub(super) all_keys: bool,
+    pub(crate) all_keys: bool,
     /// Whether columns of some file may lie unencrypted: their chunks are pinned whole, and so read
     /// whole, without page indexes.
-    pub(super) clear: bool,
+    pub(crate) clear: bool,
 }
 
 /// Opens the footers of all slices, checked for reading the columns of `schema`.
-pub(super) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedFiles> {
+pub(crate) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedFiles> {
     let mut opened = OpenedFiles {
         files: Vec::with_capacity(task.slices.len()),
         all_keys: true,
@@ -119,7 +119,7 @@ fn kind(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Kind> {
     })
 }
 
-pub(super) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
+pub(crate) fn row_groups(slice: &FileSlice, metadata: &ParquetMetaData) -> Result<Range<usize>> {
     let groups = usize::try_from(slice.first_row_group)
         .and_then(|first| Ok(first..usize::try_from(slice.end_row_group)?))
         .map_err(|_| exec_datafusion_err!("row groups of a slice are out of range"))?;
@@ -183,7 +183,7 @@ fn adopted(slice: &FileSlice, file: &AdoptedFile) -> Result<Adopted> {
 /// The columns' types in the file must be the declared ones: DataFusion would cast, and give NULLs
 /// for a missing column. Of a file that another program wrote those may be cast that Spark reads as
 /// the declared ones, all of whose values fit them.
-pub(super) fn check_types(
+pub(crate) fn check_types(
     metadata: &ParquetMetaData,
     schema: &Schema,
     of_others: bool,
@@ -224,6 +224,6 @@ pub(super) fn check_types(
     Ok(())
 }
 
-pub(super) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
+pub(crate) fn external(error: impl std::error::Error + Send + Sync + 'static) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }

@@ -1,7 +1,7 @@
 //! Reading that does not depend on what is read: every row group and page of a scan's columns,
 //! whatever its rows are and whatever the plan makes of them.
 //!
-//! The scan then prunes nothing ([`super::ScanExec`]); and what a plan left unread, because a limit
+//! The scan then prunes nothing (`ScanExec` of the plan); and what a plan left unread, because a limit
 //! was reached or one side of a join was empty, is read by [`read_rest`] when the plan is done.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
@@ -10,18 +10,17 @@ use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
 use parking_lot::Mutex;
 
-use super::{
-    files,
+use crate::{
+    ScanFiles, files,
     reader::{SealedFile, read_range},
 };
-use crate::io::ScanFiles;
 
 /// Which bytes of storage a scan has read, by file.
 #[derive(Debug, Default)]
 pub struct BytesSeen(Mutex<HashMap<Arc<str>, Vec<Range<u64>>>>);
 
 impl BytesSeen {
-    pub(super) fn note(&self, path: &Arc<str>, range: &Range<u64>) {
+    pub(crate) fn note(&self, path: &Arc<str>, range: &Range<u64>) {
         let mut files = self.0.lock();
         files
             .entry(Arc::clone(path))

@@ -1,0 +1,197 @@
+//! Scan: the rows of a table's files, as whoever can open them gives them.
+//!
+//! Files, keys and formats are the affair of a [`ScanSource`]. Here is what a plan asks of it: which
+//! columns, and which rows nobody will miss.
+
+use std::{fmt, sync::Arc};
+
+use arrow::{
+    array::{AsArray, RecordBatch},
+    compute::filter_record_batch,
+    datatypes::SchemaRef,
+};
+use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{
+    EquivalenceProperties, Partitioning, conjunction_opt, expressions::Column,
+    utils::collect_columns,
+};
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    coop::make_cooperative,
+    execution_plan::{Boundedness, EmissionType},
+    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
+    stream::RecordBatchStreamAdapter,
+};
+use futures::StreamExt;
+use parking_lot::Mutex;
+
+use crate::{
+    io::task_io,
+    join::KeyBounds,
+    operator::operator_basics,
+    schema::{empty, timed, with_schema},
+};
+
+/// A task's share of a scan: files that somebody else can open.
+pub trait ScanSource: Send + Sync {
+    /// Whether there is no file.
+    fn is_empty(&self) -> bool;
+
+    /// The rows of the columns that are wanted; more rows than those may come, and none that is
+    /// missing. What cannot be read to its end is an error that says so.
+    fn read(&self, wanted: Wanted, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+}
+
+/// What a plan needs of a scan.
+pub struct Wanted {
+    schema: SchemaRef,
+    flat: Option<Arc<dyn PhysicalExpr>>,
+    bounds: Vec<(usize, Arc<KeyBounds>)>,
+}
+
+impl Wanted {
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// A condition on columns that are not nested; no row is missed for which it is not true. Asked
+    /// for only when the first row is: what joins build is built by then.
+    pub fn condition(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        let narrowed = self.bounds.iter().filter_map(|(at, bounds)| {
+            let field = self.schema.fields().get(*at)?;
+            bounds.condition(&Column::new(field.name(), *at))
+        });
+        conjunction_opt(self.flat.iter().map(Arc::clone).chain(narrowed))
+    }
+}
+
+/// Pushed conjuncts, several in one: they cannot fail, so DataFusion's AND will do.
+#[derive(Debug, Clone)]
+struct Pushed {
+    all: Option<Arc<dyn PhysicalExpr>>,
+    /// Those that the Parquet reader may prune by: of flat columns alone.
+    flat: Option<Arc<dyn PhysicalExpr>>,
+}
+
+/// Leaf that reads a task's file slices.
+#[derive(Debug)]
+pub(crate) struct ScanExec {
+    scan_id: u32,
+    schema: SchemaRef,
+    pushed: Pushed,
+    /// What joins above leave to be read, by column.
+    bounds: Mutex<Vec<(usize, Arc<KeyBounds>)>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanExec {
+    /// Only rows whose value of a column lies within the bounds come to anything: where they are
+    /// known by the time that files are opened, they prune row groups and pages, and rows.
+    pub(crate) fn narrow(&self, column: usize, bounds: Arc<KeyBounds>) {
+        self.bounds.lock().push((column, bounds));
+    }
+
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            schema: Arc::clone(&self.schema),
+            flat: self.pushed.flat.clone(),
+            bounds: self.bounds.lock().clone(),
+        }
+    }
+
+    /// `pushed` are boolean and infallible over `schema`.
+    pub(crate) fn new(
+        scan_id: u32,
+        schema: SchemaRef,
+        pushed: Vec<Arc<dyn PhysicalExpr>>,
+        partitions: usize,
+    ) -> Self {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let is_flat = |conjunct: &&Arc<dyn PhysicalExpr>| {
+            let columns = collect_columns(conjunct);
+            let mut fields = columns
+                .iter()
+                .map(|column| schema.fields().get(column.index()));
+            fields.all(|field| field.is_some_and(|field| !field.data_type().is_nested()))
+        };
+        let pushed = Pushed {
+            flat: conjunction_opt(pushed.iter().filter(is_flat).map(Arc::clone)),
+            all: conjunction_opt(pushed),
+        };
+        Self {
+            scan_id,
+            schema,
+            pushed,
+            bounds: Mutex::default(),
+            properties,
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "ScanExec: scan={}", self.scan_id)?;
+        match &self.pushed.all {
+            Some(pushed) => write!(f, ", pushed={pushed}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    operator_basics!(leaf);
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let source = task_io(&context)?.scan(self.scan_id)?;
+        if source.is_empty() {
+            return Ok(empty(&self.schema));
+        }
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let read = source.read(self.wanted(), context)?;
+        let (schema, pushed) = (Arc::clone(&self.schema), self.pushed.all.clone());
+        let checked = read.map(move |batch| {
+            let batch = with_schema(&schema, batch?)?;
+            match &pushed {
+                Some(pushed) => keep(batch, pushed),
+                None => Ok(batch),
+            }
+        });
+        let schema = Arc::clone(&self.schema);
+        let opened = Box::pin(RecordBatchStreamAdapter::new(schema, checked));
+        Ok(make_cooperative(timed(opened, metrics)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Rows for which the condition is true.
+///
+/// The source has filtered already where it can, but need not have (the Parquet reader drops a
+/// filter that it cannot build with no more than a debug message). Looking again costs little, as
+/// most rows that come here pass.
+fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
+    let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
+    let passes = passes
+        .as_boolean_opt()
+        .ok_or_else(|| internal_datafusion_err!("a pushed condition is not boolean"))?;
+    if passes.true_count() == batch.num_rows() {
+        return Ok(batch);
+    }
+    Ok(filter_record_batch(&batch, passes)?)
+}

@@ -3,6 +3,7 @@ all of them."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,6 +36,30 @@ def one_of(cases: Iterable[Any], every: int) -> list[Any]:
         pytest.param(*values, id=name, marks=[] if number % every == 0 else [pytest.mark.full])
         for number, (values, name) in enumerate(map(_taken_apart, cases))
     ]
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """What `@pytest.mark.turns(way, always=[…])` says: of the parameters of a test, `way` is the
+    one (a fixture's, it may be) whose values take turns over the other parameters' cases. Each case
+    runs in those that are `always` and in one of the rest; what is left is `full`."""
+    tests = defaultdict(list)
+    for item in items:
+        marker = item.get_closest_marker("turns")
+        if marker is not None and isinstance(item, pytest.Function):
+            tests[item.path, item.originalname].append((item, marker))
+    for found in tests.values():
+        cases: dict[tuple[Any, ...], int] = {}
+        for item, marker in found:
+            [way] = marker.args
+            always = marker.kwargs.get("always", [])
+            values = dict.fromkeys(other.callspec.params[way] for other, _ in found)
+            turning = [value for value in values if value not in always]
+            indices = item.callspec.indices
+            case = tuple(indices[name] for name in sorted(indices) if name != way)
+            number = cases.setdefault(case, len(cases))
+            value = item.callspec.params[way]
+            if value in turning and turning[number % len(turning)] != value:
+                item.add_marker(pytest.mark.full)
 
 
 def _taken_apart(case: Any) -> tuple[tuple[Any, ...], str]:

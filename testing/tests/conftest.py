@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coffer_testing import archives, data, kept, recorded, tpch
+from coffer_testing import archives, data, kept, recorded, tpch, turns
 from coffer_testing.answers import Answer, Digested
 from coffer_testing.cluster import Cluster
 from coffer_testing.installed import Shipped, ship
@@ -149,8 +149,10 @@ def strict(report: pytest.TestReport | pytest.CollectReport, test: str) -> None:
         report.longrepr = f"{test} was left out, which COFFER_TEST_STRICT forbids: {reason}"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first; those of a file in their order."""
+    """Turns, before `full` is left out. The longest files first; those of a file in their order."""
+    turns.mark(items)
     places = {name: place for place, name in enumerate(LONG)}
     items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
 

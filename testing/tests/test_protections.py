@@ -22,7 +22,7 @@ from coffer_testing.answers import difference
 from coffer_testing.owner import Owner
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
-from coffer_testing.turns import in_turns
+from coffer_testing.turns import in_turns, one_of
 from conftest import CONF, TPCH_SCALE, TPCH_TABLES, Expected
 
 # Those in which every table and every kind of operator is met.
@@ -272,12 +272,14 @@ def _driver(sealed: dict[str, Path], owner: Owner, folder: Path, conf: dict[str,
     )
 
 
+@pytest.mark.turns("employed", always=["hosts"])
 @pytest.mark.parametrize("sql", QUERIES)
 def test_employees(sql: str, plain_employees: Expected, employed: Driver) -> None:
     ordered = "order by" in sql
     assert difference(plain_employees.answer(sql), employed.query(sql), ordered=ordered) is None
 
 
+@pytest.mark.turns("employed")
 @pytest.mark.parametrize("sql", QUERIES[:8])
 def test_without_adaptive_execution(sql: str, plain_employees: Expected, employed: Driver) -> None:
     got = employed.query(sql, {"spark.sql.adaptive.enabled": "false"})
@@ -322,7 +324,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         yield driver
 
 
-@pytest.mark.parametrize("number", AT_HOME)
+@pytest.mark.parametrize("number", one_of(AT_HOME, 2))
 def test_tpch_at_home(number: int, expected: Expected, alone: Driver) -> None:
     sql = tpch.query(number)
     assert difference(expected.answer(sql), alone.query(sql), ordered=True) is None

@@ -105,12 +105,13 @@ SMALL = (
         ),
         look_after_each=False,
     ),
-    STORE,
-    # Where nothing makes the driver spill, which is refused.
+    # One application for both: each has drivers, executors and dumps to wait for. Nothing makes the
+    # driver spill, which the tail refuses.
     Application(
         {"spark.coffer.engine.memory": "256MiB"},
-        (("tail", workloads.tail),),
+        (("store", workloads.store), ("tail", workloads.tail)),
         look_after_each=False,
+        store=True,
     ),
 )
 # What leaves an unsealed engine by each way out: exchanges, results, writes, spills.

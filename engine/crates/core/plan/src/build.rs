@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use arrow::{
-    compute::SortOptions,
-    datatypes::{DataType, SchemaRef},
-};
+use arrow::{compute::SortOptions, datatypes::SchemaRef};
 use coffer_expr::CompileContext;
 use coffer_protocol::{
     plan::{
@@ -26,6 +23,7 @@ use crate::{
     decrypt::DecryptExec,
     drawn::DrawnExec,
     expand::ExpandExec,
+    expressions::Expressions,
     generate::GenerateExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},

@@ -2,17 +2,10 @@
 
 use std::collections::HashSet;
 
-use arrow::{
-    array::{ArrayRef, BooleanArray, StructArray},
-    datatypes::{DataType, Field, FieldRef, Fields},
-};
+use arrow::datatypes::DataType;
 use coffer_expr::types::list_of;
 use coffer_protocol::plan::{AggCall, EvalMode};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
-use datafusion_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
-    function::{AccumulatorArgs, StateFieldsArgs},
-};
 
 use super::{
     ashe::Sums,
@@ -51,7 +44,7 @@ pub enum DependsOn {
 /// What is computed: Spark's function over these types.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Function {
-    name: String,
+    pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) eval: EvalMode,
     /// Types of the buffer, in order. Spark's own, but BINARY for what would depend on the order of

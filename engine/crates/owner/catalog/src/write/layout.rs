@@ -1,25 +1,24 @@
 //! How the columns of a new version lie in its files, and where these go: the policy's word on it.
 
 use std::{
-    collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use coffer_custody::{Draft, Policy, TableKey, TablePolicy, Vault};
+use arrow::datatypes::Schema;
+use coffer_custody::{Policy, TableKey, TablePolicy, Vault};
 use coffer_format::{
     Column, Error as FormatError, PartitionValue, StoredColumn, UnsupportedType, partition,
     writer::check_leaves,
 };
 use coffer_protocol::storage::{Reach, url};
 use coffer_schemes::{Protection, Protections};
-use coffer_sealing::{KekSet, TableId};
+use coffer_sealing::KekSet;
 
 use super::NewColumns;
 use crate::{
-    Codec, Error, LinkKeys, Manifest, Register, disk::Folder, manifest::check_names, spelling,
-    stored,
+    Error, LinkKeys, Manifest, Register, disk::Folder, manifest::check_names, spelling, stored,
 };
 
 /// How the columns of a version lie in its files.

@@ -12,20 +12,20 @@ use std::{
     sync::Arc,
 };
 
-use arrow::datatypes::Schema;
-use coffer_custody::{ConfigDir, Draft, Policy, TableKey, TablePolicy, Vault, WrappedKey};
+use coffer_custody::{ConfigDir, Draft, Policy, TableKey, Vault, WrappedKey};
 use coffer_format::{
-    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn,
-    UnsupportedType, WriteId, WriteOptions, partition, writer::check_leaves,
+    Column, Error as FormatError, FilePin, PartitionValue, SparkType, StoredColumn, WriteId,
+    WriteOptions,
 };
-use coffer_protocol::storage::{Reach, url};
-use coffer_schemes::{Protection, Protections};
 use coffer_sealing::{KekSet, TableId};
 
+use self::layout::{
+    Destination, Layout, by_policy, check_unchanged, check_where, empty_folder, last_id,
+};
+pub(crate) use self::layout::{keks, rules};
 use crate::{
     Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use,
-    VerifiedManifest, Version, clean, disk::Folder, manifest::check_names, publish, spelling,
-    stored,
+    VerifiedManifest, Version, clean, disk::Folder, publish, stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayData, ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, NullArray,
+        ArrayData, ArrayRef, BinaryArray, BooleanArray, ListArray, MapArray, NullArray,
         StringArray, StructArray, make_array,
     },
     buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer},
@@ -12,7 +12,7 @@ use arrow::{
 };
 
 use super::{ABSENT, Number, PRESENT, STEPS, WHOLE};
-use crate::codec::CodecError;
+use crate::codec::{CodecError, MAX_BODY, stated};
 
 /// Takes the two parts of a payload apart. Memory is claimed for `room` bytes at most.
 pub(in crate::codec) struct Reader<'a> {
@@ -170,8 +170,8 @@ impl<'a> Reader<'a> {
 
     /// Where the rows' elements lie, and how many there are.
     fn lists(&mut self) -> Result<(OffsetBuffer<i32>, usize), CodecError> {
-        let elements = super::stated(u32::from_le_bytes(self.array()?))?;
-        if elements > super::MAX_BODY {
+        let elements = stated(u32::from_le_bytes(self.array()?))?;
+        if elements > MAX_BODY {
             return Err(CodecError::TooLarge);
         }
         Ok((self.lengths(elements)?, elements))

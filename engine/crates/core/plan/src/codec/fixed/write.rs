@@ -1,13 +1,13 @@
 //! Columns as they are written.
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray},
+    array::{Array, ArrayData, ArrayRef, AsArray, BooleanBufferBuilder, ListArray, MapArray},
     buffer::{BooleanBuffer, OffsetBuffer},
-    datatypes::{DataType, ToByteSlice},
+    datatypes::{ArrowNativeType, DataType, ToByteSlice},
 };
 
 use super::{ABSENT, Number, PRESENT, STEPS, WHOLE};
-use crate::codec::{CodecError, Packing};
+use crate::codec::{CodecError, Packing, length};
 
 /// Appends a column that comes in parts, all of one type.
 pub(in crate::codec) fn write_column(
@@ -111,7 +111,7 @@ fn write_lengths<'a>(
         total = total.saturating_add(length);
         lengths.push(i32::try_from(length).unwrap_or(i32::MAX));
     }
-    out.extend_from_slice(&super::length(total)?.to_le_bytes());
+    out.extend_from_slice(&length(total)?.to_le_bytes());
     write_numbers(&[lengths.as_slice()], packing, out);
     Ok(())
 }
@@ -157,7 +157,7 @@ fn write_texts<'a>(
                 .map(|length| i32::try_from(length).unwrap_or(i32::MAX)),
         );
     }
-    out.extend_from_slice(&super::length(text.len() - before)?.to_le_bytes());
+    out.extend_from_slice(&length(text.len() - before)?.to_le_bytes());
     write_numbers(&[lengths.as_slice()], packing, out);
     Ok(())
 }

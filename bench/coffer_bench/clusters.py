@@ -112,7 +112,7 @@ def running(
             sealed=owner is not None,
             log=folder / f"{name}.log",
             master=cluster.master,
-            home=owner.home if owner else None,
+            config_dir=owner.config_dir if owner else None,
             passphrase_file=owner.passphrase_file if owner else None,
             conf=given,
         ) as driver,

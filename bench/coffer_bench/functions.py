@@ -77,7 +77,7 @@ def measure(
             sealed,
             sealed=True,
             log=folder / "coffer.log",
-            home=owner.home,
+            config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
             conf={**_conf(2), "spark.coffer.engine.memory": "2GiB"},
             **_ONE,

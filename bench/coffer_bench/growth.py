@@ -220,7 +220,7 @@ def _spread(
                     sealed=ours,
                     log=folder / f"{side}.log",
                     master=resources.master,
-                    home=owner.home if ours else None,
+                    config_dir=owner.config_dir if ours else None,
                     passphrase_file=owner.passphrase_file if ours else None,
                     conf=conf,
                 )

@@ -27,21 +27,23 @@ _PUBLISHED = {"within 2x": 2.0, "Opaque's slowest, 3.3x": 3.3}
 _TITLES = {"tpch": "TPC-H", "tpcds": "TPC-DS"}
 
 _WHERE = """\
-Milliseconds, summed over tasks that run side by side: planning by Catalyst; translating and sealing of stages; launching of
-tasks; the engine's operators; and the wire, which is the rest of the tasks' time: frames and their sealing, sockets, shuffle
-files, waiting."""  # noqa: E501
+Milliseconds, summed over tasks that run side by side: planning by Catalyst; translating and sealing
+of stages; launching of tasks; the engine's operators; and the wire, which is the rest of the tasks'
+time: frames and their sealing, sockets, shuffle files, waiting."""
 
 _PAGE = """\
 <!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width">{head}
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; }}
-td, th {{ padding: .15em .7em; text-align: right; }} .missed {{ color: #c0392b; font-weight: bold; }}
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; }}
+td, th {{ padding: .15em .7em; text-align: right; }}
+.missed {{ color: #c0392b; font-weight: bold; }}
 pre {{ white-space: pre-wrap; }} svg {{ max-width: 100%; height: auto; }}</style></head>
 <body>
 {body}
 </body></html>
-"""  # noqa: E501
+"""
 
 
 def write(result: dict[str, Any], path: Path) -> None:

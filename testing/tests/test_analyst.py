@@ -51,8 +51,8 @@ def report(folder: Path, run: str, tables: dict[str, Path], owner: Owner | None)
     if owner is None:
         driver = Driver(tables, sealed=False, log=log, conf=conf)
     else:
-        home = {"home": owner.home, "passphrase_file": owner.passphrase_file}
-        driver = Driver(tables, sealed=True, log=log, conf=conf, **home)
+        of_owner = {"config_dir": owner.config_dir, "passphrase_file": owner.passphrase_file}
+        driver = Driver(tables, sealed=True, log=log, conf=conf, **of_owner)
     with driver:
         return driver.run(RUN, folder=str(place))
 

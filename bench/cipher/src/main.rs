@@ -4,10 +4,10 @@
 //! twice the seconds, once to warm up.
 //!
 //! A plaintext comes from somewhere, so each side takes it from one buffer and leaves ciphertext in
-//! another: `aws-lc` copies it and encrypts the copy in place, as its interface has it, and `coffer`
-//! seals a frame of it. `aws-lc-in-place` leaves out the copy. Keys have 256 bits, each frame has a
-//! nonce of its own. `coffer-open` opens sealed frames, from a copy, since they are opened in place.
-//! `coffer-message` seals messages, such as commit records, and opens them again.
+//! another: `aws-lc` copies it and encrypts the copy in place, as its interface has it, and
+//! `coffer` seals a frame of it. `aws-lc-in-place` leaves out the copy. Keys have 256 bits, each
+//! frame has a nonce of its own. `coffer-open` opens sealed frames, from a copy, since they are
+//! opened in place. `coffer-message` seals messages, such as commit records, and opens them again.
 
 use std::{
     sync::{Arc, Barrier},
@@ -110,7 +110,7 @@ fn raw_gcm(size: usize, copied: bool) -> Result<Work, Failure> {
         if copied {
             out.copy_from_slice(&plain);
         }
-        key.seal_in_place_separate_tag(
+        let _tag = key.seal_in_place_separate_tag(
             Nonce::assume_unique_for_key(nonce),
             Aad::from([3; 16]),
             &mut out,

@@ -93,8 +93,8 @@ fn each_target_has_a_program() {
         let (name, file) = (target.name, format!("{}.rs", target.name));
         let text = fs::read_to_string(fuzz.join("fuzz_targets").join(&file)).unwrap();
         let expected = format!(
-            "#![no_main]\nlibfuzzer_sys::fuzz_target!(init: coffer_fuzz_targets::prepare(), |input: \
-             &[u8]|\n    coffer_fuzz_targets::fuzz(\"{name}\", input));\n"
+            "#![no_main]\nlibfuzzer_sys::fuzz_target!(init: coffer_fuzz_targets::prepare(), \
+             |input: &[u8]|\n    coffer_fuzz_targets::fuzz(\"{name}\", input));\n"
         );
         assert_eq!(text, expected, "{file}");
         assert!(manifest.contains(&format!(

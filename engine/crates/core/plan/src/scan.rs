@@ -1,7 +1,7 @@
 //! Scan: the rows of a table's files, as whoever can open them gives them.
 //!
-//! Files, keys and formats are the affair of a [`ScanSource`]. Here is what a plan asks of it: which
-//! columns, and which rows nobody will miss.
+//! Files, keys and formats are the affair of a [`ScanSource`]. Here is what a plan asks of it:
+//! which columns, and which rows nobody will miss.
 
 use std::{fmt, sync::Arc};
 

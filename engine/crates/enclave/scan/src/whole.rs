@@ -1,8 +1,9 @@
 //! Reading that does not depend on what is read: every row group and page of a scan's columns,
 //! whatever its rows are and whatever the plan makes of them.
 //!
-//! The scan then prunes nothing (`ScanExec` of the plan); and what a plan left unread, because a limit
-//! was reached or one side of a join was empty, is read by [`read_rest`] when the plan is done.
+//! The scan then prunes nothing (`ScanExec` of the plan); and what a plan left unread, because a
+//! limit was reached or one side of a join was empty, is read by [`read_rest`] when the plan is
+//! done.
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 

@@ -13,7 +13,7 @@ use coffer_protocol::{
     wire::{CheckRead, ReadChecked},
 };
 
-use crate::{ClientError, Service, at_client, tables::Opened};
+use crate::{ClientError, Service, run, table::Opened};
 
 /// How long the policy's files must have rested before what was read of them is believed without a
 /// look into them.
@@ -176,7 +176,7 @@ impl Service {
     /// A ciphertext does not tell of which column it is: among columns of one link, a right to one
     /// opens those of the others too.
     pub(crate) fn may_decrypt(&self, fragment: &Fragment) -> Result<(), ClientError> {
-        at_client::decrypted(fragment).try_for_each(|column| {
+        run::decrypted(fragment).try_for_each(|column| {
             self.may_read(&*self.table(column.handle)?, [column.stored.as_str()])
         })
     }

@@ -2,54 +2,28 @@
 //! sent to the client and, where it opens stored columns, with the tables' keys; and over tables
 //! that are read here.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
-use arrow::{
-    array::{ArrayRef, AsArray, RecordBatch},
-    datatypes::SchemaRef,
-};
-use coffer_expr::CompileContext;
-use coffer_plan::{
-    BuildContext, Decryptor, ScanSource, TaskIo, boundary_schema, build, spill::SealedSpill,
-    with_task_io,
-};
 use coffer_protocol::{
-    plan::{Fragment, Input, Node, decrypt::Opened as Opening, node::Op},
+    plan::Fragment,
     wire::{ResultKept, RunAtClient},
 };
 use coffer_sealing::KekSet;
-use datafusion_common::{DataFusionError, Result as DataResult, internal_datafusion_err};
-use datafusion_execution::{
-    SendableRecordBatchStream, TaskContext,
-    disk_manager::DiskManagerBuilder,
-    memory_pool::FairSpillPool,
-    runtime_env::{RuntimeEnv, RuntimeEnvBuilder},
-};
-use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use futures::stream;
-use parking_lot::Mutex;
 use prost::Message;
 
 use crate::{
     ClientError, Service,
     origins::Origins,
-    reads::{Reads, scans},
+    reads::{Read, Reads},
     result::ResultRows,
+    run::{Keys, Limits, decrypted, fits, inputs, run, scans, schema_of},
     session::Rows,
-    spills::Spills,
-    tables::Opened,
+    table::Opened,
     uses::Uses,
 };
 
 /// In errors: no stage, but what runs here. (The plugin numbers stages from 1.)
 const AT_CLIENT: u32 = 0;
-
-/// Rows of a batch.
-const BATCH_ROWS: usize = 8192;
-
-/// The work on what came to the client may take so many times what one part may bring: a hash table
-/// of it is about as large again.
-const WORK: u64 = 2;
 
 impl Service {
     pub(crate) fn run_at_client(&self, request: &RunAtClient) -> Result<ResultRows, ClientError> {
@@ -58,12 +32,12 @@ impl Service {
         self.may_decrypt(&fragment)?;
         let session = self.session(&request.session)?;
         let mut session = session.lock();
-        let mut inputs = HashMap::new();
+        let mut found = HashMap::new();
         let mut origins = match request.values {
             true => session.origins_here()?,
             false => Origins::default(),
         };
-        for input in self::inputs(&fragment) {
+        for input in inputs(&fragment) {
             let from = request
                 .inputs
                 .iter()
@@ -78,7 +52,7 @@ impl Service {
                 kept => session.results.kept(kept)?,
             };
             origins.merge(AT_CLIENT, &rows.origins)?;
-            if !fits(input, &rows.schema)? || inputs.insert(input.input_id, rows).is_some() {
+            if !fits(input, &rows.schema)? || found.insert(input.input_id, rows).is_some() {
                 return Err(ClientError::Malformed("fragment"));
             }
         }
@@ -101,9 +75,9 @@ impl Service {
         }
         run(
             &fragment,
-            inputs,
+            found,
             reads,
-            Some(Arc::new(Keys { tables })),
+            Some(Arc::new(Keys(tables))),
             Some(Limits {
                 bytes: request.read_bytes,
                 spills: &self.spills,
@@ -142,249 +116,41 @@ impl Service {
             bytes,
         })
     }
-}
 
-/// What work at the client may take.
-pub(crate) struct Limits<'a> {
-    /// That each of its parts may bring to the client; the work on them may take twice as much of
-    /// memory.
-    pub(crate) bytes: u64,
-    /// For what needs more.
-    pub(crate) spills: &'a Spills,
-}
-
-/// Runs a fragment as one partition.
-pub(crate) fn run(
-    fragment: &Fragment,
-    inputs: HashMap<u32, Rows>,
-    reads: Reads,
-    decryptor: Option<Arc<dyn Decryptor>>,
-    limits: Option<Limits<'_>>,
-) -> Result<ResultRows, ClientError> {
-    let output = fragment
-        .output
-        .as_ref()
-        .ok_or(ClientError::Malformed("fragment"))?;
-    let schema = boundary_schema(output)?;
-    let plan = build(
-        fragment,
-        &BuildContext {
-            partitions: 1,
-            expressions: &CompileContext::default(),
-            decryptor,
-        },
-    )?;
-    let reads = Arc::new(reads);
-    let side = ClientSide {
-        inputs: Mutex::new(inputs),
-        reads: Arc::clone(&reads),
-    };
-    let memory = limits
-        .as_ref()
-        .map(|limits| limits.bytes.saturating_mul(WORK));
-    let mut config = coffer_plan::config(BATCH_ROWS);
-    if let Some(memory) = memory {
-        // What a sort keeps back for merging its spill files.
-        let execution = &mut config.options_mut().execution;
-        execution.sort_spill_reservation_bytes = execution
-            .sort_spill_reservation_bytes
-            .min(bytes(memory) / 64);
-    }
-    let context = TaskContext::new(
-        None,
-        "client".to_owned(),
-        with_task_io(config, Arc::new(side)),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        HashMap::new(),
-        runtime(limits.map(|limits| limits.spills).zip(memory))?,
-    );
-    Ok(ResultRows {
-        rows: plan.execute(0, Arc::new(context))?,
-        schema,
-        reads,
-        memory,
-        origins: Origins::default(),
-    })
-}
-
-/// Memory for joins, groups and sorts. The latter two spill, sealed, when they have no more; a join
-/// ends with an error.
-fn runtime(limits: Option<(&Spills, u64)>) -> Result<Arc<RuntimeEnv>, ClientError> {
-    let Some((spills, memory)) = limits else {
-        return Ok(RuntimeEnvBuilder::new().build_arc()?);
-    };
-    let folder = spills.folder().map_err(DataFusionError::IoError)?;
-    let disk =
-        DiskManagerBuilder::default().with_temp_file_factory(Arc::new(SealedSpill::new(folder)));
-    Ok(RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(FairSpillPool::new(bytes(memory))))
-        .with_disk_manager_builder(disk)
-        .build_arc()?)
-}
-
-fn bytes(count: u64) -> usize {
-    usize::try_from(count).unwrap_or(usize::MAX)
-}
-
-pub(crate) fn nodes(fragment: &Fragment) -> Vec<&Node> {
-    let mut all: Vec<&Node> = fragment.root.iter().collect();
-    let mut next = 0;
-    while let Some(node) = all.get(next) {
-        let children = coffer_protocol::tree::children(node);
-        all.extend(children);
-        next += 1;
-    }
-    all
-}
-
-/// The fragment's inputs.
-fn inputs(fragment: &Fragment) -> Vec<&Input> {
-    let all = nodes(fragment).into_iter();
-    all.filter_map(|node| match &node.op {
-        Some(Op::Input(input)) => Some(input),
-        _ => None,
-    })
-    .collect()
-}
-
-/// The one leaf of a fragment that has no other.
-pub(crate) fn only_input(fragment: &Fragment) -> Option<&Input> {
-    match inputs(fragment).as_slice() {
-        [input] if scans(fragment).is_empty() => Some(*input),
-        _ => None,
-    }
-}
-
-/// The stored columns that a fragment opens. (What has no handle is opened without a key.)
-pub(crate) fn decrypted(fragment: &Fragment) -> impl Iterator<Item = &Opening> {
-    let opened = nodes(fragment)
-        .into_iter()
-        .filter_map(|node| match &node.op {
-            Some(Op::Decrypt(decrypt)) => Some(&decrypt.columns),
-            _ => None,
-        });
-    opened.flatten().filter(|column| column.handle != 0)
-}
-
-fn schema_of(input: &Input) -> Result<SchemaRef, ClientError> {
-    let declared = input
-        .schema
-        .as_ref()
-        .ok_or(ClientError::Malformed("fragment"))?;
-    Ok(boundary_schema(declared)?)
-}
-
-/// Whether an input declares the types that its rows have.
-pub(crate) fn fits(input: &Input, rows: &SchemaRef) -> Result<bool, ClientError> {
-    let declared = schema_of(input)?;
-    let types = |schema: &SchemaRef| -> Vec<_> {
-        schema
-            .fields()
-            .iter()
-            .map(|f| f.data_type().clone())
-            .collect()
-    };
-    Ok(types(&declared) == types(rows))
-}
-
-/// The rows at hand, as the plan's inputs, each read once; and the tables that it reads.
-struct ClientSide {
-    inputs: Mutex<HashMap<u32, Rows>>,
-    reads: Arc<Reads>,
-}
-
-impl ClientSide {
-    fn take(&self, id: u32) -> DataResult<Rows> {
-        let mut held = self.inputs.lock();
-        held.remove(&id)
-            .ok_or_else(|| internal_datafusion_err!("input {id} is read twice"))
-    }
-}
-
-fn stream_of(
-    schema: &SchemaRef,
-    batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
-) -> SendableRecordBatchStream {
-    let rows = stream::iter(batches.into_iter().map(Ok));
-    Box::pin(RecordBatchStreamAdapter::new(
-        Arc::clone(schema),
-        coffer_plan::coalesced(Arc::clone(schema), rows),
-    ))
-}
-
-impl TaskIo for ClientSide {
-    fn partition(&self) -> u32 {
-        0
-    }
-
-    fn input(&self, input_id: u32) -> DataResult<SendableRecordBatchStream> {
-        let rows = self.take(input_id)?;
-        Ok(stream_of(&rows.schema, rows.streams.into_iter().flatten()))
-    }
-
-    fn input_streams(&self, input_id: u32) -> DataResult<Vec<SendableRecordBatchStream>> {
-        let rows = self.take(input_id)?;
-        let streams = rows.streams.into_iter();
-        Ok(streams
-            .map(|batches| stream_of(&rows.schema, batches))
-            .collect())
-    }
-
-    fn scan(&self, scan_id: u32) -> DataResult<Arc<dyn ScanSource>> {
-        self.reads.files(scan_id)
-    }
-}
-
-/// The keys of the tables whose columns a fragment opens.
-struct Keys {
-    tables: HashMap<u32, Arc<Opened>>,
-}
-
-impl fmt::Debug for Keys {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Keys")
-            .field("tables", &self.tables.len())
-            .finish()
-    }
-}
-
-impl Keys {
-    fn table(&self, handle: u32) -> DataResult<&Opened> {
-        let table = self.tables.get(&handle);
-        Ok(table.ok_or_else(|| internal_datafusion_err!("no table {handle}"))?)
-    }
-}
-
-fn refused(error: ClientError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-impl Decryptor for Keys {
-    fn open(
+    /// What the scans of a fragment read: each of a sealed table that was opened here, whole.
+    /// Unverified inputs are for engines: this process can read what the account that asks cannot.
+    fn reads(
         &self,
-        handle: u32,
-        stored: &str,
-        column: &ArrayRef,
-        position: Option<(&ArrayRef, &ArrayRef)>,
-    ) -> DataResult<ArrayRef> {
-        let (file, row) = position.unzip();
-        self.table(handle)?
-            .decrypt(stored, column, file, row)
-            .map_err(refused)
-    }
-
-    fn open_sums(&self, handle: u32, stored: &str, states: &ArrayRef) -> DataResult<ArrayRef> {
-        let states = states.as_binary_opt::<i32>();
-        let states =
-            states.ok_or_else(|| internal_datafusion_err!("sums of another type than BINARY"))?;
-        self.table(handle)?
-            .decrypt_sum(stored, states)
-            .map_err(refused)
-    }
-
-    fn counts(&self, states: &ArrayRef) -> DataResult<ArrayRef> {
-        coffer_plan::ashe_counts(states)
+        request: &RunAtClient,
+        fragment: &Fragment,
+        uses: &mut Uses,
+    ) -> Result<Reads, ClientError> {
+        let whole = fragment
+            .hiding
+            .as_ref()
+            .is_some_and(|hiding| hiding.read_all);
+        let mut reads = HashMap::new();
+        for scan in scans(fragment) {
+            let asked = request
+                .scans
+                .iter()
+                .find(|asked| asked.scan_id == scan.scan_id);
+            let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
+            let table = self.table(asked.handle)?;
+            let Opened::Sealed(sealed) = table.as_ref() else {
+                return Err(ClientError::PlainAtClient);
+            };
+            let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
+            let columns: Vec<String> = columns.map(|field| field.name.clone()).collect();
+            self.may_read(&table, columns.iter().map(String::as_str))?;
+            let most = (request.read_bytes, whole);
+            let reach = self.config_dir.reach();
+            let read = Read::new(&table, sealed, scan, &columns, most, reach)?;
+            uses.read(&table, columns.iter().map(String::as_str), &read.files.keys);
+            if reads.insert(scan.scan_id, read).is_some() {
+                return Err(ClientError::Malformed("fragment"));
+            }
+        }
+        Ok(Reads(reads))
     }
 }

@@ -11,9 +11,10 @@ use tokio::{io::AsyncWriteExt, task::JoinSet};
 
 use crate::{
     ClientError, KeyService, Service,
+    kinds::kind_byte,
     result::ResultRows,
     serve::Guest,
-    service::{Reply, Talk, kind_byte},
+    service::{Reply, Talk},
 };
 
 /// The longest request: the JVM's longest array.

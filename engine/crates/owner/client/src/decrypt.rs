@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, BinaryArray};
 use coffer_catalog::Codec;
 use coffer_format::Error as FormatError;
 
-use crate::{ClientError, tables::Opened};
+use crate::{ClientError, table::Opened};
 
 impl Opened {
     /// Opens values of a stored column (`c7`), in the type of the column it holds. `file` and `row`

@@ -1,4 +1,5 @@
-//! What is told of a query beside its rows: the errors and metrics of tasks, and the text of a plan.
+//! What is told of a query beside its rows: the errors and metrics of tasks, and the text of a
+//! plan.
 
 use coffer_protocol::{
     plan::Fragment,

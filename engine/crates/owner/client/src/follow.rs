@@ -81,7 +81,7 @@ impl Service {
                 // A table more in the policy is no reason to ask verifiers and KMS again.
                 if followed.masters != now.masters {
                     self.vault.follow(coffer_kms::of(&policy));
-                    self.note_masters(&policy);
+                    self.known.lock().note_masters(&policy);
                 }
                 if followed.attestation != now.attestation {
                     self.end_refused_engines(&policy);
@@ -145,7 +145,7 @@ impl Service {
         Ok(())
     }
 
-    fn end_engine(&self, id: &str, why: Revoked, is_it: impl Fn(&crate::admit::Engine) -> bool) {
+    fn end_engine(&self, id: &str, why: Revoked, is_it: impl Fn(&crate::engines::Engine) -> bool) {
         let mut live = self.live.lock();
         let Some(sessions) = live.engines.take_if(id, is_it) else {
             return;

@@ -1,9 +1,6 @@
 //! Literals of a query as ciphertexts of the columns they are compared with.
 
-use std::{
-    collections::{HashMap, HashSet},
-    time::{Duration, Instant},
-};
+use std::{collections::HashSet, time::Instant};
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{Codec, Error};
@@ -21,44 +18,7 @@ use coffer_sealing::sha256;
 use datafusion_common::ScalarValue;
 use prost::Message;
 
-use crate::{ClientError, Service, tables::Opened, types::data_type};
-
-/// After so long a user's literals are counted from the beginning.
-const DAY: Duration = Duration::from_secs(86_400);
-
-/// What a user has had encrypted. A ciphertext under the key of a column is a guess at its values
-/// that needs no engine: whoever holds the files compares. So each is counted, once, however often
-/// it is asked for, by the key: columns of one link have one.
-#[derive(Default)]
-pub(crate) struct Guesses {
-    since: Option<Instant>,
-    by_key: HashMap<String, HashSet<[u8; 32]>>,
-}
-
-impl Guesses {
-    /// Those of these literals that were not encrypted before.
-    fn news(&mut self, key: &str, literals: &HashSet<[u8; 32]>, now: Instant) -> HashSet<[u8; 32]> {
-        if self
-            .since
-            .is_none_or(|since| now.duration_since(since) >= DAY)
-        {
-            self.since = Some(now);
-            self.by_key.clear();
-        }
-        match self.by_key.get(key) {
-            Some(known) => literals.difference(known).copied().collect(),
-            None => literals.clone(),
-        }
-    }
-
-    fn count(&self, key: &str) -> usize {
-        self.by_key.get(key).map_or(0, HashSet::len)
-    }
-
-    fn note(&mut self, key: &str, news: HashSet<[u8; 32]>) {
-        self.by_key.entry(key.to_owned()).or_default().extend(news);
-    }
-}
+use crate::{ClientError, Service, table::Opened, types::data_type};
 
 impl Service {
     /// Writes down what is encrypted for whom, before it is; errors when it is more than the policy
@@ -212,25 +172,5 @@ fn length(scalar: &ScalarValue) -> usize {
         ScalarValue::Utf8(Some(text)) => text.len(),
         ScalarValue::Binary(Some(bytes)) => bytes.len(),
         _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_literal_counts_once_a_day_for_each_key() {
-        let (mut guesses, start) = (Guesses::default(), Instant::now());
-        let some = |bytes: &[u8]| bytes.iter().map(|byte| [*byte; 32]).collect::<HashSet<_>>();
-        let news = guesses.news("k", &some(&[1, 2]), start);
-        assert_eq!(news.len(), 2);
-        guesses.note("k", news);
-        assert_eq!(guesses.news("k", &some(&[2, 3]), start), some(&[3]));
-        assert_eq!(guesses.news("other", &some(&[2, 3]), start).len(), 2);
-        assert_eq!(guesses.count("k"), 2);
-        // Another day.
-        assert_eq!(guesses.news("k", &some(&[2, 3]), start + DAY).len(), 2);
-        assert_eq!(guesses.count("k"), 0);
     }
 }

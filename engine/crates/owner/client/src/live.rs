@@ -2,7 +2,7 @@
 
 use coffer_sealing::SessionId;
 
-use crate::{ClientError, Revoked, admit::Engines, session::Shared, sessions::Sessions};
+use crate::{ClientError, Revoked, engines::Engines, session::Shared, sessions::Sessions};
 
 /// Engines and the sessions that they have keys of: what ends one ends the other's, at once.
 #[derive(Default)]

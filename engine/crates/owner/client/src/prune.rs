@@ -21,7 +21,7 @@ use coffer_plan::boundary_schema;
 use coffer_protocol::plan::Scan;
 use datafusion_physical_expr::utils::collect_columns;
 
-use crate::tables::Opened;
+use crate::table::Opened;
 
 /// By position in the table. Whatever is not understood is no reason to leave a file out.
 pub(crate) fn unneeded(table: &Opened, scan: &Scan) -> BTreeSet<u32> {

@@ -12,72 +12,29 @@ use std::{
 use arrow::datatypes::SchemaRef;
 use coffer_catalog::{ChunkPins, VerifiedManifest};
 use coffer_plan::{ScanSource, boundary_schema};
-use coffer_protocol::{
-    plan::{Fragment, Scan, node::Op},
-    storage::Reach,
-    wire::{FileSlice, RunAtClient},
-};
+use coffer_protocol::{plan::Scan, storage::Reach, wire::FileSlice};
 use coffer_scan::{BytesSeen, FooterCache, ReadLimit, ScanFiles, TableFiles, read_rest};
 use datafusion_common::{Result as DataResult, internal_datafusion_err};
 
-use crate::{ClientError, Service, at_client::nodes, tables::Opened, uses::Uses};
+use crate::{ClientError, table::Opened};
 
 /// The scans of one run, by id.
 #[derive(Default)]
-pub(crate) struct Reads(HashMap<u32, Read>);
+pub(crate) struct Reads(pub(crate) HashMap<u32, Read>);
 
-struct Read {
+pub(crate) struct Read {
     /// As the owner calls the table.
     table: String,
     /// That are read, as the owner calls them.
     columns: BTreeSet<String>,
     schema: SchemaRef,
-    files: ScanFiles,
+    pub(crate) files: ScanFiles,
     limit: Arc<ReadLimit>,
     most: u64,
 }
 
-impl Service {
-    /// What the scans of a fragment read: each of a sealed table that was opened here, whole.
-    /// Unverified inputs are for engines: this process can read what the account that asks cannot.
-    pub(crate) fn reads(
-        &self,
-        request: &RunAtClient,
-        fragment: &Fragment,
-        uses: &mut Uses,
-    ) -> Result<Reads, ClientError> {
-        let whole = fragment
-            .hiding
-            .as_ref()
-            .is_some_and(|hiding| hiding.read_all);
-        let mut reads = HashMap::new();
-        for scan in scans(fragment) {
-            let asked = request
-                .scans
-                .iter()
-                .find(|asked| asked.scan_id == scan.scan_id);
-            let asked = asked.ok_or(ClientError::Malformed("fragment"))?;
-            let table = self.table(asked.handle)?;
-            let Opened::Sealed(sealed) = table.as_ref() else {
-                return Err(ClientError::PlainAtClient);
-            };
-            let columns = scan.schema.iter().flat_map(|schema| &schema.fields);
-            let columns: Vec<String> = columns.map(|field| field.name.clone()).collect();
-            self.may_read(&table, columns.iter().map(String::as_str))?;
-            let most = (request.read_bytes, whole);
-            let reach = self.config_dir.reach();
-            let read = Read::new(&table, sealed, scan, &columns, most, reach)?;
-            uses.read(&table, columns.iter().map(String::as_str), &read.files.keys);
-            if reads.insert(scan.scan_id, read).is_some() {
-                return Err(ClientError::Malformed("fragment"));
-            }
-        }
-        Ok(Reads(reads))
-    }
-}
-
 impl Read {
-    fn new(
+    pub(crate) fn new(
         table: &Opened,
         sealed: &VerifiedManifest,
         scan: &Scan,
@@ -162,14 +119,4 @@ impl Reads {
         }
         Ok(())
     }
-}
-
-/// The fragment's scans.
-pub(crate) fn scans(fragment: &Fragment) -> Vec<&Scan> {
-    let all = nodes(fragment).into_iter();
-    all.filter_map(|node| match &node.op {
-        Some(Op::Scan(scan)) => Some(scan),
-        _ => None,
-    })
-    .collect()
 }

@@ -23,7 +23,7 @@ use coffer_protocol::{
 };
 use parking_lot::Mutex;
 
-use crate::{ClientError, Service, access::Peer, literals::Guesses};
+use crate::{ClientError, Service, access::Peer, guesses::Guesses};
 
 /// How long an application's state outlives its last connection: a driver keeps some as long as it
 /// runs.
@@ -238,7 +238,7 @@ mod tests {
     use coffer_custody::Keyring;
 
     use super::*;
-    use crate::service::kind_byte;
+    use crate::kinds::kind_byte;
 
     /// Of users' accounts, and of one that is nobody's.
     const ANN: u32 = 4_000_000_001;

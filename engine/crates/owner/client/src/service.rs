@@ -12,7 +12,7 @@ use coffer_protocol::{
     wire::{
         AcceptCommits, ClientMessage, EndSession, Hello, NewSession, OpenError, OpenMetrics,
         OpenResult, OpenTable, PickBounds, ReadCache, RunAtClient, SealValue, SessionEnded,
-        Welcome,
+        SettingsChecked, Welcome,
     },
 };
 use coffer_sealing::{SessionId, SessionKey};
@@ -20,13 +20,15 @@ use parking_lot::Mutex;
 
 use crate::{
     ClientError, access,
-    admit::Waiting,
     application::Application,
     bounds, cached, commits, diagnostics,
+    engines::Waiting,
+    finish,
     follow::Followed,
-    literals::Guesses,
+    guesses::Guesses,
+    kinds::kind_byte,
     live::Live,
-    result::{self, ResultRows},
+    result::ResultRows,
     rows::RowsStream,
     session::{self, Session, Shared},
     settings::Known,
@@ -108,7 +110,8 @@ impl Service {
         let mut known = Known::none()?;
         known.note("the keyring's passphrase", passphrase.expose());
         let storage = storage::new();
-        let service = Self {
+        known.note_masters(&policy);
+        Ok(Self {
             config_dir: config_dir.reaching(Arc::clone(&storage) as Arc<dyn Storage>),
             storage,
             vault: Arc::new(Vault::new(keyring, masters)),
@@ -128,9 +131,7 @@ impl Service {
             live: Mutex::default(),
             tables: Mutex::default(),
             writes: Mutex::default(),
-        };
-        service.note_masters(&policy);
-        Ok(service)
+        })
     }
 
     /// A state of its own for an application of a user, over the same keyring and masters.
@@ -252,7 +253,7 @@ impl Service {
             ClientMessage::OpenResult => {
                 let request: OpenResult = decode(message, "OPEN_RESULT")?;
                 Ok(Reply::of(
-                    result::open(&self.session(&request.session)?, &request)?,
+                    finish::open(&self.session(&request.session)?, &request)?,
                     request.session,
                     request.keep_bytes,
                 ))
@@ -336,10 +337,15 @@ impl Service {
                 ClientMessage::ReadChecked,
                 &self.check_read(&decode(message, "CHECK_READ")?)?,
             ),
-            ClientMessage::CheckSettings => reply(
-                ClientMessage::SettingsChecked,
-                &self.check_settings(&decode(message, "CHECK_SETTINGS")?)?,
-            ),
+            ClientMessage::CheckSettings => {
+                let request = decode(message, "CHECK_SETTINGS")?;
+                let checked = match self.peer {
+                    // The settings are another account's.
+                    Some(_) => SettingsChecked {},
+                    None => self.known.lock().check(&request)?,
+                };
+                reply(ClientMessage::SettingsChecked, &checked)
+            }
             ClientMessage::EndSession => {
                 let request: EndSession = decode(message, "END_SESSION")?;
                 self.live.lock().ended(&request.session)?;
@@ -432,10 +438,4 @@ fn reply<M: prost::Message>(kind: ClientMessage, message: &M) -> Result<Reply, C
     let mut out = Vec::new();
     put_message(&mut out, kind_byte(kind), message).map_err(|_| ClientError::AnswerTooLong)?;
     Ok(Reply::Message(out))
-}
-
-/// A message type as it lies on the wire.
-pub(crate) fn kind_byte(kind: ClientMessage) -> u8 {
-    // All types are far below 256; 0 is refused by every receiver.
-    u8::try_from(i32::from(kind)).unwrap_or(0)
 }

@@ -18,7 +18,7 @@ use coffer_protocol::wire::{CheckSettings, Setting, SettingsChecked};
 use coffer_sealing::Secret;
 use zeroize::Zeroizing;
 
-use crate::{ClientError, Service};
+use crate::ClientError;
 
 /// A secret that is shorter is found as a word of its own, not inside of another: a PIN of four
 /// digits is in many numbers.
@@ -255,31 +255,23 @@ fn backslashes(view: &[u8]) -> Zeroizing<Vec<u8>> {
     out
 }
 
-impl Service {
+impl Known {
     /// Remembers the secrets of the masters that a policy names; those that cannot be had now
     /// cannot be used either.
-    pub(crate) fn note_masters(&self, policy: &Policy) {
-        let mut known = self.known.lock();
+    pub(crate) fn note_masters(&mut self, policy: &Policy) {
         for (what, secret) in coffer_kms::secrets(policy) {
-            known.note(what, secret.as_bytes());
+            self.note(what, secret.as_bytes());
         }
     }
 
     /// Errors when one of the settings holds a secret of Coffer's.
-    pub(crate) fn check_settings(
-        &self,
-        request: &CheckSettings,
-    ) -> Result<SettingsChecked, ClientError> {
-        if self.peer.is_some() {
-            return Ok(SettingsChecked {});
-        }
-        let known = self.known.lock();
+    pub(crate) fn check(&self, request: &CheckSettings) -> Result<SettingsChecked, ClientError> {
         for Setting { key, value } in &request.settings {
             // A secret may be a name, too.
-            let found = known.found(key, value).or_else(|| known.found("", key));
+            let found = self.found(key, value).or_else(|| self.found("", key));
             if let Some(what) = found {
                 return Err(ClientError::SecretInSettings {
-                    key: match known.found("", key) {
+                    key: match self.found("", key) {
                         Some(_) => "a setting".to_owned(),
                         None => key.chars().filter(|c| !c.is_control()).take(200).collect(),
                     },

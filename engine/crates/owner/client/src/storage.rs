@@ -15,7 +15,7 @@ use futures::channel::oneshot;
 use parking_lot::Mutex;
 use tokio::{io::AsyncWriteExt, sync::Notify, time::timeout};
 
-use crate::service::kind_byte;
+use crate::kinds::kind_byte;
 
 /// The longest answer, with its type.
 const MAX_ANSWER: usize = ANSWER_MOST + 1;

@@ -7,7 +7,7 @@ use coffer_catalog::TableWrite;
 use coffer_custody::Rights;
 use coffer_sealing::{Kek, KekSet};
 
-use crate::tables::Opened;
+use crate::table::Opened;
 
 /// How the log calls plain inputs. No table can be called so.
 const UNVERIFIED: &str = "unverified input";

@@ -38,7 +38,7 @@ use crate::{
     commits::Commit,
     rows::Made,
     session::{Output, Session},
-    tables::Opened,
+    table::Opened,
     types::{data_type, declared, declared_type, field},
 };
 

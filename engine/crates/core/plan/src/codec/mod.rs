@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! codec u8 (0 plain, 1 LZ4 block, 2 no batch, 3 kept) ‖ padded u8 ‖ 0 0 ‖ rows u32 LE ‖
-//! fixed u32 LE ‖ text u32 LE (unpacked) ‖ stored u32 LE ‖ fixed part ‖ text part (`stored` bytes) ‖
-//! zeros, if padded
+//! fixed u32 LE ‖ text u32 LE (unpacked) ‖ stored u32 LE ‖ fixed part ‖
+//! text part (`stored` bytes) ‖ zeros, if padded
 //! ```
 //! The fixed part has, column after column, what `fixed` describes: a validity bitmap if there are
 //! NULLs, then bits, numbers in as few bytes as their range needs, or the lengths of strings. The

@@ -148,7 +148,8 @@ fn format_of(file: &Path) -> Option<Format> {
 
 fn unknown(src: &Path) -> Failure {
     Failure::usage(format!("it is not clear what {} holds", src.display())).hint(
-        "say --format parquet, csv or text; the files' names end in .parquet, .csv or .txt otherwise",
+        "say --format parquet, csv or text; the files' names end in .parquet, .csv or .txt \
+         otherwise",
     )
 }
 

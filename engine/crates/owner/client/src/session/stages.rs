@@ -57,7 +57,7 @@ impl Stages {
     ) -> Result<(), ClientError> {
         let exchange = entry.output.is_exchange();
         let other_kind = self
-            .stages
+            .0
             .iter()
             .any(|((id, _), held)| *id == stage && held.output.is_exchange() != exchange);
         let position = (stage, if exchange { 0 } else { execution });

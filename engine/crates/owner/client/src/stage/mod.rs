@@ -28,7 +28,7 @@ use crate::{
     ClientError, Service,
     repeatable::Repeatable,
     session::{Output, Session, Stage},
-    tables::Opened,
+    table::Opened,
     writes,
 };
 

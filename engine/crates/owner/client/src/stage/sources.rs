@@ -9,7 +9,7 @@ use coffer_protocol::wire::SealStage;
 use coffer_sealing::{Kek, KekId, KekSet};
 
 use super::{leaves::Leaves, wrong};
-use crate::{ClientError, Service, prune, tables::Opened};
+use crate::{ClientError, Service, prune, table::Opened};
 
 /// One table that a stage reads.
 pub(super) struct Source {

@@ -46,8 +46,8 @@ object CofferConf {
   val CLIENT_TAIL = "spark.coffer.client.tail"
 
   /**
-   * Of a session. `on` (default): with a local master, rows of exchanges stay in the engine's memory
-   * as far as there is room. `off`: they go through Spark's shuffle, sealed.
+   * Of a session. `on` (default): with a local master, rows of exchanges stay in the engine's
+   * memory as far as there is room. `off`: they go through Spark's shuffle, sealed.
    */
   val EXCHANGE_IN_MEMORY = "spark.coffer.exchange.inMemory"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"

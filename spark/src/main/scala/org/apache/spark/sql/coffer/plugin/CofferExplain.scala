@@ -175,8 +175,8 @@ private final class Description(query: Option[CofferQuery]) {
   private def read(table: ClientTable): Seq[String] = {
     val bytes = Utils.bytesToString(table.scan.bytes)
     val most = Utils.bytesToString(ClientBytes.of(SQLConf.get))
-    s"read by the client engine: ${table.table.name()}, at most $bytes of storage " +
-      s"(${ClientBytes.KEY}: $most)" +:
+    val bound = s"at most $bytes of storage (${ClientBytes.KEY}: $most)"
+    s"read by the client engine: ${table.table.name()}, $bound" +:
       table.openings.map(o => s"  ${ClientTable.text(table, o)}")
   }
 

@@ -349,8 +349,8 @@ private[coffer] object Statements {
         "whether all may. Refused where a sealed table that is not to be dropped lies in the " +
         "database's folder, which Spark deletes whole"),
     "SELECT … FROM coffer.`path`" ->
-      "Refused by Spark: only its own file formats are read so; use " +
-        "spark.read.format(\"coffer\").load(path)",
+      ("Refused by Spark: only its own file formats are read so; use " +
+        "spark.read.format(\"coffer\").load(path)"),
     "INSERT OVERWRITE DIRECTORY, and any command that would write rows of a sealed table " +
       "elsewhere" ->
       "Refused (COFFER_PLAINTEXT_SINK)")

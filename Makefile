@@ -98,7 +98,8 @@ demo: tools
 	@testing/run demo $(if $(STORE),--store $(STORE))
 
 dist: tools
-	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) $(JAR) $(VENV)/.ready
+	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) \
+	  $(JAR) $(VENV)/.ready
 	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU)
 
 quick: build

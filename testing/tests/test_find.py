@@ -119,7 +119,7 @@ def test_what_a_processor_lacks_is_named(programs: Path) -> None:
 def test_settings_are_a_properties_file(
     programs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = ["coffer", "settings", "--master", "local[2]", "--home", str(programs)]
+    command = ["coffer", "settings", "--master", "local[2]", "--config-dir", str(programs)]
     monkeypatch.setattr("sys.argv", command)
     assert main() == 0
     said = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())

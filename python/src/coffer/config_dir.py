@@ -26,13 +26,19 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     names.add_argument("--home", type=Path, help=argparse.SUPPRESS)
 
 
-def of(arguments: argparse.Namespace) -> Path:
-    """The folder that options or environment name."""
+def named(arguments: argparse.Namespace) -> Path | None:
+    """The folder that options name."""
     if arguments.home is not None:
         print("warning: --home is an old name: use --config-dir instead", file=sys.stderr)
-    named = arguments.config_dir or arguments.home
-    if named is not None:
-        return named
+    folder: Path | None = arguments.config_dir or arguments.home
+    return folder
+
+
+def of(arguments: argparse.Namespace) -> Path:
+    """The folder that options or environment name."""
+    folder = named(arguments)
+    if folder is not None:
+        return folder
     now, old = os.environ.get(VARIABLE), os.environ.get(OLD_VARIABLE)
     if old:
         if now and now != old:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from coffer import config_dir
 from coffer.session import configuration
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `python -m coffer settings`."""
-    parser.add_argument(
-        "--home",
-        type=Path,
-        help="folder of keyring and policy (default: $COFFER_HOME, else ~/.coffer)",
-    )
+    config_dir.add_option(parser)
     parser.add_argument(
         "--passphrase-file",
         type=Path,
@@ -29,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints a line for each setting."""
-    conf = configuration(arguments.home, arguments.passphrase_file, arguments.master)
+    conf = configuration(config_dir.named(arguments), arguments.passphrase_file, arguments.master)
     if arguments.master is not None:
         conf["spark.master"] = arguments.master
     print("\n".join(f"{key} {_escaped(value)}" for key, value in conf.items()))

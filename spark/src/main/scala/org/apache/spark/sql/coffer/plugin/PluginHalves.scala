@@ -56,7 +56,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   override def registerMetrics(appId: String, plugin: PluginContext): Unit =
     context.filterNot(sc => CofferConf.isLocal(sc.conf)).foreach(TaskEnds.guard)
 
-  /** Sessions of this context plan sealed queries, whether or not the user has named the extension. */
+  /** Sessions of this context plan sealed queries, also where nobody has named the extension. */
   private def extended(sc: SparkContext): Unit =
     among(sc, StaticSQLConf.SPARK_SESSION_EXTENSIONS.key, CofferConf.EXTENSIONS)
 

@@ -38,12 +38,12 @@ def _ask(spark: Driver, sql: str, conf: Mapping[str, str]) -> Answer:
 class Answers:
     """Of plaintext Spark, over `tables` and under `conf`. `start` starts it, or gives it when it is
     running; it is asked when an answer is not there, by `ask`. `name`: of the file in
-    `testing/answers`."""
+    `testing/answers`. In place of tables: what they are made by."""
 
     def __init__(
         self,
         name: str,
-        tables: Mapping[str, Path],
+        tables: Mapping[str, Path] | str,
         conf: Mapping[str, str],
         start: Callable[[], Driver],
         ask: Callable[[Driver, str, Mapping[str, str]], Answer] = _ask,
@@ -51,7 +51,8 @@ class Answers:
         self._name = name
         self._start = start
         self._ask_spark = ask
-        self._over = _digest([spark_tests.SPARK, dict(conf), _content(tables)])
+        content = tables if isinstance(tables, str) else _content(tables)
+        self._over = _digest([spark_tests.SPARK, dict(conf), content])
         self._folder = cache_dir() / "answers" / f"{name}-{self._over}"
         self._known = _committed(name, self._over)
         self._asked: dict[str, Answer | Digested | QueryFailed] = {}

@@ -174,7 +174,9 @@ class Expected:
     plaintext Spark over the tables."""
 
     def __init__(self, tables: dict[str, Path], start: Callable[[], Driver]) -> None:
-        self._answers = Answers("tpcds", tables, {}, start, _ask)
+        # Named after all that makes the tables.
+        folder = next(iter(tables.values())).parent
+        self._answers = Answers("tpcds", folder.name, {}, start, _ask)
 
     def query(self, name: str) -> tuple[str, Answer | Digested | str]:
         """The query with its rows in one order, and its answer; or the condition of the error that

@@ -26,6 +26,7 @@ mod decrypt;
 mod drawn;
 mod error;
 mod expand;
+mod first_error;
 mod generate;
 mod input;
 mod io;

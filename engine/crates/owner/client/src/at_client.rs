@@ -36,6 +36,7 @@ use crate::{
     origins::Origins,
     reads::{Reads, scans},
     result::ResultRows,
+    spark_arrow::Given,
     spills::Spills,
     tables::Opened,
 };
@@ -213,6 +214,7 @@ pub(crate) fn run(
     Ok(ResultRows {
         rows: plan.execute(0, Arc::new(context))?,
         schema,
+        given: Given::of(output),
         reads,
         memory,
         origins: Origins::default(),

@@ -47,6 +47,7 @@ mod service;
 mod session;
 mod sessions;
 mod settings;
+mod spark_arrow;
 mod spills;
 mod stage;
 mod storage;

@@ -106,8 +106,9 @@ private[transport] class CarriedPrograms(kind: String, features: => Option[Set[S
       Using.resource(new DigestInputStream(in, digest))(Files.copy(_, target))
       val has = digest.digest().map("%02x".format(_)).mkString
       val wanted = text(loader, s"${resource(name)}.sha256").map(_.trim)
-      if (wanted.exists(_ != has)) throw new IOException(
-        s"$name is not what the jar says of it: its digest is $has, not ${wanted.mkString}")
+      if (!wanted.contains(has)) throw new IOException(
+        s"$name is not what the jar says of it: its digest is $has, " +
+          wanted.fold("and the jar names none")(other => s"not $other"))
       Files.setPosixFilePermissions(target, PosixFilePermissions.fromString("r-x------"))
     }
 

@@ -49,7 +49,8 @@ class CarriedProgramsSuite extends AnyFunSuite with BeforeAndAfterEach {
       s"$KIND/one" -> PROGRAM,
       s"$KIND/one.sha256" -> digest(PROGRAM),
       s"$KIND/one.needs" -> "",
-      s"$KIND/two" -> PROGRAM)
+      s"$KIND/two" -> PROGRAM,
+      s"$KIND/two.sha256" -> digest(PROGRAM))
     val programs = carried()
     val names = Seq("one", "two", "three")
     val at = programs.unpack(names, loader, Seq(local("a"))).get
@@ -75,6 +76,14 @@ class CarriedProgramsSuite extends AnyFunSuite with BeforeAndAfterEach {
     assert(Files.list(folder.resolve("a")).count() == 0)
   }
 
+  test("what the jar has no digest of does not run") {
+    val refused = intercept[CofferException] {
+      carried().unpack(Seq("one"), jar(s"$KIND/one" -> PROGRAM), Seq(local("a")))
+    }
+    assert(refused.code == "COFFER_ENGINE_MISSING" && refused.getMessage.contains("names none"))
+    assert(Files.list(folder.resolve("a")).count() == 0)
+  }
+
   test("a jar without the program is none of ours") {
     assert(carried().unpack(Seq("one"), jar(s"$KIND/two" -> PROGRAM), Seq(local("a"))).isEmpty)
   }
@@ -88,7 +97,10 @@ class CarriedProgramsSuite extends AnyFunSuite with BeforeAndAfterEach {
   }
 
   test("what the processor lacks is named") {
-    val loader = jar(s"$KIND/one" -> PROGRAM, s"$KIND/one.needs" -> "sse4_2 avx avx2\n")
+    val loader = jar(
+      s"$KIND/one" -> PROGRAM,
+      s"$KIND/one.sha256" -> digest(PROGRAM),
+      s"$KIND/one.needs" -> "sse4_2 avx avx2\n")
     val refused = intercept[CofferException] {
       carried("sse4_2", "avx").unpack(Seq("one"), loader, Seq(local("a")))
     }

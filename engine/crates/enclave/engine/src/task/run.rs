@@ -384,6 +384,7 @@ fn done(
         })
         .collect();
     let crossed = &link.crossed;
+    let kept = finished.streams.iter().filter(|_| finished.kept);
     Ok(Done {
         sealed_commit: seal_message(&session.key, &commit_identity, &padded(&commit))?.into(),
         sealed_metrics: seal_message(
@@ -404,6 +405,7 @@ fn done(
             engine_nanos: 0,
             frames_sealed,
         }),
+        kept: kept.map(|stream| stream.bytes).collect(),
     })
 }
 

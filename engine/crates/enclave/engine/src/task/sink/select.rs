@@ -40,6 +40,8 @@ pub(crate) enum TaskSink {
 /// What a sink has to say for the commit record.
 pub(crate) struct Finished {
     pub(crate) streams: Vec<StreamCount>,
+    /// Whether the streams stand for rows that stay here.
+    pub(crate) kept: bool,
     pub(crate) written: Option<Written>,
 }
 
@@ -151,9 +153,13 @@ impl TaskSink {
     }
 
     pub(crate) async fn finish(self) -> Result<Finished, SinkError> {
+        let mut kept = false;
         let streams = match self {
             Self::Direct(sink) => sink.finish().await?,
-            Self::Shuffle(sink, _) => sink.finish().await?,
+            Self::Shuffle(sink, _) => {
+                kept = sink.keeps();
+                sink.finish().await?
+            }
             Self::Sample(mut sink, sampler) => {
                 let sample = sampler.finish()?;
                 if sample.num_rows() > 0 {
@@ -164,12 +170,14 @@ impl TaskSink {
             Self::Write(sink) => {
                 return Ok(Finished {
                     streams: Vec::new(),
+                    kept,
                     written: Some(sink.finish().await?),
                 });
             }
         };
         Ok(Finished {
             streams,
+            kept,
             written: None,
         })
     }

@@ -136,6 +136,11 @@ impl ShuffleSink {
         Ok(())
     }
 
+    /// Whether rows stay in the engine, if nothing more comes.
+    pub(crate) fn keeps(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     pub(crate) async fn finish(mut self) -> Result<Vec<StreamCount>, SinkError> {
         match self.keeper.take() {
             Some(keeper) => self.keep(keeper)?,

@@ -60,7 +60,10 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
           done.getSealedCommit.toByteArray,
           done.getCounters.toByteArray,
           done.getSealedMetrics.toByteArray))
-      MapStatus(SparkEnv.get.blockManager.shuffleServerId, lengths, mapId)
+      // A stream that stands for kept rows has next to no length: skew is cut by theirs.
+      val kept = done.getKeptList.asScala
+      val sizes = lengths.zipAll(kept.map(_.longValue), 0L, 0L).map { case (a, b) => a.max(b) }
+      MapStatus(SparkEnv.get.blockManager.shuffleServerId, sizes, mapId)
     } catch {
       case e: Throwable =>
         abort(output, e)

@@ -24,6 +24,7 @@ use crate::{
     drawn::DrawnExec,
     expand::ExpandExec,
     expressions::Expressions,
+    first_error,
     generate::GenerateExec,
     input::InputExec,
     join::{self, Side, Sides, Spec},
@@ -301,13 +302,18 @@ impl Builder<'_> {
                     .condition
                     .as_ref()
                     .ok_or(malformed("a filter without condition"))?;
-                let condition = self.expressions.boolean(id, condition, &child.schema())?;
+                let built = self.expressions.boolean(id, condition, &child.schema())?;
+                let condition = first_error::one_in_rows(built, condition);
                 vec![Arc::new(
                     FilterExec::try_new(condition, child).map_err(operators)?,
                 )]
             }
             Op::Project(project) => {
                 let (child, exprs) = self.projected(id, project, partitions)?;
+                let (exprs, names): (Vec<_>, Vec<_>) = exprs.into_iter().unzip();
+                let said = project.exprs.iter().map(|named| named.expr.as_ref());
+                let exprs = first_error::in_rows(exprs, said);
+                let exprs: NamedExprs = exprs.into_iter().zip(names).collect();
                 vec![Arc::new(
                     ProjectionExec::try_new(exprs, child).map_err(operators)?,
                 )]

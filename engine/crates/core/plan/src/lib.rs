@@ -27,6 +27,7 @@ mod drawn;
 mod error;
 mod expand;
 mod expressions;
+mod first_error;
 mod generate;
 mod input;
 mod io;

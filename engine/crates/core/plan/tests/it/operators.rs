@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use coffer_expr::SparkError;
 use coffer_plan::{Unsupported, boundary_schema};
 use coffer_protocol::plan::{
-    DataType, Expand, Filter, Limit, Node, Partitioning, Project, Schema, Sink, Sort, SortKey,
-    TypeId, Union, Values, expand::Projection, literal::Value, node::Op, partitioning, sink,
-    values::Row,
+    CaseWhen, DataType, EvalMode, Expand, Expr, Filter, Limit, Node, Partitioning, Project, Schema,
+    Sink, Sort, SortKey, TypeId, Union, Values, case_when, expand::Projection, expr::Kind,
+    literal::Value, node::Op, partitioning, sink, values::Row,
 };
 
 use crate::support::{
@@ -101,6 +102,49 @@ async fn a_projection_computes_and_repeats_columns() {
     let out = schema(&[("x", longs()), ("x", string.clone()), ("y", string)]);
     let result = run(&fragment(root, out), io()).await.unwrap();
     assert_eq!(body(&result), ["6 c c", " n n", "2 a a", "4  ", "2 z z"]);
+}
+
+#[tokio::test]
+async fn the_error_of_the_first_row_is_the_operators() {
+    // Of the rows 3, NULL, then 1, 2, 1: the first column fails on the second batch's 2, the other
+    // one on its first row, as Spark finds it.
+    let division = |less: i64| {
+        let minus = call("subtract", vec![column(0), long(less)], TypeId::Long);
+        let mut by = call("integral_divide", vec![long(1), minus], TypeId::Long);
+        if let Some(Kind::Call(call)) = &mut by.kind {
+            call.mode = EvalMode::Ansi.into();
+        }
+        by
+    };
+    let text = call(
+        "raise_error",
+        vec![literal(
+            TypeId::String,
+            Value::String("USER_RAISED_EXCEPTION".into()),
+        )],
+        TypeId::Long,
+    );
+    let chosen = Expr {
+        kind: Some(Kind::CaseWhen(Box::new(CaseWhen {
+            branches: vec![case_when::Branch {
+                when: Some(call("eq", vec![column(0), long(1)], TypeId::Boolean)),
+                then: Some(text),
+            }],
+            otherwise: Some(Box::new(long(0))),
+            r#type: Some(longs()),
+        }))),
+    };
+    let root = node(
+        2,
+        Op::Project(Box::new(Project {
+            child: boxed(input(1, &pairs())),
+            exprs: vec![named("x", division(2)), named("y", chosen)],
+        })),
+    );
+    let out = schema(&[("x", longs()), ("y", longs())]);
+    let error = run(&fragment(root, out), io()).await.unwrap_err();
+    let found = SparkError::find(&error).unwrap();
+    assert_ne!(found.class, "DIVIDE_BY_ZERO", "{found}");
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use coffer_protocol::plan::{
 };
 use prost::Message;
 
-use super::{cut, generators, seed};
+use super::{cut, generators, intervals, seed};
 use crate::{Outcome, Seed, Target, outcome};
 
 pub(super) const TARGET: Target = Target {
@@ -488,5 +488,6 @@ fn seeds() -> Vec<Seed> {
     ]
     .into_iter()
     .chain(generators::seeds())
+    .chain(intervals::seeds())
     .collect()
 }

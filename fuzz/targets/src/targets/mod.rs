@@ -10,6 +10,8 @@ mod fragment;
 mod frames;
 #[cfg(feature = "engine")]
 mod generators;
+#[cfg(feature = "engine")]
+mod intervals;
 mod key_metadata;
 mod manifest;
 mod messages;

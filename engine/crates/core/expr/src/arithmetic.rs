@@ -431,7 +431,7 @@ fn partial<T: ArrowPrimitiveType>(
     })
 }
 
-fn overflow(what: &str, instead: &str) -> SparkError {
+pub(crate) fn overflow(what: &str, instead: &str) -> SparkError {
     SparkError::new(
         "ARITHMETIC_OVERFLOW",
         format!(

@@ -4,10 +4,13 @@
 //! LEGACY: NULL for a text that is not a value, wrapping for integers. ANSI: an error. TRY: as
 //! ANSI, with NULL for the error.
 
+mod intervals;
 mod nested;
 mod numbers;
 mod text;
 mod times;
+
+pub(crate) use intervals::half_up;
 
 use std::sync::Arc;
 
@@ -22,7 +25,7 @@ use crate::{
     function::{CallInfo, Entry, Fallible, Kernel, SparkFunction, entry},
     literal,
     nested::is_nested,
-    types::sql_name,
+    types::{self, Interval, sql_name},
     zone::Zone,
 };
 
@@ -32,6 +35,9 @@ pub(crate) const FUNCTIONS: &[Entry] = &[entry(
     text::to_pretty_string,
 )];
 
+/// The IR's types that are cast from and to.
+type Logical<'a> = (Option<&'a plan::DataType>, Option<&'a plan::DataType>);
+
 /// What a cast's kernel is chosen by.
 pub(crate) struct CastInfo<'a> {
     from: &'a DataType,
@@ -39,9 +45,22 @@ pub(crate) struct CastInfo<'a> {
     mode: EvalMode,
     float_text: FloatText,
     zone: &'a str,
+    /// None of both but where one is not all told by Arrow's (`types::is_open_in_arrow`).
+    logical: Logical<'a>,
 }
 
 impl CastInfo<'_> {
+    /// The intervals that are cast from and to.
+    fn intervals(&self) -> (Option<Interval>, Option<Interval>) {
+        let (from, to) = self.logical;
+        (from.and_then(Interval::of), to.and_then(Interval::of))
+    }
+
+    /// Whether the types are one, also to whom Arrow's do not tell all.
+    fn is_same(&self) -> bool {
+        self.from == self.to && self.logical.0 == self.logical.1
+    }
+
     /// ANSI's conversions: an error (or with TRY, NULL) instead of a wrapped number.
     fn strict(&self) -> bool {
         self.mode != EvalMode::Legacy
@@ -70,15 +89,42 @@ impl CastInfo<'_> {
 /// Casts `child`; the same expression if it has the type already.
 pub(crate) fn compile(
     child: Arc<dyn PhysicalExpr>,
+    cast: &plan::Cast,
+    (mode, float_text): (EvalMode, FloatText),
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    let to = types::required(cast.to.as_ref(), "cast")?;
+    let logical = logical(cast, &type_of(&child, schema)?)?;
+    cast_by(
+        child,
+        &to,
+        logical,
+        (mode, float_text),
+        &cast.time_zone,
+        schema,
+    )
+}
+
+/// The same between types that Arrow tells all of.
+pub(crate) fn to_type(
+    child: Arc<dyn PhysicalExpr>,
     to: &DataType,
+    how: (EvalMode, FloatText),
+    zone: &str,
+    schema: &SchemaRef,
+) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
+    cast_by(child, to, (None, None), how, zone, schema)
+}
+
+fn cast_by(
+    child: Arc<dyn PhysicalExpr>,
+    to: &DataType,
+    logical: Logical<'_>,
     (mode, float_text): (EvalMode, FloatText),
     zone: &str,
     schema: &SchemaRef,
 ) -> Result<Arc<dyn PhysicalExpr>, Unsupported> {
     let from = type_of(&child, schema)?;
-    if from == *to {
-        return Ok(child);
-    }
     if from.is_null() && child.downcast_ref::<Literal>().is_some() {
         return Ok(Arc::new(Literal::new(literal::typed_null(to)?)));
     }
@@ -88,13 +134,21 @@ pub(crate) fn compile(
         mode,
         float_text,
         zone,
+        logical,
     };
+    if info.is_same() {
+        return Ok(child);
+    }
     // What has no value but NULL may still raise an error: it is evaluated.
     let kernel = match from.is_null() {
         true => null_kernel(to)?,
         false => kernel(&info)?,
     };
-    let name = format!("cast_{}", sql_name(to).to_ascii_lowercase());
+    // Two calls are one if name, arguments and type are.
+    let name = match info.logical {
+        (None, None) => format!("cast_{}", sql_name(to).to_ascii_lowercase()),
+        (from, to) => format!("cast_{}_{}", written(from), written(to)),
+    };
     let types = [from.clone()];
     let call = CallInfo {
         name: &name,
@@ -108,11 +162,48 @@ pub(crate) fn compile(
     Ok(Arc::new(SparkFunction::new(&call, kernel)))
 }
 
+/// The IR's types of a cast, where one is not all told by Arrow's.
+fn logical<'a>(cast: &'a plan::Cast, from: &DataType) -> Result<Logical<'a>, Unsupported> {
+    if let Some(said) = &cast.from
+        && types::to_arrow(said)? != *from
+    {
+        return Err(Unsupported::new("cast", "its child has another type"));
+    }
+    let has = |of: &Option<plan::DataType>| of.as_ref().is_some_and(types::is_open_in_arrow);
+    Ok(match has(&cast.from) || has(&cast.to) {
+        true => (cast.from.as_ref(), cast.to.as_ref()),
+        false => (None, None),
+    })
+}
+
+/// A type as a name tells it from others.
+fn written(of: Option<&plan::DataType>) -> String {
+    of.map_or_else(String::new, |of| {
+        let inner = of
+            .children
+            .iter()
+            .map(|field| written(field.r#type.as_ref()));
+        let inner: Vec<String> = inner.collect();
+        format!(
+            "{}.{}.{}[{}]",
+            of.id,
+            of.precision,
+            of.scale,
+            inner.join(",")
+        )
+    })
+}
+
 fn kernel(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
+    match info.intervals() {
+        (None, None) => {}
+        _ => return intervals::cast(info),
+    }
     match (info.from, info.to) {
         (_, DataType::Utf8) => text::to_text(info),
         (from, to) if is_nested(from) || is_nested(to) => nested::cast(info),
         (DataType::Utf8, _) => text::from_text(info),
+        (DataType::Time64(_), _) => times::of_day(info),
         (DataType::Date32 | DataType::Timestamp(..), _)
         | (_, DataType::Date32 | DataType::Timestamp(..)) => times::cast(info),
         _ => numbers::cast(info),
@@ -122,7 +213,21 @@ fn kernel(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
 /// Whether the cast may raise an error, as far as the types tell without the input's schema.
 pub(crate) fn is_fallible(cast: &plan::Cast) -> bool {
     let to = cast.to.as_ref().and_then(|to| TypeId::try_from(to.id).ok());
-    let from = cast.child.as_deref().and_then(static_type);
+    let said = cast
+        .from
+        .as_ref()
+        .and_then(|from| TypeId::try_from(from.id).ok());
+    let from = said.or_else(|| cast.child.as_deref().and_then(static_type));
+    // Raising is not of the mode there.
+    let interval = |id| {
+        matches!(
+            id,
+            Some(TypeId::YearMonthInterval | TypeId::DayTimeInterval)
+        )
+    };
+    if interval(to) || interval(from) && to != Some(TypeId::String) {
+        return true;
+    }
     let nested = |id| matches!(id, Some(TypeId::Array | TypeId::Struct | TypeId::Map));
     if nested(to) || nested(from) {
         return true;
@@ -192,14 +297,17 @@ fn invalid_input(text: &str, to: &DataType) -> SparkError {
 
 /// A value outside the target type.
 fn overflow(value: &str, from: &DataType, to: &DataType) -> SparkError {
+    overflow_between(value, &sql_name(from), &sql_name(to))
+}
+
+/// The same of types by their names.
+fn overflow_between(value: &str, from: &str, to: &str) -> SparkError {
     SparkError::new(
         "CAST_OVERFLOW",
         format!(
-            "The value {value} of the type \"{}\" cannot be cast to \"{}\" due to an overflow. \
+            "The value {value} of the type \"{from}\" cannot be cast to \"{to}\" due to an overflow. \
                 Use `try_cast` to tolerate \
-             overflow and return NULL instead.",
-            sql_name(from),
-            sql_name(to)
+             overflow and return NULL instead."
         ),
     )
 }

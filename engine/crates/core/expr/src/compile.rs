@@ -14,8 +14,8 @@ use crate::{
     Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal,
     elementary, encodings, formats,
     function::{CallInfo, Entry, Fallible, SparkFunction},
-    hashes, instants, java_time, json, literal, math, nested, nested_key, predicate, regexps,
-    repeatable, strings, texts, types, urls,
+    hashes, instants, intervals, java_time, json, literal, math, nested, nested_key, predicate,
+    regexps, repeatable, strings, texts, time_of_day, types, urls,
 };
 
 /// Gives the expression that stands for a subquery's value: a literal where it is known already,
@@ -100,15 +100,8 @@ pub fn compile(
         }
         Kind::Cast(cast) => {
             let child = sub(cast.child.as_deref().ok_or_else(|| malformed("cast"))?)?;
-            let to = types::required(cast.to.as_ref(), "cast")?;
             let style = float_text("cast", cast.float_text)?;
-            cast::compile(
-                child,
-                &to,
-                (mode("cast", cast.mode)?, style),
-                &cast.time_zone,
-                schema,
-            )
+            cast::compile(child, cast, (mode("cast", cast.mode)?, style), schema)
         }
         Kind::CaseWhen(case) => {
             let mut branches = Vec::with_capacity(case.branches.len());
@@ -349,7 +342,7 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 21] = [
+const FAMILIES: [&[Entry]; 23] = [
     aes::FUNCTIONS,
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
@@ -365,12 +358,14 @@ const FAMILIES: [&[Entry]; 21] = [
     encodings::FUNCTIONS,
     hashes::FUNCTIONS,
     instants::FUNCTIONS,
+    intervals::FUNCTIONS,
     java_time::FUNCTIONS,
     json::FUNCTIONS,
     formats::FUNCTIONS,
     urls::FUNCTIONS,
     regexps::FUNCTIONS,
     texts::FUNCTIONS,
+    time_of_day::FUNCTIONS,
 ];
 
 fn find(name: &str) -> Option<&'static Entry> {

@@ -69,6 +69,12 @@ impl SparkError {
         Self::new("ARITHMETIC_OVERFLOW", "long overflow")
     }
 
+    /// What a sum of intervals that does not fit its type raises, in every mode.
+    #[must_use]
+    pub fn interval_overflow() -> Self {
+        crate::intervals::with_suggestion("try_add")
+    }
+
     pub(crate) fn array_index(index: i32, len: usize) -> Self {
         Self::new(
             "INVALID_ARRAY_INDEX",

@@ -50,10 +50,16 @@ pub(crate) fn date(days: i64, out: &mut String) {
 pub(crate) fn local_timestamp(micros: i64, out: &mut String) {
     let (days, of_day) = calendar::split_micros(micros);
     date(days, out);
+    out.push(' ');
+    time_of_day(of_day, out);
+}
+
+/// `HH:mm:ss` and the fraction without trailing zeros.
+pub(crate) fn time_of_day(of_day: i64, out: &mut String) {
     let (seconds, fraction) = (of_day / MICROS_PER_SECOND, of_day % MICROS_PER_SECOND);
     let _ = write!(
         out,
-        " {:02}:{:02}:{:02}",
+        "{:02}:{:02}:{:02}",
         seconds / 3_600,
         seconds / 60 % 60,
         seconds % 60

@@ -7,7 +7,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+        Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
     },
 };
 use datafusion_common::ScalarValue;
@@ -291,6 +291,14 @@ fn value<H: Hash>(values: &ArrayRef, row: usize, seed: i64) -> i64 {
             values.as_primitive::<TimestampMicrosecondType>().value(row),
             seed,
         ),
+        // In nanoseconds, as Spark holds them.
+        DataType::Time64(_) => H::long(
+            values
+                .as_primitive::<Time64MicrosecondType>()
+                .value(row)
+                .wrapping_mul(1_000),
+            seed,
+        ),
         DataType::Float32 => {
             let v = normal(values.as_primitive::<Float32Type>().value(row), f32::NAN);
             H::int(v.to_bits().cast_signed(), seed)
@@ -340,6 +348,7 @@ fn hashed(of: &DataType) -> bool {
         | DataType::Int64
         | DataType::Date32
         | DataType::Timestamp(TimeUnit::Microsecond, _)
+        | DataType::Time64(TimeUnit::Microsecond)
         | DataType::Float32
         | DataType::Float64
         | DataType::Decimal128(..)

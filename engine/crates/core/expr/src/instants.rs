@@ -292,7 +292,7 @@ fn unit(call: &CallInfo<'_>) -> Result<Unit, Unsupported> {
 
 /// A zoned clock moved by days and months, as ZonedDateTime does: where it can, the wall clock
 /// keeps the offset that it had.
-fn moved(zone: Zone, micros: i64, months: i64, days: i64) -> Option<i64> {
+pub(crate) fn moved(zone: Zone, micros: i64, months: i64, days: i64) -> Option<i64> {
     if months == 0 && days == 0 {
         return Some(micros);
     }

@@ -337,6 +337,24 @@ fn reader(
     })
 }
 
+/// A reader of texts as times of day, by a pattern, the call's second argument, that has nothing
+/// but such in it.
+pub(crate) fn clock_reader(
+    call: &CallInfo<'_>,
+) -> Result<impl Fn(&str) -> Option<i64> + Send + Sync + 'static, Unsupported> {
+    let pieces = pattern(call, true)?.unwrap_or_default();
+    let clock = |piece: &Piece| match piece {
+        Piece::Text(_) => true,
+        Piece::Field('S', width) => *width <= 6,
+        Piece::Field(letter, _) => "Hhmsa".contains(*letter),
+    };
+    match pieces.iter().all(clock) {
+        // Of a pattern without a date the day is the epoch's.
+        true => Ok(move |text: &str| read(&pieces, text)),
+        false => Err(call.unsupported("a pattern of more than a time of day")),
+    }
+}
+
 /// (text, pattern) to a timestamp.
 fn get_timestamp(call: &CallInfo<'_>) -> Built {
     let ([DataType::Utf8, DataType::Utf8], DataType::Timestamp(..)) = (call.types, call.ret) else {

@@ -11,7 +11,7 @@ use arrow::{
 use coffer_protocol::plan::{self, literal::Value};
 use datafusion_common::ScalarValue;
 
-use crate::{Unsupported, decimal::fits, types};
+use crate::{Unsupported, calendar::MICROS_PER_DAY, decimal::fits, types};
 
 /// The scalar that a literal stands for; its value must fit its type.
 pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
@@ -42,6 +42,10 @@ pub fn scalar(literal: &plan::Literal) -> Result<ScalarValue, Unsupported> {
         }
         (DataType::Timestamp(TimeUnit::Microsecond, zone), Value::Int(v)) => {
             ScalarValue::TimestampMicrosecond(Some(*v), zone.clone())
+        }
+        (DataType::Time64(TimeUnit::Microsecond), Value::Int(v)) => {
+            let of_day = Some(*v).filter(|v| (0..MICROS_PER_DAY).contains(v));
+            ScalarValue::Time64Microsecond(Some(of_day.ok_or_else(misfit)?))
         }
         (DataType::Float32, Value::Float(v)) => ScalarValue::Float32(Some(*v)),
         (DataType::Float64, Value::Double(v)) => ScalarValue::Float64(Some(*v)),

@@ -25,6 +25,11 @@ fn trim_all(text: &[u8]) -> &[u8] {
     text.get(start..end).unwrap_or_default()
 }
 
+/// The text without what Spark trims.
+pub(crate) fn trim(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_ascii() && is_blank(c as u8))
+}
+
 /// `String.trim`: everything up to the space.
 fn trim_java(text: &str) -> &str {
     text.trim_matches(|c: char| c <= ' ')
@@ -240,7 +245,12 @@ pub(crate) enum Timestamp {
     /// Wall clock in microseconds, and the zone if the text names one.
     Local(i64, Option<Zone>),
     /// A time of day without a date: Spark takes today's, which differs from task to task.
-    TimeOnly,
+    TimeOnly {
+        /// Microseconds since midnight.
+        of_day: i64,
+        /// The text names a zone.
+        zoned: bool,
+    },
 }
 
 /// Spark's `parseTimestampString` and the calendar checks after it.
@@ -324,15 +334,44 @@ pub(crate) fn timestamp(text: &str) -> Option<Timestamp> {
     if hour > 23 || minute > 59 || second > 59 {
         return None;
     }
+    let of_day = (hour * 3_600 + minute * 60 + second) * MICROS_PER_SECOND + fraction;
     if time_only {
-        return Some(Timestamp::TimeOnly);
+        let zoned = zone.is_some();
+        return Some(Timestamp::TimeOnly { of_day, zoned });
     }
     let days = calendar::checked_date(sign.unwrap_or(1) * year, month, day)?;
-    let of_day = (hour * 3_600 + minute * 60 + second) * MICROS_PER_SECOND + fraction;
     Some(Timestamp::Local(
         days.checked_mul(MICROS_PER_DAY)?.checked_add(of_day)?,
         zone,
     ))
+}
+
+/// A time of day, of 24 hours or with AM or PM behind it, without a date or a zone.
+pub(crate) fn time_of_day(text: &str) -> Option<i64> {
+    const HOUR: i64 = 3_600 * MICROS_PER_SECOND;
+    let trimmed = text.trim_end_matches(' ');
+    let half = match trimmed.as_bytes() {
+        [_, .., half @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm'] => Some(half.to_ascii_uppercase()),
+        _ => None,
+    };
+    let clock = match half {
+        Some(_) => trimmed.get(..trimmed.len().checked_sub(2)?)?,
+        None => trimmed,
+    };
+    let of_day = match timestamp(clock)? {
+        Timestamp::TimeOnly {
+            of_day,
+            zoned: false,
+        } => of_day,
+        _ => return None,
+    };
+    match (half, of_day / HOUR) {
+        (None, _) => Some(of_day),
+        (Some(b'A'), 12) => Some(of_day - 12 * HOUR),
+        (Some(b'A'), 1..12) | (Some(_), 12) => Some(of_day),
+        (Some(_), 1..12) => Some(of_day + 12 * HOUR),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

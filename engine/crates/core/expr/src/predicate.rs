@@ -153,7 +153,7 @@ fn comparison(
         ));
     }
     let how = (EvalMode::Legacy, FloatText::Shortest);
-    let right = &cast::compile(Arc::clone(right), &left_type, how, "", schema)?;
+    let right = &cast::to_type(Arc::clone(right), &left_type, how, "", schema)?;
     if !is_orderable(&left_type) {
         return Err(Unsupported::new(name, "maps are not compared"));
     }

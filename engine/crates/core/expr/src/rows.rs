@@ -10,7 +10,7 @@ use arrow::{
     },
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+        Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
     },
 };
 use datafusion_common::Result;
@@ -64,7 +64,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// An integer, the days of a date, the microseconds of a timestamp.
+    /// An integer, the days of a date, the microseconds of a timestamp or of a time of day.
     pub(crate) fn long(&self, index: usize) -> Option<i64> {
         let (values, row) = self.at(index)?;
         Some(match values.data_type() {
@@ -75,6 +75,9 @@ impl<'a> Row<'a> {
             DataType::Int64 => values.as_primitive_opt::<Int64Type>()?.value(row),
             DataType::Timestamp(..) => values
                 .as_primitive_opt::<TimestampMicrosecondType>()?
+                .value(row),
+            DataType::Time64(_) => values
+                .as_primitive_opt::<Time64MicrosecondType>()?
                 .value(row),
             _ => return None,
         })

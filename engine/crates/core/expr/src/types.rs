@@ -11,6 +11,76 @@ use crate::Unsupported;
 pub const MAX_PRECISION: u8 = 38;
 /// Levels of a nested type, at most.
 const MAX_DEPTH: u32 = 32;
+/// Digits of seconds that a TIME has, at most.
+pub const MAX_TIME_DIGITS: u32 = 6;
+
+/// An interval's type: YEAR to MONTH, in months, or DAY to SECOND, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    /// Of years and months.
+    pub months: bool,
+    /// The first field, by Spark's number of it.
+    pub first: u8,
+    /// The last field.
+    pub last: u8,
+}
+
+impl Interval {
+    /// The interval that an IR type is; none: it is another type, or has fields of no interval.
+    #[must_use]
+    pub fn of(proto: &plan::DataType) -> Option<Self> {
+        let months = match TypeId::try_from(proto.id).ok()? {
+            TypeId::YearMonthInterval => true,
+            TypeId::DayTimeInterval => false,
+            _ => return None,
+        };
+        let (first, last) = (
+            u8::try_from(proto.precision).ok()?,
+            u8::try_from(proto.scale).ok()?,
+        );
+        let fields = if months { 2 } else { 4 };
+        (first <= last && last < fields).then_some(Self {
+            months,
+            first,
+            last,
+        })
+    }
+
+    /// A field's name, as Spark writes it.
+    #[must_use]
+    pub fn field(self, number: u8) -> &'static str {
+        match (self.months, number) {
+            (true, 0) => "YEAR",
+            (true, _) => "MONTH",
+            (false, 0) => "DAY",
+            (false, 1) => "HOUR",
+            (false, 2) => "MINUTE",
+            (false, _) => "SECOND",
+        }
+    }
+
+    /// Its fields: `YEAR TO MONTH`.
+    #[must_use]
+    pub fn fields(self) -> String {
+        match self.first == self.last {
+            true => self.field(self.first).to_owned(),
+            false => format!("{} TO {}", self.field(self.first), self.field(self.last)),
+        }
+    }
+}
+
+/// Whether an IR type is or has inside what Arrow's type of it does not tell all of: intervals,
+/// which are numbers there, and TIME, which has its digits of seconds.
+#[must_use]
+pub fn is_open_in_arrow(proto: &plan::DataType) -> bool {
+    let mut inner = proto.children.iter().filter_map(|f| f.r#type.as_ref());
+    let open = [
+        TypeId::YearMonthInterval,
+        TypeId::DayTimeInterval,
+        TypeId::Time,
+    ];
+    open.iter().any(|id| proto.id == i32::from(*id)) || inner.any(is_open_in_arrow)
+}
 
 /// The Arrow type of an IR type. Refuses what the contract does not allow (precision 0 or above 38,
 /// scale above precision).
@@ -66,6 +136,15 @@ fn to_arrow_within(proto: &plan::DataType, depth: u32) -> Result<DataType, Unsup
             [(_, key), (_, value)] => map_of(key.clone(), value.clone()),
             _ => return Err(malformed("MAP", "a map has a key's type and a value's")),
         },
+        TypeId::YearMonthInterval | TypeId::DayTimeInterval => match Interval::of(proto) {
+            Some(Interval { months: true, .. }) => DataType::Int32,
+            Some(Interval { months: false, .. }) => DataType::Int64,
+            None => return Err(malformed("an interval", "its fields are none of its kind")),
+        },
+        TypeId::Time if proto.precision <= MAX_TIME_DIGITS => {
+            DataType::Time64(TimeUnit::Microsecond)
+        }
+        TypeId::Time => return Err(malformed("TIME", "it has at most 6 digits of seconds")),
     })
 }
 
@@ -167,7 +246,8 @@ pub(crate) fn same_but_names(one: &DataType, other: &DataType) -> bool {
     }
 }
 
-/// The IR's type of an Arrow type; none for one that no fragment has.
+/// The IR's type of an Arrow type; none for one that no fragment has. What Arrow does not tell is
+/// lost: intervals are numbers, a TIME has six digits of seconds.
 #[must_use]
 pub fn of_arrow(data_type: &DataType) -> Option<plan::DataType> {
     let field = |name: &str, of: &DataType| {
@@ -200,6 +280,13 @@ pub fn of_arrow(data_type: &DataType) -> Option<plan::DataType> {
         DataType::Date32 => (TypeId::Date, vec![]),
         DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => (TypeId::Timestamp, vec![]),
         DataType::Timestamp(TimeUnit::Microsecond, None) => (TypeId::TimestampNtz, vec![]),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            return Some(plan::DataType {
+                id: TypeId::Time.into(),
+                precision: MAX_TIME_DIGITS,
+                ..plan::DataType::default()
+            });
+        }
         DataType::List(element) => {
             let element = field("element", element.data_type())?;
             (TypeId::Array, vec![element])
@@ -262,6 +349,7 @@ pub(crate) fn sql_name(data_type: &DataType) -> String {
         DataType::Date32 => "DATE".into(),
         DataType::Timestamp(_, Some(_)) => "TIMESTAMP".into(),
         DataType::Timestamp(_, None) => "TIMESTAMP_NTZ".into(),
+        DataType::Time64(_) => "TIME(6)".into(),
         DataType::List(element) => format!("ARRAY<{}>", sql_name(element.data_type())),
         DataType::Struct(fields) => {
             let fields = fields.iter();
@@ -312,12 +400,13 @@ mod tests {
                 "",
                 DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             ),
+            ("t", DataType::Time64(TimeUnit::Microsecond)),
         ]);
         assert_eq!(to_arrow(&of_arrow(&nested).unwrap()).unwrap(), nested);
         assert_eq!(canonical(&nested), nested);
         assert_eq!(
             sql_name(&nested),
-            "STRUCT<a: ARRAY<DECIMAL(38,3)>, a: MAP<STRING, ARRAY<BOOLEAN>>, : TIMESTAMP>"
+            "STRUCT<a: ARRAY<DECIMAL(38,3)>, a: MAP<STRING, ARRAY<BOOLEAN>>, : TIMESTAMP, t: TIME(6)>"
         );
     }
 
@@ -347,8 +436,42 @@ mod tests {
     }
 
     #[test]
+    fn intervals_and_times_have_fields_of_their_own() {
+        let of = |id: TypeId, precision, scale| plan::DataType {
+            id: id.into(),
+            precision,
+            scale,
+            ..plan::DataType::default()
+        };
+        let months = of(TypeId::YearMonthInterval, 0, 1);
+        assert_eq!(to_arrow(&months).unwrap(), DataType::Int32);
+        assert_eq!(Interval::of(&months).unwrap().fields(), "YEAR TO MONTH");
+        let micros = of(TypeId::DayTimeInterval, 3, 3);
+        assert_eq!(to_arrow(&micros).unwrap(), DataType::Int64);
+        assert_eq!(Interval::of(&micros).unwrap().fields(), "SECOND");
+        for wrong in [
+            of(TypeId::YearMonthInterval, 1, 0),
+            of(TypeId::YearMonthInterval, 0, 2),
+            of(TypeId::DayTimeInterval, 0, 4),
+            of(TypeId::DayTimeInterval, 300, 300),
+            of(TypeId::Time, 7, 0),
+        ] {
+            assert!(to_arrow(&wrong).is_err(), "{wrong:?}");
+        }
+        let nested = plan::DataType {
+            id: TypeId::Array.into(),
+            children: vec![plan::Field {
+                r#type: Some(months),
+                ..plan::Field::default()
+            }],
+            ..plan::DataType::default()
+        };
+        assert!(is_open_in_arrow(&nested) && !is_open_in_arrow(&of(TypeId::Int, 0, 0)));
+    }
+
+    #[test]
     fn an_unknown_type_is_refused() {
-        for id in [0, 18, -1] {
+        for id in [0, 21, -1] {
             assert!(
                 to_arrow(&plan::DataType {
                     id,

@@ -229,6 +229,7 @@ fn replay(fields: &[&str]) -> String {
             time_zone: (*zone).to_owned(),
             // The files are of JDK 17.
             float_text: FloatText::Jdk18.into(),
+            ..plan::Cast::default()
         })),
         name => Kind::Call(plan::Call {
             name: name.to_owned(),

@@ -8,7 +8,7 @@ use arrow::{
     array::{Array, ArrayRef, AsArray},
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, Schema, SchemaRef, TimestampMicrosecondType,
+        Int32Type, Int64Type, Schema, SchemaRef, Time64MicrosecondType, TimestampMicrosecondType,
     },
     record_batch::RecordBatch,
 };
@@ -102,6 +102,8 @@ impl Reader<'_> {
                 assert!(self.take("{"));
                 self.items("}", child)
             }
+            // Spark's are nanoseconds.
+            TypeId::Time => Value::Int(self.word().parse::<i64>().unwrap() / 1_000),
             _ => Value::Int(self.word().parse().unwrap()),
         });
         plan::Literal {
@@ -132,6 +134,10 @@ fn text_of(array: &ArrayRef, row: usize) -> String {
             .as_primitive::<TimestampMicrosecondType>()
             .value(row)
             .to_string(),
+        DataType::Time64(_) => {
+            let micros = array.as_primitive::<Time64MicrosecondType>().value(row);
+            (micros * 1_000).to_string()
+        }
         DataType::Decimal128(..) => array
             .as_primitive::<Decimal128Type>()
             .value(row)

@@ -7,6 +7,7 @@ mod windows;
 
 use std::fmt::{self, Write};
 
+use coffer_expr::types::Interval;
 use coffer_protocol::{
     plan::{
         AggCall, AggMode, Aggregate, DataType, EvalMode, Expr, Fragment, Generate, Join, JoinType,
@@ -380,7 +381,11 @@ impl Readable for DataType {
                 }
                 f.write_str(">")
             }
-            Ok(id) => f.write_str(&id.as_str_name().to_ascii_lowercase()),
+            Ok(TypeId::Time) => write!(f, "time({})", self.precision),
+            Ok(id) => match Interval::of(self) {
+                Some(of) => write!(f, "interval {}", of.fields().to_ascii_lowercase()),
+                None => f.write_str(&id.as_str_name().to_ascii_lowercase()),
+            },
             Err(_) => f.write_str("unknown"),
         }
     }
@@ -446,9 +451,14 @@ impl Readable for Literal {
             None => f.write_str("null"),
             Some(Value::Bool(value)) => write!(f, "{value}"),
             Some(Value::Int(value)) => match self.r#type.as_ref().map(|t| TypeId::try_from(t.id)) {
-                Some(Ok(TypeId::Date | TypeId::Timestamp | TypeId::TimestampNtz)) => {
-                    write!(f, "{} {value}", Maybe(self.r#type.as_ref()))
-                }
+                Some(Ok(
+                    TypeId::Date
+                    | TypeId::Timestamp
+                    | TypeId::TimestampNtz
+                    | TypeId::Time
+                    | TypeId::YearMonthInterval
+                    | TypeId::DayTimeInterval,
+                )) => write!(f, "{} {value}", Maybe(self.r#type.as_ref())),
                 _ => write!(f, "{value}"),
             },
             Some(Value::Float(value)) => write!(f, "{value:?}"),

@@ -135,7 +135,9 @@ pub(crate) fn literal(scalar: &ScalarValue) -> Result<Literal> {
         ScalarValue::Int8(v) => int(v.map(i64::from)),
         ScalarValue::Int16(v) => int(v.map(i64::from)),
         ScalarValue::Int32(v) | ScalarValue::Date32(v) => int(v.map(i64::from)),
-        ScalarValue::Int64(v) | ScalarValue::TimestampMicrosecond(v, _) => int(*v),
+        ScalarValue::Int64(v)
+        | ScalarValue::TimestampMicrosecond(v, _)
+        | ScalarValue::Time64Microsecond(v) => int(*v),
         ScalarValue::Float32(v) => v.map(Value::Float),
         ScalarValue::Float64(v) => v.map(Value::Double),
         ScalarValue::Decimal128(v, ..) => v.map(|v| Value::Decimal(v.to_be_bytes().to_vec())),

@@ -1,5 +1,6 @@
-//! CHAR(n) and VARCHAR(n): strings with a length that Spark notes beside the schema, and minds when
-//! it reads and writes.
+//! Types of which Spark notes beside a file's schema what Parquet's does not tell: intervals, the
+//! digits of a TIME, and CHAR(n) and VARCHAR(n): strings with a length, which Spark minds when it
+//! reads and writes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,6 +14,8 @@ use crate::{Column, Error, SparkType, UnsupportedType};
 
 /// Where Spark notes its schema in a Parquet file.
 const ROW_METADATA: &str = "org.apache.spark.sql.parquet.row.metadata";
+/// Levels of a type that is read.
+const MAX_DEPTH: u32 = 64;
 /// What it calls the type of a string column that is more than that.
 const TYPE_STRING: &str = "__CHAR_VARCHAR_TYPE_STRING";
 
@@ -30,9 +33,9 @@ struct RowField {
     metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Gives string columns of a file the CHAR or VARCHAR that Spark noted of them. A note that does
-/// not read as one is none. Inside of a nested column none is kept, so one with such a note is
-/// refused.
+/// Gives columns of a file the types that Spark noted of them, where Parquet's tell less: CHAR and
+/// VARCHAR, intervals, the digits of a TIME. A note that does not read as one is none. Inside of a
+/// nested column no length of strings is kept, so one with such a note is refused.
 pub fn declare(
     columns: &mut [(String, SparkType, bool)],
     notes: Option<&Vec<KeyValue>>,
@@ -58,6 +61,11 @@ pub fn declare(
                 });
             }
         }
+        let noted = of_json(&field.kind, MAX_DEPTH);
+        let column = columns.iter_mut().find(|column| column.0 == field.name);
+        if let Some(((_, kind, _), noted)) = column.zip(noted) {
+            *kind = refined(kind, &noted);
+        }
         // With spark.sql.preserveCharVarcharTypeInfo the type itself says it.
         let text = field
             .metadata
@@ -77,6 +85,65 @@ pub fn declare(
         }
     }
     Ok(())
+}
+
+/// The type that Spark's JSON says; none for one that no table holds.
+fn of_json(json: &serde_json::Value, depth: u32) -> Option<SparkType> {
+    let depth = depth.checked_sub(1)?;
+    let part = |name: &str| of_json(json.get(name)?, depth);
+    if let Some(text) = json.as_str() {
+        return text.parse().ok();
+    }
+    match json.get("type")?.as_str()? {
+        "array" => Some(SparkType::array(part("elementType")?)),
+        "map" => Some(SparkType::map(part("keyType")?, part("valueType")?)),
+        "struct" => {
+            let field = |field: &serde_json::Value| {
+                let name = field.get("name")?.as_str()?.to_owned();
+                Some((name, of_json(field.get("type")?, depth)?))
+            };
+            let fields = json.get("fields")?.as_array()?.iter().map(field);
+            Some(SparkType::structure(fields.collect::<Option<_>>()?))
+        }
+        _ => None,
+    }
+}
+
+/// A type as Parquet tells it, with what a note of the same type tells more.
+fn refined(found: &SparkType, noted: &SparkType) -> SparkType {
+    match (found, noted) {
+        (SparkType::Int, SparkType::YearMonth { .. })
+        | (SparkType::Long, SparkType::DayTime { .. })
+        | (SparkType::Time { .. }, SparkType::Time { .. }) => noted.clone(),
+        (SparkType::Array { element }, SparkType::Array { element: noted }) => {
+            SparkType::array(refined(element, noted))
+        }
+        (SparkType::Map { key, value }, SparkType::Map { key: k, value: v }) => {
+            SparkType::map(refined(key, k), refined(value, v))
+        }
+        (SparkType::Struct { fields }, SparkType::Struct { fields: noted })
+            if fields.len() == noted.len() =>
+        {
+            let pairs = fields.iter().zip(noted.iter());
+            let field =
+                |((name, kind), (_, noted)): (&(String, SparkType), &(String, SparkType))| {
+                    (name.clone(), refined(kind, noted))
+                };
+            SparkType::structure(pairs.map(field).collect())
+        }
+        _ => found.clone(),
+    }
+}
+
+/// Whether Parquet's types tell all of a type.
+fn is_told_by_parquet(kind: &SparkType) -> bool {
+    match kind {
+        SparkType::Array { element } => is_told_by_parquet(element),
+        SparkType::Map { key, value } => is_told_by_parquet(key) && is_told_by_parquet(value),
+        SparkType::Struct { fields } => fields.iter().all(|(_, kind)| is_told_by_parquet(kind)),
+        SparkType::Time { .. } | SparkType::YearMonth { .. } | SparkType::DayTime { .. } => false,
+        kind => !is_limited(kind),
+    }
 }
 
 /// Whether a type in Spark's JSON has a CHAR or VARCHAR in it, as it has with
@@ -99,7 +166,9 @@ fn is_limited(kind: &SparkType) -> bool {
 
 /// Spark's schema of a file with these columns; none where Parquet's types say it all.
 pub fn row_metadata(columns: &[Column]) -> Option<KeyValue> {
-    columns.iter().find(|column| is_limited(&column.kind))?;
+    columns
+        .iter()
+        .find(|column| !is_told_by_parquet(&column.kind))?;
     let field = |column: &Column| {
         let mut metadata = serde_json::Map::new();
         if is_limited(&column.kind) {
@@ -255,6 +324,33 @@ mod tests {
             "{found:?}"
         );
         assert!(row_metadata(&[column("s", SparkType::String)]).is_none());
+    }
+
+    #[test]
+    fn intervals_and_times_are_noted_and_read_again() {
+        let columns = [
+            column("y", "interval year to month".parse().unwrap()),
+            column("d", "interval minute to second".parse().unwrap()),
+            column("t", "time(2)".parse().unwrap()),
+            column("n", "struct<a:array<interval day>,b:int>".parse().unwrap()),
+            column("m", "map<string,time(6)>".parse().unwrap()),
+            column("i", SparkType::Int),
+        ];
+        let note = row_metadata(&columns).unwrap();
+        assert!(note.value.as_deref().unwrap().contains("\"interval day\""));
+        let mut found: Vec<_> = columns
+            .iter()
+            .map(|c| {
+                let parquet = SparkType::from_arrow("", &c.kind.to_arrow()).unwrap();
+                (c.name.clone(), parquet, true)
+            })
+            .collect();
+        assert!(found.iter().zip(&columns).any(|(f, c)| f.1 != c.kind));
+        declare(&mut found, Some(&vec![note])).unwrap();
+        assert!(
+            found.iter().zip(&columns).all(|(f, c)| f.1 == c.kind),
+            "{found:?}"
+        );
     }
 
     #[test]

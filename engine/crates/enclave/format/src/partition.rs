@@ -10,7 +10,7 @@ use arrow::{
     array::{Array, AsArray},
     datatypes::{
         Date32Type, Decimal128Type, Int8Type, Int16Type, Int32Type, Int64Type,
-        TimestampMicrosecondType,
+        Time64MicrosecondType, TimestampMicrosecondType,
     },
 };
 
@@ -53,10 +53,10 @@ pub fn partition_value(
         SparkType::Short => array
             .as_primitive_opt::<Int16Type>()
             .map(|v| v.value(row).to_string()),
-        SparkType::Int => array
+        SparkType::Int | SparkType::YearMonth { .. } => array
             .as_primitive_opt::<Int32Type>()
             .map(|v| v.value(row).to_string()),
-        SparkType::Long => array
+        SparkType::Long | SparkType::DayTime { .. } => array
             .as_primitive_opt::<Int64Type>()
             .map(|v| v.value(row).to_string()),
         SparkType::Decimal { .. } => array
@@ -70,6 +70,9 @@ pub fn partition_value(
             .map(|v| v.value(row).to_string()),
         SparkType::Timestamp | SparkType::TimestampNtz => array
             .as_primitive_opt::<TimestampMicrosecondType>()
+            .map(|v| v.value(row).to_string()),
+        SparkType::Time { .. } => array
+            .as_primitive_opt::<Time64MicrosecondType>()
             .map(|v| v.value(row).to_string()),
         SparkType::Float
         | SparkType::Double

@@ -5,7 +5,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use arrow::datatypes::{DataType, Field, Fields, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, IntervalUnit, TimeUnit};
 
 mod ddl;
 
@@ -60,6 +60,25 @@ pub enum SparkType {
     Timestamp,
     /// TIMESTAMP_NTZ: a wall-clock time, microseconds
     TimestampNtz,
+    /// TIME(digits): of a day, microseconds, of which so many digits of seconds are kept: 0 to 6.
+    Time {
+        /// Of seconds, behind the point.
+        digits: u8,
+    },
+    /// INTERVAL YEAR TO MONTH, or one of them: months
+    YearMonth {
+        /// The first field: 0, 1.
+        first: u8,
+        /// The last field, not before it.
+        last: u8,
+    },
+    /// INTERVAL DAY TO SECOND, or fewer of its fields: microseconds
+    DayTime {
+        /// The first field: 0 to 3, DAY, HOUR, MINUTE, SECOND.
+        first: u8,
+        /// The last field, not before it.
+        last: u8,
+    },
     /// ARRAY
     Array {
         /// Of its elements.
@@ -140,6 +159,9 @@ impl SparkType {
             Self::Date => DataType::Date32,
             Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Self::TimestampNtz => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::Time { .. } => DataType::Time64(TimeUnit::Microsecond),
+            Self::YearMonth { .. } => DataType::Int32,
+            Self::DayTime { .. } => DataType::Int64,
             Self::Array { element } => {
                 DataType::List(Arc::new(Field::new("element", element.to_arrow(), true)))
             }
@@ -217,6 +239,17 @@ impl SparkType {
         }
     }
 
+    /// An interval, or what has one inside: files hold numbers for it.
+    pub fn has_interval(&self) -> bool {
+        match self {
+            Self::YearMonth { .. } | Self::DayTime { .. } => true,
+            Self::Array { element } => element.has_interval(),
+            Self::Map { key, value } => key.has_interval() || value.has_interval(),
+            Self::Struct { fields } => fields.iter().any(|(_, kind)| kind.has_interval()),
+            _ => false,
+        }
+    }
+
     /// The Spark type that holds every value of an Arrow type. (64-bit and nanosecond values are
     /// checked one by one, see `convert` of coffer-catalog.)
     pub fn from_arrow(column: &str, found: &DataType) -> Result<Self, UnsupportedType> {
@@ -283,11 +316,13 @@ impl SparkType {
                 return Self::from_arrow_within(column, value.data_type(), depth);
             }
             DataType::Null => return refuse("it has no type; cast it to one"),
-            DataType::Time32(_) | DataType::Time64(_) => {
-                return refuse("times of day are not supported");
-            }
-            DataType::Interval(_) | DataType::Duration(_) => {
-                return refuse("intervals are not supported");
+            DataType::Time32(_) | DataType::Time64(_) => Self::Time { digits: 6 },
+            DataType::Interval(IntervalUnit::YearMonth) => Self::YearMonth { first: 0, last: 1 },
+            DataType::Duration(_) => Self::DayTime { first: 0, last: 3 },
+            DataType::Interval(_) => {
+                return refuse(
+                    "it has months, days and less, which Spark has for expressions only",
+                );
             }
             DataType::List(element)
             | DataType::LargeList(element)
@@ -328,6 +363,9 @@ impl fmt::Display for SparkType {
             Self::Date => "date",
             Self::Timestamp => "timestamp",
             Self::TimestampNtz => "timestamp_ntz",
+            Self::Time { digits } => return write!(f, "time({digits})"),
+            Self::YearMonth { first, last } => return fields(&YEAR_MONTH, *first, *last, f),
+            Self::DayTime { first, last } => return fields(&DAY_TIME, *first, *last, f),
             Self::Array { element } => return write!(f, "array<{element}>"),
             Self::Map { key, value } => return write!(f, "map<{key},{value}>"),
             Self::Struct { fields } => {
@@ -337,6 +375,36 @@ impl fmt::Display for SparkType {
                 return write!(f, "struct<{}>", fields.join(","));
             }
         })
+    }
+}
+
+const YEAR_MONTH: [&str; 2] = ["year", "month"];
+const DAY_TIME: [&str; 4] = ["day", "hour", "minute", "second"];
+
+/// The type of an interval, by its first and last field.
+fn fields(of: &[&str], first: u8, last: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let name = |at: u8| of.get(usize::from(at)).copied().unwrap_or_default();
+    match first == last {
+        true => write!(f, "interval {}", name(first)),
+        false => write!(f, "interval {} to {}", name(first), name(last)),
+    }
+}
+
+/// The interval of these fields.
+fn interval(first: &str, last: &str) -> Option<SparkType> {
+    let at = |of: &[&str], name: &str| {
+        let found = of.iter().position(|field| field.eq_ignore_ascii_case(name));
+        found.and_then(|at| u8::try_from(at).ok())
+    };
+    let both = |of: &[&str]| {
+        at(of, first)
+            .zip(at(of, last))
+            .filter(|(first, last)| first <= last)
+    };
+    match (both(&YEAR_MONTH), both(&DAY_TIME)) {
+        (Some((first, last)), _) => Some(SparkType::YearMonth { first, last }),
+        (_, Some((first, last))) => Some(SparkType::DayTime { first, last }),
+        _ => None,
     }
 }
 
@@ -380,6 +448,7 @@ fn flat(name: &str, arguments: Option<&str>) -> Result<SparkType, String> {
         "date" => SparkType::Date,
         "timestamp" | "timestamp_ltz" => SparkType::Timestamp,
         "timestamp_ntz" => SparkType::TimestampNtz,
+        "time" => return time(&text, arguments),
         "char" | "character" => {
             return length(&text, arguments).map(|length| SparkType::Char { length });
         }
@@ -398,6 +467,14 @@ fn length(text: &str, arguments: Option<&str>) -> Result<u32, String> {
     let length = arguments.and_then(|length| length.trim().parse::<i32>().ok());
     let length = length.and_then(|length| u32::try_from(length).ok());
     length.ok_or_else(|| format!("`{text}`: say how many characters, as in VARCHAR(10)"))
+}
+
+fn time(text: &str, arguments: Option<&str>) -> Result<SparkType, String> {
+    let digits = arguments.map_or(Ok(6), |digits| digits.trim().parse::<u8>());
+    match digits.ok().filter(|digits| *digits <= 6) {
+        Some(digits) => Ok(SparkType::Time { digits }),
+        None => Err(format!("`{text}`: TIME has 0 to 6 digits of seconds")),
+    }
 }
 
 fn decimal(text: &str, arguments: Option<&str>) -> Result<SparkType, String> {

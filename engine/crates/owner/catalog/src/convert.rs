@@ -8,7 +8,9 @@ use arrow::{
     },
     compute::{CastOptions, cast_with_options},
     datatypes::{
-        DataType, Date64Type, Field, Fields, Schema, SchemaRef, TimeUnit, TimestampNanosecondType,
+        DataType, Date64Type, DurationMicrosecondType, DurationNanosecondType, Field, Fields,
+        Int32Type, Int64Type, IntervalUnit, IntervalYearMonthType, Schema, SchemaRef,
+        Time64NanosecondType, TimeUnit, TimestampNanosecondType,
     },
 };
 use coffer_format::{Error as FormatError, SparkType};
@@ -76,6 +78,38 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
         return to_nested(array, to, column);
     }
     match array.data_type() {
+        DataType::Interval(IntervalUnit::YearMonth) if *to == DataType::Int32 => {
+            let months = array.as_primitive::<IntervalYearMonthType>();
+            return Ok(Arc::new(months.reinterpret_cast::<Int32Type>()));
+        }
+        DataType::Duration(unit) if *to == DataType::Int64 => {
+            let nanos = *unit == TimeUnit::Nanosecond;
+            let broken = |array: &ArrayRef| {
+                let values = array.as_primitive::<DurationNanosecondType>();
+                values.iter().flatten().any(|value| value % 1000 != 0)
+            };
+            if nanos && broken(array) {
+                return Err(lossy(
+                    "a duration has nanoseconds, and Spark's have microseconds",
+                ));
+            }
+            let micros = DataType::Duration(TimeUnit::Microsecond);
+            let micros = cast_with_options(array, &micros, &strict())
+                .map_err(|_| lossy("a value does not fit the column's type"))?;
+            let micros = micros.as_primitive::<DurationMicrosecondType>();
+            return Ok(Arc::new(micros.reinterpret_cast::<Int64Type>()));
+        }
+        DataType::Time64(TimeUnit::Nanosecond)
+            if array
+                .as_primitive::<Time64NanosecondType>()
+                .iter()
+                .flatten()
+                .any(|value| value % 1000 != 0) =>
+        {
+            return Err(lossy(
+                "a time has nanoseconds, and Spark's have microseconds",
+            ));
+        }
         DataType::Timestamp(TimeUnit::Nanosecond, _)
             if array
                 .as_primitive::<TimestampNanosecondType>()
@@ -98,12 +132,16 @@ pub fn to_type(array: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef
         }
         _ => {}
     }
-    let options = CastOptions {
+    cast_with_options(array, to, &strict())
+        .map_err(|_| lossy("a value does not fit the column's type"))
+}
+
+/// A value that does not survive is an error.
+fn strict() -> CastOptions<'static> {
+    CastOptions {
         safe: false,
         ..CastOptions::default()
-    };
-    cast_with_options(array, to, &options)
-        .map_err(|_| lossy("a value does not fit the column's type"))
+    }
 }
 
 /// The same of a nested type, part by part: what a part is called plays no role, but for a struct's
@@ -262,14 +300,31 @@ mod tests {
     }
 
     #[test]
+    fn intervals_and_times_of_other_units() {
+        let to = |array: ArrayRef| {
+            let kind = SparkType::from_arrow("a", array.data_type()).unwrap();
+            to_type(&array, &kind.to_arrow(), "a")
+        };
+        let seconds = to(arr(DurationSecondArray::from(vec![-3]))).unwrap();
+        assert_eq!(seconds.as_primitive::<Int64Type>().value(0), -3_000_000);
+        let months = to(arr(IntervalYearMonthArray::from(vec![14]))).unwrap();
+        assert_eq!(months.as_primitive::<Int32Type>().value(0), 14);
+        let millis = to(arr(Time32MillisecondArray::from(vec![5]))).unwrap();
+        assert_eq!(millis.data_type(), &DataType::Time64(TimeUnit::Microsecond));
+        assert!(to(arr(Time64NanosecondArray::from(vec![5]))).is_err());
+        assert!(to(arr(DurationNanosecondArray::from(vec![5]))).is_err());
+        assert!(to(arr(DurationSecondArray::from(vec![i64::MAX]))).is_err());
+    }
+
+    #[test]
     fn what_has_no_spark_type_is_refused_by_name() {
-        let time = DataType::Time64(TimeUnit::Microsecond);
-        let list = DataType::List(Arc::new(Field::new_list_field(time, true)));
+        let mixed = DataType::Interval(IntervalUnit::MonthDayNano);
+        let list = DataType::List(Arc::new(Field::new_list_field(mixed, true)));
         let error = SparkType::from_arrow("tags", &list)
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("`tags`") && error.contains("times of day"),
+            error.contains("`tags`") && error.contains("months, days and less"),
             "{error}"
         );
     }

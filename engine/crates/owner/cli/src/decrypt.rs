@@ -95,7 +95,7 @@ fn whole(
     batches: Batches<'_>,
 ) -> Result<(), Failure> {
     if dst == Path::new("-") || dst.extension().is_some_and(|extension| extension == "csv") {
-        check_csv(schema)?;
+        check_csv(schema, columns)?;
     }
     if dst == Path::new("-") {
         return write_csv(std::io::stdout().lock(), dst, batches);
@@ -157,7 +157,14 @@ fn write_parquet(
     Ok(())
 }
 
-fn check_csv(schema: &SchemaRef) -> Result<(), Failure> {
+fn check_csv(schema: &SchemaRef, columns: &[Column]) -> Result<(), Failure> {
+    if let Some(column) = columns.iter().find(|column| column.kind.has_interval()) {
+        return Err(Failure::usage(format!(
+            "column `{}` is an interval, and CSV would hold a number without a unit",
+            column.name
+        ))
+        .hint("write Parquet: name a file that ends in .parquet, or a folder"));
+    }
     match schema
         .fields()
         .iter()

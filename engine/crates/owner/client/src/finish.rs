@@ -17,6 +17,7 @@ use crate::{
     result::ResultRows,
     run::{self, run},
     session::{Output, Rows, Shared},
+    spark_arrow::Given,
 };
 
 /// Takes a result's partitions and opens them; none of its rows is given out before all are open.
@@ -66,6 +67,7 @@ pub(crate) fn open(session: &Shared, request: &OpenResult) -> Result<ResultRows,
                     stream::iter(batches),
                 )),
                 schema,
+                given: Given::of(&stage.schema),
                 reads: Arc::default(),
                 memory: None,
                 origins,

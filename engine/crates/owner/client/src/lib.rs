@@ -55,6 +55,7 @@ mod service;
 mod session;
 mod sessions;
 mod settings;
+mod spark_arrow;
 mod spills;
 mod stage;
 mod storage;

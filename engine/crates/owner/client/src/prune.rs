@@ -10,8 +10,8 @@ use std::{collections::BTreeSet, sync::Arc};
 use arrow::{
     array::{
         Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Int8Array,
-        Int16Array, Int32Array, Int64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
-        new_null_array,
+        Int16Array, Int32Array, Int64Array, RecordBatch, StringArray, Time64MicrosecondArray,
+        TimestampMicrosecondArray, new_null_array,
     },
     datatypes::{DataType, SchemaRef, TimeUnit},
 };
@@ -105,6 +105,9 @@ fn typed(kind: &DataType, texts: Vec<Option<&str>>) -> Option<ArrayRef> {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => Arc::new(
             TimestampMicrosecondArray::from(parsed::<i64>(&texts)?).with_timezone_opt(zone.clone()),
         ),
+        DataType::Time64(TimeUnit::Microsecond) => {
+            Arc::new(Time64MicrosecondArray::from(parsed::<i64>(&texts)?))
+        }
         DataType::Utf8 => Arc::new(StringArray::from(texts)),
         _ => return None,
     })
@@ -133,6 +136,7 @@ mod tests {
             DataType::Date32,
             DataType::Decimal128(9, 2),
             DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+            DataType::Time64(TimeUnit::Microsecond),
             DataType::Utf8,
         ] {
             let array = typed(&kind, texts()).unwrap();

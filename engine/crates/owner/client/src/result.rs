@@ -13,11 +13,13 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
 use futures::StreamExt;
 
-use crate::{ClientError, origins::Origins, reads::Reads};
+use crate::{ClientError, origins::Origins, reads::Reads, spark_arrow::Given};
 
 /// The rows of a result, opened as they are read.
 pub(crate) struct ResultRows {
     pub(crate) schema: SchemaRef,
+    /// Where Spark's Arrow types are others.
+    pub(crate) given: Option<Given>,
     pub(crate) rows: SendableRecordBatchStream,
     /// Of tables, on the way.
     pub(crate) reads: Arc<Reads>,
@@ -31,21 +33,25 @@ pub(crate) struct ResultRows {
 pub(crate) struct Ipc {
     writer: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
+    given: Option<Given>,
     pub(crate) rows: u64,
 }
 
 impl ResultRows {
     /// Begins the stream; the schema is in it.
-    pub(crate) fn ipc(&self) -> Result<Ipc, ClientError> {
-        let writer = StreamWriter::try_new_with_options(
-            Vec::new(),
-            &self.schema,
-            IpcWriteOptions::default(),
-        )
-        .map_err(arrow)?;
+    pub(crate) fn ipc(&mut self) -> Result<Ipc, ClientError> {
+        let given = self.given.take();
+        let schema = match &given {
+            Some(given) => given.schema(&self.schema),
+            None => Arc::clone(&self.schema),
+        };
+        let writer =
+            StreamWriter::try_new_with_options(Vec::new(), &schema, IpcWriteOptions::default())
+                .map_err(arrow)?;
         Ok(Ipc {
             writer,
-            schema: Arc::clone(&self.schema),
+            schema,
+            given,
             rows: 0,
         })
     }
@@ -84,12 +90,12 @@ impl Ipc {
         // Names and nullability are the declared ones, whatever the operators called them.
         let options =
             arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        let batch = RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            batch.columns().to_vec(),
-            &options,
-        )
-        .map_err(arrow)?;
+        let columns = match &self.given {
+            Some(given) => given.columns(batch.columns()).map_err(arrow)?,
+            None => batch.columns().to_vec(),
+        };
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
+            .map_err(arrow)?;
         self.writer.write(&batch).map_err(arrow)
     }
 

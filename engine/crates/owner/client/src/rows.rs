@@ -6,15 +6,16 @@
 //! stream that does not come to its end are removed: by a failure, or because the driver closed the
 //! connection.
 
-use std::io::Cursor;
+use std::{io::Cursor, sync::Arc};
 
 use arrow::{
-    array::{Array, RecordBatch, RecordBatchOptions},
+    array::{Array, ArrayRef, RecordBatch, RecordBatchOptions},
     compute::{SortColumn, lexsort_to_indices, partition, take_record_batch},
+    datatypes::Field,
     ipc::reader::StreamReader,
 };
-use coffer_catalog::{FileWriter, Judged, TableWriter};
-use coffer_format::{FileGuard, PartitionValue, WriteOptions};
+use coffer_catalog::{FileWriter, Judged, TableWriter, convert::to_type};
+use coffer_format::{FileGuard, PartitionValue, SparkType, WriteOptions};
 use coffer_protocol::wire::{
     CheckSources, PublishWrite, RowsTaken, SourcesChecked, WriteRows, WrittenFile,
 };
@@ -135,8 +136,12 @@ impl RowsStream {
                 });
             }
         }
+        let pairs = batch.columns().iter().zip(schema.fields());
+        let columns = pairs
+            .map(|(column, field)| ours(column, field))
+            .collect::<Result<_, ClientError>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        RecordBatch::try_new_with_options(schema.clone(), batch.columns().to_vec(), &options)
+        RecordBatch::try_new_with_options(schema.clone(), columns, &options)
             .map_err(ClientError::Rows)
     }
 
@@ -221,6 +226,18 @@ impl RowsStream {
             .add(files.into_iter(), self.host_chosen);
         guards.into_iter().for_each(FileGuard::keep);
         Ok(())
+    }
+}
+
+/// A column in the table's Arrow type where Spark has another one for the same values: intervals
+/// and times.
+fn ours(column: &ArrayRef, field: &Field) -> Result<ArrayRef, ClientError> {
+    let spark = SparkType::from_arrow(field.name(), column.data_type());
+    match spark {
+        Ok(kind) if kind.to_arrow() == *field.data_type() => {
+            Ok(to_type(column, field.data_type(), field.name())?)
+        }
+        _ => Ok(Arc::clone(column)),
     }
 }
 

@@ -25,7 +25,8 @@ use futures::stream;
 use parking_lot::Mutex;
 
 use crate::{
-    ClientError, origins::Origins, reads::Reads, result::ResultRows, session::Rows, spills::Spills,
+    ClientError, origins::Origins, reads::Reads, result::ResultRows, session::Rows, spark_arrow::Given,
+    spills::Spills,
     table::Opened,
 };
 
@@ -95,6 +96,7 @@ pub(crate) fn run(
     Ok(ResultRows {
         rows: plan.execute(0, Arc::new(context))?,
         schema,
+        given: Given::of(output),
         reads,
         memory,
         origins: Origins::default(),

@@ -1,5 +1,6 @@
 //! Types of tables' columns, in the contract's terms and back.
 
+use coffer_expr::types::Interval;
 use coffer_format::{Column, SparkType};
 use coffer_protocol::plan::{DataType, Field, TypeId};
 
@@ -54,6 +55,9 @@ pub(crate) fn data_type(kind: &SparkType) -> DataType {
         SparkType::Date => (TypeId::Date, 0, 0),
         SparkType::Timestamp => (TypeId::Timestamp, 0, 0),
         SparkType::TimestampNtz => (TypeId::TimestampNtz, 0, 0),
+        SparkType::Time { digits } => (TypeId::Time, *digits, 0),
+        SparkType::YearMonth { first, last } => (TypeId::YearMonthInterval, *first, *last),
+        SparkType::DayTime { first, last } => (TypeId::DayTimeInterval, *first, *last),
         SparkType::Array { .. } => (TypeId::Array, 0, 0),
         SparkType::Struct { .. } => (TypeId::Struct, 0, 0),
         SparkType::Map { .. } => (TypeId::Map, 0, 0),
@@ -87,5 +91,62 @@ pub(crate) fn spark_type(found: &DataType) -> Option<SparkType> {
     // Checks also how deep it is.
     let arrow = coffer_expr::types::to_arrow(found).ok()?;
     let kind = SparkType::from_arrow("", &arrow).ok()?;
-    (kind.to_arrow() == arrow && kind.unfit_names().is_none()).then_some(kind)
+    if kind.to_arrow() != arrow || kind.unfit_names().is_some() {
+        return None;
+    }
+    Some(told(kind, found))
+}
+
+/// The type with what Arrow's does not tell.
+fn told(kind: SparkType, found: &DataType) -> SparkType {
+    let inner = |at: usize, kind: &SparkType| {
+        let part = found.children.get(at);
+        match part.and_then(|field| field.r#type.as_ref()) {
+            Some(part) => told(kind.clone(), part),
+            None => kind.clone(),
+        }
+    };
+    match &kind {
+        SparkType::Int | SparkType::Long => match Interval::of(found) {
+            Some(Interval {
+                months: true,
+                first,
+                last,
+            }) => SparkType::YearMonth { first, last },
+            Some(Interval { first, last, .. }) => SparkType::DayTime { first, last },
+            None => kind,
+        },
+        SparkType::Time { digits } => SparkType::Time {
+            digits: u8::try_from(found.precision).unwrap_or(*digits),
+        },
+        SparkType::Array { element } => SparkType::array(inner(0, element)),
+        SparkType::Map { key, value } => SparkType::map(inner(0, key), inner(1, value)),
+        SparkType::Struct { fields } => {
+            let fields = fields.iter().enumerate();
+            let fields = fields.map(|(at, (name, kind))| (name.clone(), inner(at, kind)));
+            SparkType::structure(fields.collect())
+        }
+        _ => kind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_arrow_does_not_tell_goes_there_and_back() {
+        for text in [
+            "interval year to month",
+            "interval hour",
+            "time(3)",
+            "int",
+            "array<interval day to second>",
+            "struct<a:map<string,interval month>,b:time(0),c:bigint>",
+        ] {
+            let kind: SparkType = text.parse().unwrap();
+            assert_eq!(kind.to_string(), text);
+            assert_eq!(spark_type(&data_type(&kind)), Some(kind));
+        }
+    }
 }

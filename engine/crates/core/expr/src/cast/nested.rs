@@ -11,6 +11,7 @@ use arrow::{
     compute::take,
     datatypes::DataType,
 };
+use coffer_protocol::plan;
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::ColumnarValue;
 
@@ -22,7 +23,7 @@ use crate::{
     Unsupported,
     function::Kernel,
     nested::field_of,
-    types::{element_field, map_entries},
+    types::{element_field, is_open_in_arrow, map_entries},
     vector::{argument, array},
 };
 
@@ -31,7 +32,7 @@ type Built = Result<Kernel, Unsupported>;
 pub(super) fn cast(info: &CastInfo<'_>) -> Built {
     Ok(match (info.from, info.to) {
         (DataType::List(from), DataType::List(to)) => {
-            let of = inner(info, from.data_type(), to.data_type())?;
+            let of = inner(info, 0, from.data_type(), to.data_type())?;
             Arc::new(move |args, rows| {
                 let list = given(&array(argument(args, 0)?, rows)?)?;
                 let list = list.as_list::<i32>();
@@ -49,7 +50,8 @@ pub(super) fn cast(info: &CastInfo<'_>) -> Built {
             let of = from
                 .iter()
                 .zip(to.iter())
-                .map(|(from, to)| inner(info, from.data_type(), to.data_type()))
+                .enumerate()
+                .map(|(at, (from, to))| inner(info, at, from.data_type(), to.data_type()))
                 .collect::<Result<Vec<_>, _>>()?;
             Arc::new(move |args, rows| {
                 let row = array(argument(args, 0)?, rows)?;
@@ -69,7 +71,8 @@ pub(super) fn cast(info: &CastInfo<'_>) -> Built {
             };
             let sides = from.iter().zip(to.iter());
             let sides = sides
-                .map(|(from, to)| inner(info, from.data_type(), to.data_type()))
+                .enumerate()
+                .map(|(at, (from, to))| inner(info, at, from.data_type(), to.data_type()))
                 .collect::<Result<Vec<_>, _>>()?;
             let [key, value] = <[Inner; 2]>::try_from(sides).map_err(|_| info.unsupported())?;
             Arc::new(move |args, rows| {
@@ -104,17 +107,36 @@ impl Inner {
     }
 }
 
-fn inner(info: &CastInfo<'_>, from: &DataType, to: &DataType) -> Result<Inner, Unsupported> {
+/// Of the part at a place.
+fn inner(
+    info: &CastInfo<'_>,
+    at: usize,
+    from: &DataType,
+    to: &DataType,
+) -> Result<Inner, Unsupported> {
+    fn part(of: &plan::DataType, at: usize) -> Option<&plan::DataType> {
+        of.children.get(at).and_then(|field| field.r#type.as_ref())
+    }
+    let logical = (
+        info.logical.0.and_then(|of| part(of, at)),
+        info.logical.1.and_then(|of| part(of, at)),
+    );
+    let has = |of: Option<&plan::DataType>| of.is_some_and(is_open_in_arrow);
+    let info = CastInfo {
+        from,
+        to,
+        mode: info.mode,
+        float_text: info.float_text,
+        zone: info.zone,
+        logical: match has(logical.0) || has(logical.1) {
+            true => logical,
+            false => (None, None),
+        },
+    };
     let kernel = match from {
-        _ if from == to => None,
+        _ if info.is_same() => None,
         DataType::Null => Some(null_kernel(to)?),
-        _ => Some(kernel(&CastInfo {
-            from,
-            to,
-            mode: info.mode,
-            float_text: info.float_text,
-            zone: info.zone,
-        })?),
+        _ => Some(kernel(&info)?),
     };
     Ok(Inner {
         to: to.clone(),

@@ -9,7 +9,7 @@ use arrow::{
     },
     datatypes::{
         ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type,
-        Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType,
+        Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
     },
 };
 use coffer_protocol::plan::FloatText;
@@ -111,6 +111,7 @@ pub(super) fn text_kernel(
                 format::local_timestamp(zone.to_local(v), out)
             })
         }
+        DataType::Time64(_) => primitive::<Time64MicrosecondType>(style, format::time_of_day),
         DataType::Utf8 if style.pretty => Arc::new(move |args, rows| {
             let values = array(argument(args, 0)?, rows)?;
             write(values.as_string::<i32>().iter(), style, |v, out| {
@@ -257,7 +258,7 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
         DataType::Timestamp(_, None) => {
             read::<TimestampMicrosecondType>(info, |text| match parse::timestamp(text) {
                 Some(Timestamp::Local(local, _)) => Ok(local),
-                Some(Timestamp::TimeOnly) | None => Err(Refused::Invalid),
+                Some(Timestamp::TimeOnly { .. }) | None => Err(Refused::Invalid),
             })
         }
         DataType::Timestamp(_, Some(_)) => {
@@ -267,7 +268,7 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
                     .unwrap_or(zone)
                     .to_instant(local)
                     .ok_or(Refused::Invalid),
-                Some(Timestamp::TimeOnly) => Err(Refused::Always(SparkError::new(
+                Some(Timestamp::TimeOnly { .. }) => Err(Refused::Always(SparkError::new(
                     "UNSUPPORTED_TIME_OF_DAY",
                     "A time of day without a date was cast to a timestamp; the engine knows no \
                         current date.",
@@ -275,6 +276,9 @@ pub(crate) fn from_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
                 None => Err(Refused::Invalid),
             })
         }
+        DataType::Time64(_) => read::<Time64MicrosecondType>(info, |text| {
+            parse::time_of_day(text).ok_or(Refused::Invalid)
+        }),
         DataType::Binary => Arc::new(|args, rows| {
             let texts = array(argument(args, 0)?, rows)?;
             let bytes: BinaryArray = texts

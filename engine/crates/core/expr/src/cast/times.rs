@@ -6,16 +6,21 @@ use arrow::{
     array::{ArrayRef, AsArray, BooleanArray, PrimitiveArray},
     datatypes::{
         ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type,
-        Int8Type, Int16Type, Int32Type, Int64Type, TimestampMicrosecondType as Micros,
+        Int8Type, Int16Type, Int32Type, Int64Type, Time64MicrosecondType as OfDay,
+        TimestampMicrosecondType as Micros,
     },
 };
 
-use super::{CastInfo, null_kernel, overflow};
+use coffer_protocol::plan;
+
+use super::{CastInfo, null_kernel, overflow, overflow_between};
 use crate::{
     SparkError, Unsupported,
     calendar::{MICROS_PER_DAY, MICROS_PER_SECOND},
     decimal::{out_of_range, plain, power, to_precision},
+    format,
     function::Kernel,
+    types::{MAX_TIME_DIGITS, sql_name},
     vector::{argument, array, try_unary, typed, unary},
     zone::Zone,
 };
@@ -58,6 +63,57 @@ pub(crate) fn cast(info: &CastInfo<'_>) -> Built {
         (_, DataType::Timestamp(_, Some(_))) => to_timestamp(info),
         _ => Err(info.unsupported()),
     }
+}
+
+/// From a time of day.
+pub(crate) fn of_day(info: &CastInfo<'_>) -> Built {
+    let digits = |of: Option<&plan::DataType>| of.map_or(MAX_TIME_DIGITS, |of| of.precision);
+    macro_rules! integer {
+        ($to:ty, $native:ty) => {{
+            let (digits, to) = (digits(info.logical.0), sql_name(info.to));
+            let raises = info.raises();
+            Arc::new(move |args, rows| {
+                let failure = |v: i64| {
+                    let mut value = String::new();
+                    format::time_of_day(v, &mut value);
+                    overflow_between(&format!("TIME '{value}'"), &format!("TIME({digits})"), &to)
+                };
+                let f = |v: i64| <$native>::try_from(v.div_euclid(MICROS_PER_SECOND)).ok();
+                let failure: Option<&dyn Fn(i64) -> SparkError> = match raises {
+                    true => Some(&failure),
+                    false => None,
+                };
+                try_unary::<OfDay, $to>(args, rows, f, failure)
+            })
+        }};
+    }
+    Ok(match info.to {
+        DataType::Time64(_) => {
+            let cut = 10i64.pow(MAX_TIME_DIGITS.saturating_sub(digits(info.logical.1)));
+            Arc::new(move |args, rows| unary::<OfDay, OfDay>(args, rows, |v| v - v % cut))
+        }
+        DataType::Int8 => integer!(Int8Type, i8),
+        DataType::Int16 => integer!(Int16Type, i16),
+        DataType::Int32 => integer!(Int32Type, i32),
+        DataType::Int64 => integer!(Int64Type, i64),
+        DataType::Decimal128(precision, scale) => {
+            let (precision, scale, to, raises) =
+                (*precision, *scale, info.to.clone(), info.raises());
+            Arc::new(move |args, rows| {
+                // Spark counts in nanoseconds, which its message shows.
+                let nanos = |v: i64| i128::from(v).saturating_mul(1_000);
+                let failure = |v: i64| out_of_range(&plain(nanos(v), 9), precision, scale);
+                let f = |v: i64| to_precision(nanos(v), 9, precision, scale);
+                let failure: Option<&dyn Fn(i64) -> SparkError> = match raises {
+                    true => Some(&failure),
+                    false => None,
+                };
+                let out = try_unary::<OfDay, Decimal128Type>(args, rows, f, failure)?;
+                Ok(typed(out.as_primitive::<Decimal128Type>().clone(), &to))
+            })
+        }
+        _ => return Err(info.unsupported()),
+    })
 }
 
 fn midnight(zone: Zone) -> impl Fn(i32) -> Option<i64> {

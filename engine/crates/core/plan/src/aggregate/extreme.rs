@@ -12,7 +12,7 @@ use arrow::{
     compute::cast,
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-        Int32Type, Int64Type, TimestampMicrosecondType,
+        Int32Type, Int64Type, Time64MicrosecondType, TimestampMicrosecondType,
     },
 };
 use datafusion_common::{Result, internal_datafusion_err};
@@ -94,6 +94,9 @@ pub(super) fn state(data_type: &DataType, largest: bool) -> Option<Box<dyn Group
         DataType::Date32 => numbers::<Date32Type>(own, data_type, wanted),
         DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, _) => {
             numbers::<TimestampMicrosecondType>(own, data_type, wanted)
+        }
+        DataType::Time64(arrow::datatypes::TimeUnit::Microsecond) => {
+            numbers::<Time64MicrosecondType>(own, data_type, wanted)
         }
         DataType::Utf8 | DataType::Binary => Some(Box::new(ExtremeBytes {
             utf8: data_type == &DataType::Utf8,

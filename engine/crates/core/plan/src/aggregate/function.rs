@@ -20,6 +20,7 @@ use super::{
     first_last::FirstLast,
     histogram::Histogram,
     hll::{Distinct, Precision},
+    intervals::Intervals,
     joined::Joined,
     moments::{Moments, Spread},
     pair::{PairState, Pairs},
@@ -66,6 +67,10 @@ pub(super) enum Kind {
     AverageDecimal {
         sum: (u8, i8),
         wide: bool,
+    },
+    Intervals {
+        months: bool,
+        average: bool,
     },
     Extreme {
         largest: bool,
@@ -169,6 +174,19 @@ impl Function {
                 }
                 other => Err(format!("no sum of {other}")),
             },
+            // Of months, and of microseconds: Arrow tells them by nothing else.
+            "interval_sum" | "interval_avg" if eval != EvalMode::Try => {
+                let input = one()?.clone();
+                let average = name == "interval_avg";
+                let months = match input {
+                    Int32 => true,
+                    Int64 => false,
+                    other => return Err(format!("not of {other}")),
+                };
+                let mut buffer = vec![Binary];
+                buffer.extend(average.then_some(Int64));
+                of(Kind::Intervals { months, average }, buffer, input)
+            }
             "avg" | "average" => match one()? {
                 t if integral(t) || matches!(t, Float32 | Float64) => {
                     of(Kind::AverageDouble, vec![Binary, Int64], Float64)
@@ -339,7 +357,9 @@ impl Function {
                 DependsOn::Rows
             }
             // Whether it fits is asked of the result only.
-            Kind::SumTracked { .. } | Kind::AverageDecimal { .. } => DependsOn::Rows,
+            Kind::SumTracked { .. } | Kind::AverageDecimal { .. } | Kind::Intervals { .. } => {
+                DependsOn::Rows
+            }
             // A sum modulo 2^64, and a set of rows.
             Kind::AsheSum => DependsOn::Rows,
             Kind::Pairs(_) | Kind::Bits(_) => DependsOn::Rows,
@@ -380,6 +400,7 @@ impl Function {
                 })?;
                 Box::new(AverageDecimal::new(*sum, *wide, result, self.eval))
             }
+            Kind::Intervals { months, average } => Box::new(Intervals::new(*months, *average)),
             Kind::Extreme { largest } => extreme::state(&self.result, *largest)
                 .ok_or_else(|| internal_datafusion_err!("no order of {}", self.result))?,
             Kind::FirstLast { last, ignore_nulls } => {

@@ -25,6 +25,7 @@ mod function;
 mod histogram;
 mod hll;
 mod hll_tables;
+mod intervals;
 mod joined;
 mod moments;
 mod pair;

@@ -104,6 +104,7 @@ fn has_bounds(kind: &DataType) -> bool {
             | DataType::Date32
             | DataType::Decimal128(..)
             | DataType::Timestamp(..)
+            | DataType::Time64(..)
             | DataType::Utf8
     )
 }

@@ -1,6 +1,6 @@
 //! The text of types and of columns, as Spark writes them.
 
-use super::{MAX_DEPTH, SparkType, TOO_DEEP, flat};
+use super::{MAX_DEPTH, SparkType, TOO_DEEP, flat, interval};
 
 /// Parses Spark's DDL for columns, `a INT, b DECIMAL(12,2) NOT NULL`, names in backquotes if need
 /// be. Gives name, type and whether NULL is allowed. Comments are read over.
@@ -126,6 +126,9 @@ impl<'a> Ddl<'a> {
 
     pub(super) fn kind(&mut self, depth: u32) -> Result<SparkType, String> {
         let name = self.until(|c| !c.is_alphanumeric() && c != '_');
+        if name.eq_ignore_ascii_case("interval") {
+            return self.interval();
+        }
         if !self.eat('<') {
             let arguments = match self.eat('(') {
                 true => {
@@ -163,6 +166,18 @@ impl<'a> Ddl<'a> {
         };
         self.want('>')?;
         Ok(kind)
+    }
+
+    /// The fields of an interval: one, or one TO another.
+    fn interval(&mut self) -> Result<SparkType, String> {
+        let first = self.until(|c| !c.is_alphanumeric() && c != '_');
+        let last = match self.word("to") {
+            true => self.until(|c| !c.is_alphanumeric() && c != '_'),
+            false => first,
+        };
+        interval(first, last).ok_or_else(|| {
+            self.wrong("an INTERVAL is of YEAR TO MONTH, of DAY TO SECOND, or of fewer fields")
+        })
     }
 
     fn inner(&mut self, depth: u32) -> Result<SparkType, String> {

@@ -25,8 +25,11 @@ pub(super) fn of_type(kind: &SparkType) -> Option<DomainPin> {
         SparkType::Boolean => DomainPin { min: 0, max: 1 },
         SparkType::Byte => signed(8),
         SparkType::Short => signed(16),
-        SparkType::Int | SparkType::Date => signed(32),
-        SparkType::Long | SparkType::Timestamp | SparkType::TimestampNtz => signed(64),
+        SparkType::Int | SparkType::Date | SparkType::YearMonth { .. } => signed(32),
+        SparkType::Long
+        | SparkType::Timestamp
+        | SparkType::TimestampNtz
+        | SparkType::DayTime { .. } => signed(64),
         SparkType::Decimal { precision, .. } => {
             let max = 10_i128
                 .saturating_pow((*precision).into())
@@ -36,6 +39,7 @@ pub(super) fn of_type(kind: &SparkType) -> Option<DomainPin> {
                 max,
             }
         }
+        SparkType::Time { .. } => return None,
         SparkType::Float | SparkType::Double | SparkType::Binary => return None,
         SparkType::String | SparkType::Char { .. } | SparkType::Varchar { .. } => return None,
         SparkType::Array { .. } | SparkType::Struct { .. } | SparkType::Map { .. } => return None,

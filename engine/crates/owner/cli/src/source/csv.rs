@@ -273,6 +273,12 @@ fn declared(
             "--schema: column `{name}` is {kind}, and CSV holds no arrays, structs and maps"
         )));
     }
+    if let Some((name, kind, _)) = columns.iter().find(|(_, kind, _)| kind.has_interval()) {
+        return Err(Failure::usage(format!(
+            "--schema: column `{name}` is {kind}, and CSV holds no intervals"
+        ))
+        .hint("encrypt it as a number, and cast that where it is read"));
+    }
     let differ = columns.len() != names.len()
         || (named
             && columns

@@ -22,8 +22,12 @@ fn of_type(kind: &SparkType) -> Option<u128> {
         SparkType::Boolean => Some(2),
         SparkType::Byte => Some(1 << 8),
         SparkType::Short => Some(1 << 16),
-        SparkType::Int | SparkType::Date => Some(1 << 32),
-        SparkType::Long | SparkType::Timestamp | SparkType::TimestampNtz => Some(1 << 64),
+        SparkType::Int | SparkType::Date | SparkType::YearMonth { .. } => Some(1 << 32),
+        SparkType::Long
+        | SparkType::Timestamp
+        | SparkType::TimestampNtz
+        | SparkType::DayTime { .. } => Some(1 << 64),
+        SparkType::Time { digits } => Some(86_400 * 10_u128.checked_pow((*digits).into())?),
         SparkType::Decimal { precision, .. } => {
             let most = 10_u128.checked_pow((*precision).into())?;
             most.checked_mul(2)?.checked_sub(1)

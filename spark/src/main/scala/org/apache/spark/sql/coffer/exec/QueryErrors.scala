@@ -20,7 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, C
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
-import org.apache.spark.sql.types.DecimalType
+import org.apache.spark.sql.types.{AnsiIntervalType, DecimalType}
 
 /**
  * Errors that a query made inside an engine, as the exceptions that vanilla Spark throws: the same
@@ -114,7 +114,9 @@ private[exec] object QueryErrors {
         new SparkArrayIndexOutOfBoundsException(condition, parameters, contexts, summary)
       case "_LEGACY_ERROR_TEMP_3243" | "NEGATIVE_VALUES_IN_FREQUENCY_EXPRESSION" =>
         new SparkIllegalArgumentException(condition, parameters, contexts, summary, null)
-      case c if c.startsWith("DATETIME_") =>
+      case c if illegal.exists(c.startsWith) =>
+        new SparkIllegalArgumentException(condition, parameters, contexts, summary, null)
+      case c if c.startsWith("DATETIME_") || c == "CANNOT_PARSE_TIME" =>
         new SparkDateTimeException(condition, parameters, contexts, summary)
       case _ => new SparkRuntimeException(condition, parameters, null, contexts, summary)
     }
@@ -122,8 +124,11 @@ private[exec] object QueryErrors {
 
   private val times = Seq("\"DATE\"", "\"TIME", "INTERVAL")
 
+  private val illegal = Seq("INVALID_INTERVAL_", "INVALID_PARAMETER_VALUE.TIME_UNIT")
+
   private def arithmetic(condition: String): Boolean =
-    condition.endsWith("OVERFLOW") || condition.endsWith("_BY_ZERO") ||
+    condition.startsWith("INTERVAL_") || condition.endsWith("OVERFLOW") || condition.endsWith(
+      "_BY_ZERO") ||
       condition.startsWith("NUMERIC_")
 
   // ---- where in the text ------------------------------------------------------------------------
@@ -135,11 +140,18 @@ private[exec] object QueryErrors {
       plan: SparkPlan): Option[QueryContext] = {
     val found = expressions(plan).collect {
       case e: SupportQueryContext if fails(e, condition, parameters) => e.getContextOrNull()
+      case e @ (_: DivideYMInterval | _: DivideDTInterval)
+          if condition == "INTERVAL_DIVIDED_BY_ZERO" => e.origin.context
+      // Spark gives it no place.
+      case e: UnaryMinus
+          if condition == ofMadeIntervals && e.dataType.isInstanceOf[AnsiIntervalType] => null
     }
     // Of an expression without a place it is not known which text would be right.
     val places = found.map(c => Option(c).map(_.summary())).distinct
     if (places.size == 1) found.headOption.filter(_ != null) else None
   }
+
+  private val ofMadeIntervals = "INTERVAL_ARITHMETIC_OVERFLOW.WITHOUT_SUGGESTION"
 
   private def fails(
       e: Expression,
@@ -149,6 +161,7 @@ private[exec] object QueryErrors {
         case _: Divide | _: IntegralDivide => true
         case _ => false
       }
+    case `ofMadeIntervals` => e.isInstanceOf[MakeYMInterval] || e.isInstanceOf[MakeDTInterval]
     case "INVALID_ARRAY_INDEX" => e.isInstanceOf[GetArrayItem]
     case "INVALID_ARRAY_INDEX_IN_ELEMENT_AT" => e.isInstanceOf[ElementAt]
     case "INVALID_INDEX_OF_ZERO" => e.isInstanceOf[ElementAt] || e.isInstanceOf[ArrayInsert]

@@ -55,8 +55,14 @@ private[translate] object AggregateFunctions {
       parameters: Seq[Literal] = Nil,
       pivot: Seq[PlanLiteral] = Nil)
 
-  def of(function: AggregateFunction): Result[Known] = function match {
+  def of(function: AggregateFunction): Result[Known] =
+    OpenTypes.check(function).flatMap(_ => known(function))
+
+  private def known(function: AggregateFunction): Result[Known] = function match {
     case _: Count => Right(Known("count"))
+    case s: Sum if s.child.dataType.isInstanceOf[AnsiIntervalType] => Right(Known("interval_sum"))
+    case a: Average if a.child.dataType.isInstanceOf[AnsiIntervalType] =>
+      Right(Known("interval_avg"))
     case s: Sum => Right(Known("sum", Modes.of(s.evalContext.evalMode)))
     case a: Average => Right(Known("avg", Modes.of(a.evalMode)))
     case _: Min => Right(Known("min"))
@@ -151,7 +157,7 @@ private[translate] object AggregateFunctions {
 
   private def histogram(h: HistogramNumeric): Result[Known] =
     (h.child.dataType, h.nBins.eval()) match {
-      case (_: DecimalType | _: AnsiIntervalType, _) =>
+      case (_: DecimalType, _) =>
         refuse(s"histograms of ${h.child.dataType.sql} are not supported")
       case _ if !SQLConf.get.histogramNumericPropagateInputType =>
         refuse(s"${SQLConf.HISTOGRAM_NUMERIC_PROPAGATE_INPUT_TYPE.key} must be true")
@@ -186,8 +192,6 @@ private[translate] object AggregateFunctions {
         refuse(
           s"approximate percentiles of ${d.sql} are not supported: of at most 15 digits they " +
             "are")
-      case (_: AnsiIntervalType, _, _) =>
-        refuse(s"approximate percentiles of ${p.child.dataType.sql} are not supported")
       case (_, accuracy: Number, share: Double) =>
         Right(approximate(p, accuracy, AggCall.Percentiles.newBuilder.addShares(share)))
       case (_, accuracy: Number, shares: ArrayData) =>

@@ -23,7 +23,9 @@ private[translate] object Buffers {
   def of(function: AggregateFunction): Seq[Attribute] = {
     val own = function.aggBufferAttributes
     function match {
-      case s: Sum if exact(s.child.dataType) || tried(s) =>
+      case s: Sum
+          if exact(s.child.dataType) || tried(s) ||
+            s.child.dataType.isInstanceOf[AnsiIntervalType] =>
         own.head.withDataType(BinaryType) +:
           own.tail
       case a: Average if exact(a.child.dataType) || !a.child.dataType.isInstanceOf[DecimalType] =>

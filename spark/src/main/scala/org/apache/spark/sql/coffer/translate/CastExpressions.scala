@@ -1,11 +1,18 @@
 package org.apache.spark.sql.coffer.translate
 
-import org.apache.spark.sql.catalyst.expressions.{Cast => CatalystCast, ToPrettyString}
+import org.apache.spark.sql.catalyst.expressions.{
+  Cast => CatalystCast,
+  Expression,
+  TimeZoneAwareExpression,
+  ToPrettyString
+}
 import org.apache.spark.sql.coffer.proto.plan.{Cast, Expr}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{
+  AnsiIntervalType,
   ArrayType,
   BinaryType,
+  DataType,
   MapType,
   StringType,
   StructType,
@@ -19,7 +26,8 @@ private[translate] object CastExpressions extends ExpressionFamily {
     entry[CatalystCast]("a cast") { (e, scope) =>
       for {
         _ <- textOfNested(e)
-        child <- scope.convert(e.child)
+        source = spelled(e.child, e, e.dataType)
+        child <- scope.convert(source)
         to <- Types.of(e.dataType)
         // Spark resolves a zone for each cast; only those that need it have a meaning that depends
         // on it. Spark does not count the text of instants inside of nested values among them.
@@ -29,6 +37,8 @@ private[translate] object CastExpressions extends ExpressionFamily {
         cast =
           Cast.newBuilder.setChild(child).setTo(to).setMode(Modes.of(e.evalMode)).setTimeZone(zone)
             .setFloatText(FloatTexts.of(e))
+        from <- Types.of(source.dataType)
+        _ = if (OpenTypes.holds(source.dataType)) cast.setFrom(from)
         checked <- CharVarcharExpressions.checked(Expr.newBuilder.setCast(cast).build(), e, scope)
       } yield checked
     },
@@ -37,9 +47,25 @@ private[translate] object CastExpressions extends ExpressionFamily {
         SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
         refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
       } else {
-        Calls.of("to_pretty_string", e, e.children, scope)
+        val child = spelled(e.child, e, StringType)
+        val shown = child.dataType match {
+          case _: AnsiIntervalType => CatalystCast(child, StringType, e.timeZoneId)
+          case _ => child
+        }
+        Calls.of("to_pretty_string", e, Seq(shown), scope)
       }
     })
+
+  /** Intervals inside of what becomes a text, as texts: of such the engine knows numbers only. */
+  private def spelled(
+      child: Expression,
+      e: TimeZoneAwareExpression,
+      to: DataType): Expression = (child.dataType, to) match {
+    case (from @ (_: ArrayType | _: MapType | _: StructType), _: StringType)
+        if OpenTypes.holdsInterval(from) =>
+      CatalystCast(child, OpenTypes.textual(from), e.timeZoneId)
+    case _ => child
+  }
 
   private def textOfNested(e: CatalystCast): Result[Unit] = (e.child.dataType, e.dataType) match {
     case (_: ArrayType | _: MapType | _: StructType, _: StringType)

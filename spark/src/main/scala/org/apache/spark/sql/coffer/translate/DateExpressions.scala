@@ -19,7 +19,7 @@ private[translate] object DateExpressions extends ExpressionFamily {
   private val read = s"(?:y{4}(?!y)|M{1,4}(?!M)|$clock|$between)*".r
 
   /** Each letter once: a field that is given twice must agree with itself. */
-  private def readable(pattern: String): Boolean = {
+  private[translate] def readable(pattern: String): Boolean = {
     val letters = "'[^']*'".r.replaceAllIn(pattern, "").filter(_.isLetter)
     val runs = letters.indices.filter(i => i == 0 || letters(i) != letters(i - 1)).map(letters(_))
     read.matches(pattern) && runs.distinct.length == runs.length &&

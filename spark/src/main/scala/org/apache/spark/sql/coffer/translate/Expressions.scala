@@ -96,6 +96,7 @@ object Expressions {
     MathExpressions,
     DigestExpressions,
     InstantExpressions,
+    IntervalExpressions,
     PatternExpressions,
     InvokeExpressions,
     NestedExpressions,
@@ -108,7 +109,12 @@ object Expressions {
 
   private[translate] def convert(expr: Expression, scope: Scope): Result[Expr] = {
     val converted = byClass.get(expr.getClass) match {
-      case Some(entry) => Types.of(expr.dataType).flatMap(_ => entry.convert(expr, scope))
+      case Some(entry) =>
+        for {
+          _ <- Types.of(expr.dataType)
+          _ <- OpenTypes.check(expr)
+          converted <- entry.convert(expr, scope)
+        } yield converted
       case None =>
         expr match {
           // Left over where no optimizer rule has passed; the replacement is the meaning.

@@ -69,7 +69,10 @@ private[translate] object Fallibility {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "base64", "bin",
     "bitmap_bit_position", "bitmap_bucket_number", "bitmap_count", "bitwise_count", "cbrt", "cosh",
     "crc32", "date_format", "day_name", "empty_to_null", "expm1", "factorial", "find_in_set",
-    "format_number", "from_unix_time", "hex", "hypot", "is_valid_utf8", "levenshtein", "log1p",
+    "format_number", "from_unix_time", "hex", "hour_of_time", "hypot",
+    "interval_days", "interval_hours", "interval_minutes", "interval_months", "interval_seconds",
+    "interval_years", "minute_of_time", "second_of_time", "second_of_time_with_fraction",
+    "subtract_times", "is_valid_utf8", "levenshtein", "log1p",
     "log2", "md5", "month_name", "murmur3_hash", "na_nvl", "overlay",
     "precise_timestamp_conversion", "quote", "regexp_instr", "regexp_like", "rint", "sha1", "sha2",
     "sinh", "sound_ex", "tanh", "to_degrees", "to_radians", "url_encode", "width_bucket",
@@ -85,7 +88,8 @@ private[translate] object Fallibility {
 
   /**
    * The engine reads no text as a float or an instant that only Java reads, and no bytes as a
-   * string that are not UTF-8; nested types may hold such.
+   * string that are not UTF-8; nested types may hold such. A text that is no interval raises in
+   * LEGACY mode too.
    */
   private val dependsOnSource: Set[TypeId] =
     Set(
@@ -93,10 +97,12 @@ private[translate] object Fallibility {
       TypeId.FLOAT,
       TypeId.DOUBLE,
       TypeId.TIMESTAMP,
+      TypeId.YEAR_MONTH_INTERVAL,
+      TypeId.DAY_TIME_INTERVAL,
       TypeId.ARRAY,
       TypeId.STRUCT,
       TypeId.MAP)
 
   private def total(cast: Cast): Boolean =
-    cast.getMode != EvalMode.ANSI && !dependsOnSource.contains(cast.getTo.getId)
+    cast.getMode != EvalMode.ANSI && !dependsOnSource.contains(cast.getTo.getId) && !cast.hasFrom
 }

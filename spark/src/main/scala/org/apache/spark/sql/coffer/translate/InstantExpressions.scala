@@ -10,7 +10,10 @@ import org.apache.spark.sql.coffer.proto.plan.Expr
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 
-/** Instants made, moved and read elsewhere. An interval must be a literal: it is no type here. */
+/**
+ * Instants made, moved and read elsewhere. An interval of months and days together must be a
+ * literal: it is no type here.
+ */
 private[translate] object InstantExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
@@ -42,14 +45,13 @@ private[translate] object InstantExpressions extends ExpressionFamily {
           scope)
       }
     },
-    entry[TimestampAddInterval]("`timestamp_add_interval`; the interval must be a literal") {
-      (e, scope) => moved("timestamp_add_interval", e, e.start, e.interval, scope)
-    },
-    entry[TimestampAddYMInterval]("`timestamp_add_interval`; the interval must be a literal") {
-      (e, scope) => moved("timestamp_add_interval", e, e.timestamp, e.interval, scope)
-    },
-    entry[DateAddYMInterval]("`date_add_interval`; the interval must be a literal") {
-      (e, scope) => moved("date_add_interval", e, e.date, e.interval, scope)
+    entry[TimestampAddInterval]("`timestamp_add_day_time`; `timestamp_add_interval` of a literal") {
+      (e, scope) =>
+        e.interval.dataType match {
+          case _: DayTimeIntervalType =>
+            Calls.of("timestamp_add_day_time", e, Seq(e.start, e.interval), scope)
+          case _ => moved("timestamp_add_interval", e, e.start, e.interval, scope)
+        }
     },
     entry[DateAddInterval]("`date_add_interval`; the interval must be a literal of months and " +
       "days") { (e, scope) => moved("date_add_interval", e, e.start, e.interval, scope) })
@@ -73,15 +75,10 @@ private[translate] object InstantExpressions extends ExpressionFamily {
       call <- Calls.ofConverted(name, e, args)
     } yield call
 
-  private val microsPerDay = 24L * 60 * 60 * 1000 * 1000
-
   /** Months, days and microseconds of a literal. */
   private def parts(interval: Expression): Result[(Int, Int, Long)] = interval match {
     case CatalystLiteral(i: CalendarInterval, CalendarIntervalType) =>
       Right((i.months, i.days, i.microseconds))
-    case CatalystLiteral(months: Int, _: YearMonthIntervalType) => Right((months, 0, 0L))
-    case CatalystLiteral(micros: Long, _: DayTimeIntervalType) =>
-      Right((0, (micros / microsPerDay).toInt, micros % microsPerDay))
     case UnaryMinus(child, _) =>
       parts(child).map { case (months, days, micros) => (-months, -days, -micros) }
     case _ => refuse("an interval that is not a literal is not supported")

@@ -5,6 +5,7 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   Literal => CatalystLiteral,
+  ToTimeParser,
   TryEval,
   Unhex
 }
@@ -12,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
 import org.apache.spark.sql.coffer.proto.plan.{EvalMode, Expr, TypeId}
-import org.apache.spark.sql.types.{ObjectType, StringType}
+import org.apache.spark.sql.types.{ObjectType, StringType, TimeType}
 
 /** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
 private[translate] object InvokeExpressions extends ExpressionFamily {
@@ -21,7 +22,10 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
     entry[StaticInvoke]("what the engine has of the methods that Spark's functions call") {
       (e, scope) =>
         val method = s"${e.staticObject.getSimpleName.stripSuffix("$")}.${e.functionName}"
-        methods.get(method) match {
+        val how = methods.get(method).orElse {
+          if (method.startsWith("DateTimeUtils.")) times.get(e.functionName) else None
+        }
+        how match {
           case Some(how) if ofSpark(e.staticObject) => how(e, scope)
           case _ => refuse(Refusals.reason(e, None))
         }
@@ -39,6 +43,10 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
           case s: StaticInvoke if utf8(s) =>
             whole(s.arguments.head, scope)(a => Right(a.head))
               .flatMap(_ => scope.convert(s))
+          case i: Invoke if parsesTime(i) =>
+            whole(i.arguments.head, scope)(_ => timeParsed(i, scope, EvalMode.TRY))
+          case child if IntervalExpressions.arithmetic(child).isDefined =>
+            IntervalExpressions.tried(IntervalExpressions.arithmetic(child).get, child, scope)
           case child => scope.convert(child).flatMap { converted =>
               if (Fallibility.infallible(converted)) Right(converted)
               else refuse("what may fail of a try is not supported")
@@ -50,6 +58,7 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
         case ("isValid", _: StringType) => Calls.of("is_valid_utf8", e, Seq(e.targetObject), scope)
         case ("makeValid", _: StringType) => scope.convert(e.targetObject)
         case ("evaluate", _: ObjectType) => evaluated(e, scope)
+        case ("parse", _: ObjectType) => timeParsed(e, scope, EvalMode.ANSI)
         case _ => refuse(Refusals.reason(e, None))
       }
     })
@@ -69,6 +78,29 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
       JsonExpressions.generated(e, json, e.arguments.head, scope)
     case _ => refuse(Refusals.reason(e, None))
   }
+
+  private def parsesTime(e: Invoke): Boolean = e.targetObject match {
+    case CatalystLiteral(_: ToTimeParser, _) => e.functionName == "parse"
+    case _ => false
+  }
+
+  /** A text by the casts' form, or by a pattern of hours, minutes and seconds. */
+  private def timeParsed(e: Invoke, scope: Scope, mode: EvalMode): Result[Expr] =
+    (e.targetObject, e.arguments) match {
+      case (CatalystLiteral(ToTimeParser(None), _), Seq(text)) =>
+        Calls.of("to_time", e, Seq(text), scope, mode)
+      case (CatalystLiteral(ToTimeParser(Some(pattern)), _), Seq(text)) =>
+        val letters = "'[^']*'".r.replaceAllIn(pattern, "").filter(_.isLetter)
+        if (DateExpressions.readable(pattern) && letters.forall("HhmsSa".contains(_)) &&
+          letters.count(_ == 'S') <= TimeType.MICROS_PRECISION)
+          Calls.of("to_time", e, Seq(text, CatalystLiteral(pattern)), scope, mode)
+        else refuse("this pattern is not supported")
+      case _ => refuse(Refusals.reason(e, None))
+    }
+
+  /** Whether it is a method that takes or gives a TIME, and the engine has it. */
+  def onTimes(e: StaticInvoke): Boolean =
+    ofSpark(e.staticObject) && times.contains(e.functionName)
 
   /** A string's bytes are there in each mode. */
   private def ofBytes(arg: Expr): Boolean =
@@ -132,6 +164,19 @@ private[translate] object InvokeExpressions extends ExpressionFamily {
         refuse("Spark's legacy settings of character sets are not supported")
       case _ => refuse("a character set that is not a literal is not supported")
     }
+
+  /** Of `DateTimeUtils`. */
+  private val times: Map[String, How] = Map(
+    "getHoursOfTime" -> call("hour_of_time"),
+    "getMinutesOfTime" -> call("minute_of_time"),
+    "getSecondsOfTime" -> call("second_of_time"),
+    "getSecondsOfTimeWithFraction" -> call("second_of_time_with_fraction"),
+    "makeTime" -> call("make_time"),
+    "timeTrunc" -> call("time_trunc"),
+    "timeDiff" -> call("time_diff"),
+    "timeAddInterval" -> call("time_add_interval"),
+    "subtractTimes" -> call("subtract_times"),
+    "makeTimestampNTZ" -> call("timestamp_of_date_and_time"))
 
   private val methods: Map[String, How] = Map(
     // What Spark's analyzer puts around CHAR and VARCHAR columns where they are read and written.

@@ -26,10 +26,13 @@ object Literals {
       case (v: Boolean, BooleanType) => Right(literal.setBool(v).build())
       case (v: Byte, ByteType) => Right(literal.setInt(v.toLong).build())
       case (v: Short, ShortType) => Right(literal.setInt(v.toLong).build())
-      case (v: Int, IntegerType | DateType) => Right(literal.setInt(v.toLong).build())
-      case (v: Long,
-            LongType | TimestampType |
-            TimestampNTZType) => Right(literal.setInt(v).build())
+      case (v: Int, IntegerType | DateType | _: YearMonthIntervalType) =>
+        Right(literal.setInt(v.toLong).build())
+      case (v: Long, LongType | TimestampType | TimestampNTZType | _: DayTimeIntervalType) =>
+        Right(literal.setInt(v).build())
+      // Spark holds nanoseconds, of which no type has more than microseconds.
+      case (v: Long, _: TimeType) if v % 1000 == 0 => Right(literal.setInt(v / 1000).build())
+      case (_: Long, _: TimeType) => refuse("a TIME of less than microseconds")
       case (v: Float, FloatType) => Right(literal.setFloat(v).build())
       case (v: Double, DoubleType) => Right(literal.setDouble(v).build())
       case (v: Decimal, d: DecimalType) => decimal(v, d, literal)

@@ -26,15 +26,14 @@ object Types {
     case DateType => simple(TypeId.DATE)
     case TimestampType => simple(TypeId.TIMESTAMP)
     case TimestampNTZType => simple(TypeId.TIMESTAMP_NTZ)
+    case YearMonthIntervalType(first, last) =>
+      fields(TypeId.YEAR_MONTH_INTERVAL, first.toInt, last.toInt)
+    case DayTimeIntervalType(first, last) =>
+      fields(TypeId.DAY_TIME_INTERVAL, first.toInt, last.toInt)
+    case TimeType(digits) => fields(TypeId.TIME, digits, 0)
     case d: DecimalType =>
       if (d.scale < 0) refuse(s"type ${d.sql}: decimals of negative scale are not supported")
-      else
-        Right(
-          ProtoType.newBuilder
-            .setId(TypeId.DECIMAL)
-            .setPrecision(d.precision)
-            .setScale(d.scale)
-            .build())
+      else fields(TypeId.DECIMAL, d.precision, d.scale)
     case s: StringType =>
       if (s.collationId == CollationFactory.UTF8_BINARY_COLLATION_ID) simple(TypeId.STRING)
       else refuse(s"type ${s.sql}: only the UTF8_BINARY collation is supported")
@@ -87,6 +86,11 @@ object Types {
     case TypeId.DATE => Right(DateType)
     case TypeId.TIMESTAMP => Right(TimestampType)
     case TypeId.TIMESTAMP_NTZ => Right(TimestampNTZType)
+    case TypeId.YEAR_MONTH_INTERVAL =>
+      Right(YearMonthIntervalType(dataType.getPrecision.toByte, dataType.getScale.toByte))
+    case TypeId.DAY_TIME_INTERVAL =>
+      Right(DayTimeIntervalType(dataType.getPrecision.toByte, dataType.getScale.toByte))
+    case TypeId.TIME => Right(TimeType(dataType.getPrecision))
     case TypeId.ARRAY =>
       inner(dataType, 1).map(parts => ArrayType(parts.head.dataType, parts.head.nullable))
     case TypeId.MAP =>
@@ -156,8 +160,11 @@ object Types {
 
   private def simple(id: TypeId): Result[ProtoType] = Right(ProtoType.newBuilder.setId(id).build())
 
+  private def fields(id: TypeId, precision: Int, scale: Int): Result[ProtoType] =
+    Right(ProtoType.newBuilder.setId(id).setPrecision(precision).setScale(scale).build())
+
   private def whyNot(dataType: DataType): String = dataType match {
-    case _: AnsiIntervalType | CalendarIntervalType => "intervals are not supported"
+    case CalendarIntervalType => "intervals of months and days together are not supported"
     case _: UserDefinedType[_] => "user-defined types are not supported"
     case VariantType => "variants are not supported"
     case _ => "this type is not supported"

@@ -140,6 +140,8 @@ private[translate] object WindowCalls {
           Right(TimestampAddYMInterval(e, Literal(months, by.dataType), zone))
         case (TimestampType | TimestampNTZType, _: DayTimeIntervalType | CalendarIntervalType, v) =>
           Right(TimestampAddInterval(e, Literal(v, by.dataType), zone))
+        case (a: AnsiIntervalType, b, v) if a == b =>
+          Right(Add(e, Literal(v, b), NumericEvalContext.fromSQLConf(plan.conf)))
         // Spark adds without asking whether the type holds the sum.
         case (d: DecimalType, o: DecimalType, v: Decimal) if o.scale == d.scale =>
           Right(DecimalAddNoOverflowCheck(e, Literal(v, o), d))

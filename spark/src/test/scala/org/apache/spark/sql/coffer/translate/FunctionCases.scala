@@ -294,7 +294,8 @@ private[translate] object FunctionCases {
         "encode(a, 'windows-1252')",
         Seq(text),
         conf = Seq("spark.sql.legacy.javaCharsets" -> "true")),
-      f("decode(a, 'windows-1252')", "BINARY" -> Seq("X'41'"))) ++ TextCases.refused
+      f("decode(a, 'windows-1252')",
+        "BINARY" -> Seq("X'41'"))) ++ IntervalCases.refused ++ TextCases.refused
   }
 
   val families: Seq[(String, Seq[FunctionCase])] = Seq(
@@ -304,5 +305,5 @@ private[translate] object FunctionCases {
     "strings" -> strings,
     "datetimes" -> datetimes,
     "java_times" -> javaTimes,
-    "patterns" -> patterns) ++ TextCases.families
+    "patterns" -> patterns) ++ IntervalCases.families ++ TextCases.families
 }

@@ -25,9 +25,8 @@ use futures::stream;
 use parking_lot::Mutex;
 
 use crate::{
-    ClientError, origins::Origins, reads::Reads, result::ResultRows, session::Rows, spark_arrow::Given,
-    spills::Spills,
-    table::Opened,
+    ClientError, origins::Origins, reads::Reads, result::ResultRows, session::Rows,
+    spark_arrow::Given, spills::Spills, table::Opened,
 };
 
 /// Rows of a batch.

@@ -305,9 +305,8 @@ fn overflow_between(value: &str, from: &str, to: &str) -> SparkError {
     SparkError::new(
         "CAST_OVERFLOW",
         format!(
-            "The value {value} of the type \"{from}\" cannot be cast to \"{to}\" due to an overflow. \
-                Use `try_cast` to tolerate \
-             overflow and return NULL instead."
+            "The value {value} of the type \"{from}\" cannot be cast to \"{to}\" due to an \
+             overflow. Use `try_cast` to tolerate overflow and return NULL instead."
         ),
     )
 }

@@ -261,8 +261,8 @@ fn to_time(call: &CallInfo<'_>) -> Built {
                 None if !tries => Err(SparkError::new(
                     "CANNOT_PARSE_TIME",
                     format!(
-                        "The input string '{text}' cannot be parsed to a TIME value because it does \
-                     not match to the datetime format '{written}'."
+                        "The input string '{text}' cannot be parsed to a TIME value because it \
+                         does not match to the datetime format '{written}'."
                     ),
                 )),
                 found => Ok(found),

@@ -406,7 +406,8 @@ mod tests {
         assert_eq!(canonical(&nested), nested);
         assert_eq!(
             sql_name(&nested),
-            "STRUCT<a: ARRAY<DECIMAL(38,3)>, a: MAP<STRING, ARRAY<BOOLEAN>>, : TIMESTAMP, t: TIME(6)>"
+            "STRUCT<a: ARRAY<DECIMAL(38,3)>, a: MAP<STRING, ARRAY<BOOLEAN>>, : TIMESTAMP, \
+             t: TIME(6)>"
         );
     }
 

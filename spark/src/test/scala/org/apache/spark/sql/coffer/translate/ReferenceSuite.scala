@@ -39,10 +39,10 @@ object ReferenceSuite {
       |of the functions is in `expressions.md`.
       |
       |Types: boolean, the integer types, float, double, decimal, string (UTF8_BINARY; CHAR and
-      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone, year-month and
-      |day-time intervals, time; arrays, maps and structs of these, up to 32 levels deep. Variants,
+      |VARCHAR as Spark has them), binary, date, timestamp with and without time zone, intervals of
+      |months and of days, time; arrays, maps and structs of these, up to 32 levels deep. Variants,
       |user-defined types and other collations are refused. Intervals of months and days together
-      |(`make_interval`) are literals of what they are added to, or of the client. What an expression
+      |(`make_interval`) are literals of what they are added to, or the client's. What an expression
       |or an aggregate does with intervals and times must be listed (`OpenTypes`): the others, such
       |as `to_json`, percentiles and `try_sum`, run at the client.
       |

@@ -390,7 +390,7 @@ mod tests {
             end: End::Done(Done {
                 sealed_commit: word.into(),
                 sealed_metrics: [word, b"m"].concat().into(),
-                counters: None,
+                ..Done::default()
             }),
         }
     }

@@ -24,13 +24,14 @@ spark.range(400).selectExpr(
 """
 
 QUERIES = {
-    "all": "SELECT * FROM t",
+    # PySpark cannot collect intervals of months: as texts.
+    "all": "SELECT id, k, string(ym), dt, h, c, c2, d, ts, ntz, a, string(s) FROM t",
     "texts": "SELECT id, string(ym), string(y), string(dt), string(h), string(c), string(c2), "
     "string(a), string(s) FROM t",
     "filter": "SELECT id FROM t WHERE ym > INTERVAL '1-6' YEAR TO MONTH OR dt <= INTERVAL '-1' DAY",
     "filter_of_times": "SELECT id FROM t WHERE c BETWEEN TIME'06:00:00' AND TIME'11:30:00'",
     "in": "SELECT id FROM t WHERE y IN (INTERVAL '1' YEAR, INTERVAL '-2' YEAR) AND c2 <> "
-    "TIME'01:05:01'",
+    "cast(TIME'01:05:01' as time(2))",
     "arithmetic": "SELECT id, string(ym + y), string(ym - INTERVAL '5' MONTH), string(dt + h), "
     "string(-dt), string(abs(dt)), string(dt * 2.5), string(dt / (k + 1)), string(ym * k), "
     "string(try_divide(dt, k)) FROM t",
@@ -55,7 +56,7 @@ QUERIES = {
     "approx_count_distinct(c), approx_count_distinct(dt), string(mode(y)) FROM t GROUP BY k",
     "groups": "SELECT string(y), string(c2), count(*), count(DISTINCT dt), count(DISTINCT c) FROM "
     "t GROUP BY y, c2",
-    "distinct": "SELECT DISTINCT ym, c2 FROM t",
+    "distinct": "SELECT string(ym), c2 FROM (SELECT DISTINCT ym, c2 FROM t)",
     "nested_group": "SELECT string(s.m), count(*) FROM t GROUP BY s.m",
     "sorted": "SELECT id, string(ym) FROM t ORDER BY ym DESC NULLS LAST, c, dt LIMIT 30",
     "ranged": "SELECT /*+ REPARTITION_BY_RANGE(3, dt) */ id, string(dt) FROM t",
@@ -71,8 +72,8 @@ QUERIES = {
     "INTERVAL '1-0' YEAR TO MONTH PRECEDING AND CURRENT ROW), count(*) OVER (ORDER BY dt DESC "
     "RANGE BETWEEN INTERVAL '1 00:00:00' DAY TO SECOND PRECEDING AND INTERVAL '0 12:00:00' DAY TO "
     "SECOND FOLLOWING) FROM t",
-    "range_of_dates": "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '5' HOUR "
-    "PRECEDING AND INTERVAL '90' MINUTE FOLLOWING) FROM t",
+    "range_of_dates": "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '05:00' HOUR "
+    "TO MINUTE PRECEDING AND INTERVAL '01:30' HOUR TO MINUTE FOLLOWING) FROM t",
     "subquery": "SELECT id, string(dt - (SELECT min(dt) FROM t)), string((SELECT max(c) FROM t)) "
     "FROM t",
     "nested": "SELECT id, string(transform(a, x -> x + h)), string(s.p['k']), "
@@ -84,8 +85,8 @@ QUERIES = {
     "TIME'01:00:00'), (2, NULL, NULL) AS v(k, i, c) ON t.k = v.k",
     "hashes": "SELECT id, hash(ym, dt, c, a), xxhash64(c, y, s.t) FROM t",
     "conditional": "SELECT id, string(CASE WHEN k = 1 THEN dt WHEN k = 2 THEN h END), "
-    "string(coalesce(c, c2)), string(greatest(ym, INTERVAL '1' YEAR)), string(nullif(c2, "
-    "TIME'00:05:00.99')) FROM t",
+    "string(coalesce(c, cast(c2 AS time(6)))), string(greatest(ym, INTERVAL '1' YEAR)), "
+    "string(nullif(c2, cast(TIME'00:05:00.99' AS time(2)))) FROM t",
     "at_the_client": "SELECT id, to_json(named_struct('i', dt)), string(make_interval(0, k, 0, "
     "k)) FROM t",
     "literal_of_both": "SELECT id, ts + make_interval(0, 1, 0, -1, 5), d + INTERVAL 1 MONTH FROM t",
@@ -97,16 +98,15 @@ QUERIES = {
 }
 
 ERRORS = {
-    "overflow": "SELECT string(dt * 9223372036854775) FROM t WHERE id = 1",
     "sum": "SELECT string(ym + INTERVAL '2147483647' MONTH) FROM t WHERE id = 12",
     "by_zero": "SELECT string(dt / (k - 1)) FROM t WHERE id = 1",
-    "cast": "SELECT string(cast('x' || k as interval day)) FROM t",
+    "cast": "SELECT string(cast('x' || (id - id) as interval day)) FROM t",
     "cast_of_time": "SELECT string(cast('25:0' || k as time)) FROM t",
     "narrowed": "SELECT cast(ym * 100 as tinyint) FROM (SELECT cast(ym as interval month) ym FROM "
     "t)",
     "out_of_day": "SELECT string(c + INTERVAL '24' HOUR) FROM t WHERE id = 1",
-    "make_time": "SELECT string(make_time(24 + k, 0, 0)) FROM t",
-    "to_time": "SELECT string(to_time('x' || k)) FROM t",
+    "make_time": "SELECT string(make_time(24 + int(id - id), 0, 0)) FROM t",
+    "to_time": "SELECT string(to_time('x' || (id - id))) FROM t",
     "unit": "SELECT string(time_trunc('DAY' || k, c)) FROM t WHERE id = 1",
     "aggregate": "SELECT string(sum(cast(2147483647 as interval month))) FROM t",
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::{fs, path::Path, sync::Arc};
 
-use arrow::array::*;
+use arrow::{array::*, datatypes::i256};
 use common::{Ends, Owner};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -165,8 +165,8 @@ fn csv_inferred_declared_and_refused() {
 #[test]
 fn sources_that_cannot_be_held_are_refused_by_name() {
     let owner = Owner::new();
-    let times: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![1]));
-    let batch = RecordBatch::try_from_iter([("times", times)]).unwrap();
+    let numbers: ArrayRef = Arc::new(Decimal256Array::from(vec![i256::ONE]));
+    let batch = RecordBatch::try_from_iter([("numbers", numbers)]).unwrap();
     owner.parquet("n.parquet", &batch, 1);
     golden(
         &owner,

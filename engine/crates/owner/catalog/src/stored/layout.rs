@@ -5,7 +5,7 @@ use coffer_custody::{ColumnPolicy, LinkKey, Policy, TableKey, TablePolicy, Vault
 use coffer_format::{
     Column, Error as FormatError, SparkType, StoredColumn, StoredEncoding, stored_column::DomainPin,
 };
-use coffer_schemes::Setting;
+use coffer_schemes::{Protection, Setting};
 use coffer_sealing::LinkId;
 
 use crate::{
@@ -173,6 +173,10 @@ fn stored_column(
     stored.kind = match scheme.stored_type() {
         // A file's column has Parquet's types; what is of one length, the scheme knows.
         DataType::FixedSizeBinary(_) => SparkType::Binary,
+        // The values as they are. (Intervals are numbers in Arrow, and times have no digits there.)
+        _ if !encoding.is_clear() || encoding == StoredEncoding::Of(Protection::Plain) => {
+            column.kind.of_values()
+        }
         found => SparkType::from_arrow(&column.name, &found)?,
     };
     Ok(stored)

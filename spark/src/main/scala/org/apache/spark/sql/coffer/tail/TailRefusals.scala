@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.tail
 
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -30,13 +31,19 @@ private[tail] object TailRefusals {
     case _: InSubquery => "IN (subquery): its rows would be sent to executors"
     case c: CallMethodViaReflection => s"${c.prettyName}: it calls a method by its name"
     case n: Expression
-        if !n.deterministic && n.children.forall(_.deterministic) && !users(n) =>
+        if !n.deterministic && n.children.forall(_.deterministic) && !holds(n) =>
       s"${n.prettyName} is not deterministic: it would give other values than Spark's tasks do"
   }
 
-  /** Functions that users bring are theirs to judge. */
-  private def users(e: Expression): Boolean = e match {
+  /**
+   * What keeps its word in a single partition too: random numbers, unique and rising ones, and
+   * aggregates whose value depends on the order of rows, of which Spark promises none. Functions
+   * that users bring are theirs to judge.
+   */
+  private def holds(e: Expression): Boolean = e match {
     case _: UserDefinedExpression | _: PythonFuncExpression | _: PythonUDAF => true
+    case _: AggregateFunction | _: ExpressionWithRandomSeed => true
+    case _: MonotonicallyIncreasingID | _: SparkPartitionID | _: Uuid => true
     case _ => false
   }
 }

@@ -134,7 +134,8 @@ def test_made_inserted_and_read(site: Site) -> None:
         assert found == rows(site.plain, wanted, c=condition)
     site.sealed.run(
         sql,
-        sql="INSERT INTO parts VALUES (-1, INTERVAL '-3 00:00:00' DAY TO SECOND, TIME'12:00:00', NULL)",
+        sql="INSERT INTO parts VALUES (-1, INTERVAL '-3 00:00:00' DAY TO SECOND, "
+        "TIME'12:00:00', NULL)",
     )
     (one,) = rows(
         site.sealed, "spark.sql('SELECT string(dt), string(c2) FROM parts WHERE id = -1')"

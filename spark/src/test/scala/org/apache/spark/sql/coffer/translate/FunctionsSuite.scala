@@ -18,6 +18,8 @@ class FunctionsSuite extends AnyFunSuite with PlanFixture {
   override def beforeAll(): Unit = {
     super.beforeAll()
     spark.conf.set("spark.sql.optimizer.excludedRules", excluded)
+    // Spark 4.1 has TIME switched off.
+    spark.conf.set("spark.sql.timeType.enabled", "true")
   }
 
   private lazy val rows: Seq[Row] = FunctionCalls.names.map(row)

@@ -21,7 +21,7 @@ def told(of):
 CALLS = {
     "shape": "edge.shape",
     "columns": "list(edge.columns), [str(t) for t in edge.dtypes]",
-    "head": "edge.sort_values('id').head(7)[['id', 's', 'n']]",
+    "head": "edge.sort_values('id').set_index('id').head(7)[['s', 'n']]",
     "index": "edge[['id']].sort_values('id').reset_index(drop=True).index.max()",
     "rows_by_condition": "few[(few.k > 2) & few.s.notnull()][['s']].sort_index()",
     "loc": "few.loc[5:9, ['k', 's']].sort_index()",
@@ -49,7 +49,8 @@ CALLS = {
     ".sort_values('id')[['id', 'f64']]",
     "joined": "few.join(few[['k']].rename(columns={'k': 'm'}), how='inner').sort_index()",
     "concatenated": "ps.concat([few[['k']], few[['k']]]).sort_index()",
-    "pivoted": "edge.pivot_table(values='n', index=['k'], columns='b', aggfunc='max').sort_index()",
+    "pivoted": "edge[edge.k.notnull()].pivot_table(values='n', index=['b'], columns='k', "
+    "aggfunc='max').sort_index()",
     "melted": "few.reset_index().melt(id_vars=['id'], value_vars=['k', 'n'])"
     ".sort_values(['id', 'variable'])",
     "crossed": "edge.groupby('b').k.value_counts().sort_index()",

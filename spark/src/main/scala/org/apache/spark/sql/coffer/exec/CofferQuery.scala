@@ -44,9 +44,12 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
   @volatile private var asked: String = ""
   def asks(text: => String): Unit = if (asked.isEmpty) asked = text
 
+  private val told = new ToldQuery(ToldQuery.execution)
+
   lazy val session: ByteString = {
     val session = client.newSession(asked, caches)
-    ending.begin(client, session)
+    ending.begin(client, session, told)
+    ToldQuery.tell(told)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
   }
@@ -79,7 +82,10 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
   /** What the audit log took of sealing the stages, in microseconds. */
   private[coffer] def auditMicros: Long = auditTime.get
 
-  def nextStage(): Int = stages.incrementAndGet()
+  def nextStage(): Int = {
+    told.sealedStage()
+    stages.incrementAndGet()
+  }
   def nextObject(): Int = objects.incrementAndGet()
 
   /** Shuffles are written once in a session, as execution 0; each run of a result is its own. */
@@ -177,14 +183,16 @@ object CofferQuery extends Logging {
 
   /** Must not refer to its query, or that would never be unreachable. */
   private final class Ending(id: Long) extends Runnable {
-    @volatile private var begun: Option[(ClientEngine, ByteString)] = None
+    @volatile private var begun: Option[(ClientEngine, ByteString, ToldQuery)] = None
 
-    def begin(client: ClientEngine, session: ByteString): Unit = begun = Some((client, session))
+    def begin(client: ClientEngine, session: ByteString, told: ToldQuery): Unit =
+      begun = Some((client, session, told))
 
     override def run(): Unit = {
       queries.remove(id)
-      begun.foreach { case (client, session) =>
+      begun.foreach { case (client, session, told) =>
         sessions.remove(session)
+        told.end()
         try client.endSession(session)
         catch {
           case NonFatal(e) => logDebug("a session was not ended; it ends with the client " +

@@ -53,8 +53,11 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   }
 
   /** The first call after Spark has made its scheduler, and before it takes a job. */
-  override def registerMetrics(appId: String, plugin: PluginContext): Unit =
+  override def registerMetrics(appId: String, plugin: PluginContext): Unit = {
     context.filterNot(sc => CofferConf.isLocal(sc.conf)).foreach(TaskEnds.guard)
+    driver.foreach(_.countIn(plugin.metricRegistry))
+    for (ui <- context.flatMap(_.ui); started <- driver) ui.attachTab(new CofferTab(ui, started))
+  }
 
   /** Sessions of this context plan sealed queries, also where nobody has named the extension. */
   private def extended(sc: SparkContext): Unit =

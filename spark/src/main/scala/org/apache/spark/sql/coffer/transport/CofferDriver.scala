@@ -7,13 +7,20 @@ import java.util.concurrent.atomic.AtomicLong
 
 import scala.util.control.NonFatal
 
+import com.codahale.metrics.MetricRegistry
 import com.google.protobuf.ByteString
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.CofferQuery
-import org.apache.spark.sql.coffer.proto.wire.{AdmitEngine, Hello, ReleaseKeys, Welcome}
+import org.apache.spark.sql.coffer.proto.wire.{
+  AdmitEngine,
+  EngineEvidence,
+  Hello,
+  ReleaseKeys,
+  Welcome
+}
 import org.apache.spark.util.{ThreadUtils, Utils}
 
 /**
@@ -42,6 +49,18 @@ final class CofferDriver private (
   @volatile private var simulated = false
 
   override def simulatedEvidence: Boolean = simulated
+
+  private val known = new AdmittedEngines
+
+  /** Those that were admitted last, as far as this process can say. */
+  def engines: Seq[AdmittedEngine] = known.last
+
+  @volatile private var counts: Option[DriverMetrics] = None
+
+  /** From now on, this is counted in Spark's metrics. */
+  def countIn(registry: MetricRegistry): Unit = counts = Some(
+    new DriverMetrics(registry, () => process.fold(0L)(_.residentBytes),
+      () => CofferQuery.liveSessions.toLong, () => known.admissions))
 
   /** Runs in the plugin endpoint's only thread: never waits for the client engine. */
   def receive(message: Any): Array[Byte] = {
@@ -89,6 +108,7 @@ final class CofferDriver private (
               logWarning("Engines run on simulated evidence: nothing proves what code they are.")
             simulated = true
           }
+          known.admitted(EngineEvidence.parseFrom(evidence), admitted)
           Answer.Bytes(admitted.getEngineIdBytes.toByteArray)
         case Ask.Keys(session, engineId) =>
           val release = client.releaseKeys(
@@ -104,7 +124,9 @@ final class CofferDriver private (
         case Ask.Poll(ticket) => poll(ticket)
       }
     catch {
-      case e: CofferException => Answer.Refused(e.code, e.plain, e.hint)
+      case e: CofferException =>
+        counts.foreach(_.refused(e.code))
+        Answer.Refused(e.code, e.plain, e.hint)
       case NonFatal(e) =>
         logWarning("A request of an executor failed", e)
         Answer.Refused("COFFER_DRIVER", "the driver could not answer an executor; see its log", "")

@@ -31,6 +31,9 @@ final class AttestedEngine(
   def isAlive: Boolean = process.forall(_.isAlive)
   def exitReport: Option[String] = process.flatMap(_.exitReport)
 
+  /** Bytes in RAM; 0 where it runs elsewhere. */
+  def residentBytes: Long = process.fold(0L)(_.residentBytes)
+
   def close(): Unit = {
     pool.close()
     process.foreach(_.close())
@@ -46,8 +49,11 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   private val conf = context.conf
   private val application = setting(CofferConf.APPLICATION)
   private val ownerKey = Base64.getDecoder.decode(setting(CofferConf.OWNER_KEY))
-  private var current: Option[AttestedEngine] = None
+  @volatile private var current: Option[AttestedEngine] = None
   private var closed = false
+
+  val metrics = new ExecutorMetrics(context.metricRegistry,
+    () => current.fold(0L)(_.residentBytes))
 
   private def setting(key: String): String = extra.getOrElse(
     key,
@@ -74,6 +80,7 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
         engine
       case None =>
         val engine = start()
+        metrics.started()
         current = Some(engine)
         engine
     }

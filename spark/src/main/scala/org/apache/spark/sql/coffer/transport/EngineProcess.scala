@@ -35,6 +35,13 @@ final class EngineProcess private (
 
   def isAlive: Boolean = process.isAlive
 
+  /** Of its memory that is in RAM; 0 where that cannot be known. */
+  def residentBytes: Long =
+    try Files.readAllLines(Paths.get(s"/proc/${process.pid}/status")).asScala.collectFirst {
+        case EngineProcess.resident(kilobytes) => kilobytes.toLong * 1024
+      }.getOrElse(0L)
+    catch { case _: IOException => 0L }
+
   /** Why calls fail, if the process is gone. */
   def exitReport: Option[String] =
     if (process.isAlive) None else Some(s"the $name has ended with code ${process.exitValue}")
@@ -59,6 +66,7 @@ object EngineProcess extends Logging {
   private val HUGE_PAGES = "glibc.malloc.hugetlb=1"
   val PASSPHRASE_VARIABLE = "COFFER_PASSPHRASE"
 
+  private val resident = """VmRSS:\s*(\d+) kB""".r
   private val GRACE_SECONDS = 5L
   private val START_SECONDS = 60L
   // sun_path holds 108 bytes, the closing zero included.

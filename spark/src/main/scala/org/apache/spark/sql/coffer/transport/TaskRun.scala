@@ -40,6 +40,10 @@ private[transport] final class TaskRun(
 
   override def run(out: (Int, ByteBuffer) => Unit): Done = {
     val executor = CofferExecutor.get
+    executor.metrics.counting(run(executor, out))
+  }
+
+  private def run(executor: CofferExecutor, out: (Int, ByteBuffer) => Unit): Done = {
     val engine = executor.engine()
     val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
     val channel =

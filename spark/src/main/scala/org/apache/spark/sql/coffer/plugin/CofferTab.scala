@@ -28,7 +28,8 @@ private final class CofferPage(parent: CofferTab, driver: CofferDriver) extends 
       <td>{of.stages}</td><td>{if (of.isOpen) "open" else "ended"}</td></tr>
     val warning =
       if (driver.simulatedEvidence)
-        <p><strong>Engines run on simulated evidence: nothing proves what code they are.</strong></p>
+        <p><strong>Engines run on simulated evidence: nothing proves what code they are.</strong>
+        </p>
       else Nil
     def content: Seq[Node] = <div>
       {warning}

@@ -200,7 +200,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("swap-reducers", _STREAM),
     _must("replay-stream-of-*-relabelled", _TAG),
     _must("replay-stream-of-*", _ATTEMPT),
-    _must("replay-input-of-*", _ATTEMPT | _MISSING),
+    _must("replay-input-of-*", _ATTEMPT | _FOREIGN | _MISSING),
     _harmless(
         "honest-duplicate",
         "a second run of a task over the same inputs does not count, and changes nothing",

@@ -82,8 +82,12 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         "repeat-stream-in" => &["COFFER_STREAM_REPEATED"],
         "swap-inputs" => &["COFFER_STREAM_ATTEMPT", "COFFER_STREAM_FOREIGN"],
         "replay-stream-of-a-query" | "forge-attempt-in" => ATTEMPT,
-        // The same task of another query may have had nothing as that input.
-        "replay-input-of-a-query" => &["COFFER_STREAM_ATTEMPT", "COFFER_STREAM_MISSING"],
+        // The same task of another query may have had nothing as that input, or another stage's.
+        "replay-input-of-a-query" => &[
+            "COFFER_STREAM_ATTEMPT",
+            "COFFER_STREAM_FOREIGN",
+            "COFFER_STREAM_MISSING",
+        ],
         "end-stream-early-in"
         | "swap-frames-of-streams-in"
         | "swap-inputs-relabelled"

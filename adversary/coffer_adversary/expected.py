@@ -356,11 +356,13 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     # stores.py
     _harmless("store-size-larger", "what is behind the length that the manifest has is not read"),
     _harmless("store-size-huge", "what is behind the length that the manifest has is not read"),
+    _harmless("store-size-smaller", "the manifest has the length, and nobody asks for another"),
     _must("store-size-*", _OF_A_FILE, _FOOTER_UNREAD),
     _harmless("store-range-long", "what is behind a range is not read"),
     _must("store-range-*", _OF_A_FILE, _PRUNED),
     _must("store-manifest-*", _MANIFEST | _VERSION | {"file_length"}),
     _must("store-listing-extra-there", {"version_unknown"}),
+    _must("store-listing-endless", {"storage"}),
     _harmless("store-listing-*", "which version counts says the register, and no listing"),
     _must("store-put-of-manifest-taken", {"version_taken", "storage"}),
     _must("store-put-of-manifest-dropped", _VERSION | _MANIFEST),

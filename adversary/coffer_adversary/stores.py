@@ -160,13 +160,18 @@ def _sizes(change: Callable[[Hand, int], int | None], of: Callable[[Request], bo
 
     def answer(hand: Hand, request: Request, ask: Callable[[], Reply]) -> Reply:
         reply = ask()
-        if request.method != "HEAD" or not of(request) or reply.length is None:
+        part, _, whole = reply.headers.get("content-range", "").rpartition("/")
+        length = reply.length if request.method == "HEAD" else int(whole or -1)
+        if not of(request) or length is None or length < 0:
             return reply
-        size = change(hand, reply.length)
-        hand.did(f"{request.key} is said to have {size} bytes, of {reply.length}")
+        size = change(hand, length)
+        hand.did(f"{request.key} is said to have {size} bytes, of {length}")
         if size is None:
             return Reply(404, {}, b"")
-        reply.length = size
+        if request.method == "HEAD":
+            reply.length = size
+        else:
+            reply.headers["content-range"] = f"{part}/{size}"
         return reply
 
     return answer
@@ -242,6 +247,32 @@ def _strange(_: Hand, entries: list[str]) -> list[str]:
     """Names that are none of a table's."""
     names = ("zz", "manifest-3", "..", "manifest-00000000020", "%2e%2e")
     return [*entries, *(entries[-1].replace("manifest-0000000002", name) for name in names)]
+
+
+def _endless(hand: Hand, request: Request, ask: Callable[[], Reply]) -> Reply:
+    """A listing of long names that has always more."""
+    if not request.is_listing or "_coffer" not in request.prefix:
+        return ask()
+    page = int(request.query.get("continuation-token", "0"))
+    hand.did(f"page {page} of {request.prefix}")
+    times = "<LastModified>2026-11-25T00:00:00.000Z</LastModified>"
+    rest = f"{times}<ETag>0</ETag><Size>1</Size><StorageClass>STANDARD</StorageClass></Contents>"
+    keys = (f"{request.prefix}{page:08}-{at:08}-{_LONG}" for at in range(_LONG_PAGE))
+    body = "".join(f"<Contents><Key>{key}</Key>{rest}" for key in keys)
+    text = (
+        '<?xml version="1.0" encoding="UTF-8"?>'
+        '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+        f"<Name>tables</Name><Prefix>{request.prefix}</Prefix><Delimiter>/</Delimiter>"
+        f"<MaxKeys>{_PAGE}</MaxKeys><KeyCount>{_LONG_PAGE}</KeyCount>"
+        "<IsTruncated>true</IsTruncated>"
+        f"<NextContinuationToken>{page + 1}</NextContinuationToken>{body}</ListBucketResult>"
+    )
+    return Reply(200, {"content-type": "application/xml"}, text.encode())
+
+
+# Names of so many bytes, so that a hundred thousand are more than a folder may have.
+_LONG = "x" * 900
+_LONG_PAGE = 10_000
 
 
 def _extra_there(hand: Hand, request: Request, ask: Callable[[], Reply]) -> Reply:
@@ -379,6 +410,7 @@ MUTATIONS = (
     Read("store-listing-extra-there", _extra_there),
     Read("store-listing-reordered", _lists(_reordered)),
     Read("store-listing-of-strange-names", _lists(_strange)),
+    Read("store-listing-endless", _endless),
     Write("store-put-dropped", _puts(lambda _, __: None, "/part-")),
     Write("store-put-altered", _puts(_altered, "/part-")),
     Write("store-put-of-manifest-dropped", _puts(lambda _, __: None, "/_coffer/")),

@@ -18,6 +18,7 @@ import pytest
 from coffer.kms import crypto_factory
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.servers.hadoop_kms import HadoopKms
 from coffer_testing.servers.hdfs import Hdfs
 from coffer_testing.servers.s3 import S3
 
@@ -53,7 +54,59 @@ class Folder:
         return {}
 
 
-STORES: dict[str, Callable[[Path], Any]] = {"file": Folder, "s3": S3, "hdfs": Hdfs}
+class Zone:
+    """An encryption zone of HDFS, whose clients encrypt again, with keys of a Hadoop KMS."""
+
+    scheme = "hdfs"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kms = HadoopKms(folder / "kms", users="*", cache=True)
+
+    def start(self) -> Zone:
+        self._kms.start()
+        self._hdfs = Hdfs(self._folder / "hdfs", self._kms)
+        self._kms.create("zone")
+        self._hdfs.start()
+        log = self._folder / "zone.log"
+        with Driver({}, sealed=False, log=log, conf=self._hdfs.conf()) as driver:
+            driver.run(MAKE_ZONE, path=self.root, key="zone")
+        return self
+
+    def stop(self) -> None:
+        self._hdfs.stop()
+        self._kms.stop()
+
+    @property
+    def root(self) -> str:
+        return f"{self._hdfs.root}/zone"
+
+    @property
+    def log(self) -> Path:
+        return self._hdfs.log
+
+    def conf(self) -> dict[str, str]:
+        return self._hdfs.conf()
+
+    def environment(self) -> dict[str, str]:
+        return self._hdfs.environment()
+
+
+MAKE_ZONE = """
+hadoop = spark._jvm.org.apache.hadoop
+conf = spark._jsc.hadoopConfiguration()
+zone = hadoop.fs.Path(path)
+zone.getFileSystem(conf).mkdirs(zone)
+hadoop.hdfs.client.HdfsAdmin(zone.toUri(), conf).createEncryptionZone(zone, key)
+"""
+STORES: dict[str, Callable[[Path], Any]] = {
+    "file": Folder,
+    "s3": S3,
+    "hdfs": Hdfs,
+    "zone": Zone,
+}
+ZONE = pytest.param("zone", marks=pytest.mark.full)
+SERVED = pytest.mark.parametrize("s", ["s3", "hdfs", ZONE], indirect=True)
 
 
 class Stored:
@@ -139,7 +192,7 @@ result = at.getFileSystem(spark._jsc.hadoopConfiguration()).exists(at)
         return path
 
 
-@pytest.fixture(scope="module", params=STORES)
+@pytest.fixture(scope="module", params=["file", "s3", "hdfs", ZONE])
 def s(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     folder = tmp_path_factory.mktemp(f"storage-{request.param}")
     owner = Owner.create(folder / "trusted")
@@ -300,7 +353,7 @@ def test_a_write_that_fails_leaves_nothing(s: Stored) -> None:
     assert left == set()
 
 
-@pytest.mark.parametrize("s", ["s3", "hdfs"], indirect=True)
+@SERVED
 def test_an_altered_file_is_refused(s: Stored) -> None:
     path = s.make("altered")
     files = s.files(path)
@@ -325,7 +378,7 @@ def test_an_altered_file_is_refused(s: Stored) -> None:
     assert s.rows(path) == ROWS
 
 
-@pytest.mark.parametrize("s", ["s3", "hdfs"], indirect=True)
+@SERVED
 def test_an_old_state_is_refused(s: Stored) -> None:
     path = s.make("old")
     first = s.files(path)["_coffer/manifest-0000000001"]
@@ -342,7 +395,7 @@ def test_an_old_state_is_refused(s: Stored) -> None:
     assert len(s.rows(path)) == 201
 
 
-@pytest.mark.parametrize("s", ["s3", "hdfs"], indirect=True)
+@SERVED
 def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
     env = s.store.environment()
     source = tmp_path / "in.csv"
@@ -395,7 +448,7 @@ def test_the_command_line_reaches_it(s: Stored, tmp_path: Path) -> None:
     assert refused.returncode != 0
 
 
-@pytest.mark.parametrize("s", ["s3", "hdfs"], indirect=True)
+@SERVED
 def test_files_of_others_are_adopted(s: Stored, tmp_path: Path) -> None:
     env = s.store.environment()
     path = s.at("adopted")

@@ -16,7 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -305,12 +305,17 @@ class Held:
         self._met = threading.Event()
         self._go = threading.Event()
         self._done = threading.Event()
+        self._does = True
+        self._lock = threading.Lock()
 
     def __call__(self, request: Request, ask: Callable[[], Reply]) -> Reply | None:
-        if self._of(request) and not self._met.is_set():
-            self._met.set()
+        with self._lock:
+            is_it = self._of(request) and not self._met.is_set()
+            if is_it:
+                self._met.set()
+        if is_it:
             self._go.wait(HANGS)
-            reply = ask()
+            reply = ask() if self._does else None
             self._done.set()
             return reply
         return ask()
@@ -318,7 +323,9 @@ class Held:
     def wait(self) -> None:
         assert self._met.wait(HANGS), "it was never asked for"
 
-    def let_go(self) -> None:
+    def let_go(self, *, done: bool = True) -> None:
+        """`done`: it comes to pass."""
+        self._does = done
         self._go.set()
         assert self._done.wait(HANGS)
 
@@ -368,6 +375,78 @@ def test_a_command_that_is_killed_has_written_nothing(site: Site, word: str) -> 
     site.coffer("verify", "--clean", path)
     assert "sound" in site.coffer("verify", "--deep", path).stdout
     assert site.count(path) == 2 * ROWS
+
+
+def requested(site: Site, run: Callable[[], object]) -> int:
+    """How many requests it takes."""
+    before = site.store.relay.count
+    run()
+    return site.store.relay.count - before
+
+
+def nth(number: int) -> Callable[[Request], bool]:
+    """Says yes to one request: so many came before it."""
+    requests = itertools.count()
+    return lambda _: next(requests) == number
+
+
+@pytest.mark.full
+def test_a_command_that_is_killed_at_each_step(site: Site) -> None:
+    name = site.new()
+    path = site.at(name)
+    assert of_command(sealed(site, name)) is None
+    steps = requested(site, lambda: appended(site, path).communicate(timeout=HANGS))
+    there = 2 * ROWS
+    assert site.count(path) == there
+    for step in range(steps):
+        for late in (True, False):
+            with held(site.store, nth(step)) as holding:
+                writer = appended(site, path)
+                holding.wait()
+                writer.send_signal(signal.SIGKILL)
+                writer.communicate(timeout=60)
+                holding.let_go(done=late)
+            # All that follows the commit is tidying up.
+            found = site.count(path)
+            assert found in (there, there + ROWS), step
+            there = found
+    assert appended(site, path).wait(HANGS) == 0
+    site.coffer("verify", "--clean", path)
+    assert "sound" in site.coffer("verify", "--deep", path).stdout
+    assert site.count(path) == there + ROWS
+
+
+def other_writes(site: Site, path: str, step: int) -> int:
+    """One writer, in the middle of which another one writes; how many of them wrote."""
+    with held(site.store, nth(step)) as holding:
+        first = appended(site, path)
+        holding.wait()
+        second = appended(site, path)
+        # It may have to wait for the first.
+        with suppress(subprocess.TimeoutExpired):
+            second.wait(5)
+        holding.let_go()
+        ended = [writer.communicate(timeout=HANGS) for writer in (first, second)]
+    wrote = 0
+    for writer, (_, stderr) in zip((first, second), ended, strict=True):
+        wrote += writer.returncode == 0
+        assert writer.returncode == 0 or b"write_conflict" in stderr or b"another" in stderr, stderr
+    return wrote
+
+
+@pytest.mark.parametrize(
+    "part", [0.5, *(pytest.param(p, marks=pytest.mark.full) for p in (0.1, 0.3, 0.7, 0.9))]
+)
+def test_of_two_writers_none_loses_the_other_s_rows(site: Site, part: float) -> None:
+    name = site.new()
+    path = site.at(name)
+    assert of_command(sealed(site, name)) is None
+    steps = requested(site, lambda: appended(site, path).communicate(timeout=HANGS))
+    wrote = other_writes(site, path, int(steps * part))
+    assert wrote >= 1
+    assert site.count(path) == (2 + wrote) * ROWS
+    site.coffer("verify", "--clean", path)
+    assert "sound" in site.coffer("verify", "--deep", path).stdout
 
 
 def kill_jvms(roots: set[int]) -> None:

@@ -1,7 +1,7 @@
 //! Files of HDFS, by its own protocols. Configuration is Hadoop's (`HADOOP_CONF_DIR`), and so are
 //! users and credentials.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use hdfs_native::{
@@ -24,9 +24,9 @@ const PORT: u16 = 8020;
 /// The file systems that were asked for, and the files that are being put.
 #[derive(Default)]
 pub(crate) struct Hdfs {
-    clients: HashMap<String, Arc<Client>>,
-    uploads: HashMap<String, Upload>,
-    listings: Listings,
+    clients: RefCell<HashMap<String, Arc<Client>>>,
+    uploads: RefCell<HashMap<String, Upload>>,
+    listings: RefCell<Listings>,
 }
 
 struct Upload {
@@ -35,7 +35,7 @@ struct Upload {
 }
 
 impl Hdfs {
-    pub(crate) async fn answer(&mut self, asked: Asked) -> Answer {
+    pub(crate) async fn answer(&self, asked: Asked) -> Answer {
         match asked {
             Asked::Size(asked) => self.size(&asked.path).await,
             Asked::Ranges(asked) => self.ranges(asked).await,
@@ -47,22 +47,22 @@ impl Hdfs {
     }
 
     /// The file system of a URL, and the path there.
-    fn at(&mut self, url: &str) -> Result<(Arc<Client>, String), Failure> {
+    fn at(&self, url: &str) -> Result<(Arc<Client>, String), Failure> {
         let rest = url.strip_prefix("hdfs://").ok_or_else(|| unserved(url))?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let client = match self.clients.get(authority) {
+        let mut clients = self.clients.borrow_mut();
+        let client = match clients.get(authority) {
             Some(client) => Arc::clone(client),
             None => {
                 let client = Arc::new(connect(authority).map_err(failed)?);
-                self.clients
-                    .insert(authority.to_owned(), Arc::clone(&client));
+                clients.insert(authority.to_owned(), Arc::clone(&client));
                 client
             }
         };
         Ok((client, format!("/{path}")))
     }
 
-    async fn size(&mut self, url: &str) -> Answer {
+    async fn size(&self, url: &str) -> Answer {
         let (client, path) = self.at(url)?;
         let bytes = match status(&client, &path).await? {
             Some(found) if !found.isdir => Some(length(&found)?),
@@ -71,7 +71,7 @@ impl Hdfs {
         Ok(Of::Size(Size { bytes }))
     }
 
-    async fn ranges(&mut self, asked: storage_request::Ranges) -> Answer {
+    async fn ranges(&self, asked: storage_request::Ranges) -> Answer {
         let (client, path) = self.at(&asked.path)?;
         let ranges = within(&asked.ranges)?;
         let file = client.read(&path).await.map_err(failed)?;
@@ -93,10 +93,11 @@ impl Hdfs {
         Ok(Of::Ranges(Ranges { ranges: read }))
     }
 
-    async fn put(&mut self, asked: storage_request::Put) -> Answer {
+    async fn put(&self, asked: storage_request::Put) -> Answer {
         let (client, path) = self.at(&asked.path)?;
         // Taken out: where it fails, nothing more comes of it.
-        let mut upload = match (self.uploads.remove(&asked.path), asked.offset) {
+        let begun = self.uploads.borrow_mut().remove(&asked.path);
+        let mut upload = match (begun, asked.offset) {
             (None, 0) => Upload {
                 file: create(&client, &path).await?,
                 offset: 0,
@@ -111,13 +112,13 @@ impl Hdfs {
         if asked.last {
             end(&mut upload.file).await?;
         } else {
-            self.uploads.insert(asked.path, upload);
+            self.uploads.borrow_mut().insert(asked.path, upload);
         }
         Ok(Of::Done(Done {}))
     }
 
     /// By a rename, since a file can be seen while it grows.
-    async fn put_if_absent(&mut self, asked: storage_request::PutIfAbsent) -> Answer {
+    async fn put_if_absent(&self, asked: storage_request::PutIfAbsent) -> Answer {
         let (client, path) = self.at(&asked.path)?;
         let taken = status(&client, &path).await?.is_some() || {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -135,18 +136,19 @@ impl Hdfs {
         Ok(Of::PutIfAbsent(PutIfAbsent { taken }))
     }
 
-    async fn list(&mut self, asked: storage_request::List) -> Answer {
+    async fn list(&self, asked: storage_request::List) -> Answer {
         let (client, path) = self.at(&asked.path)?;
-        let names = match self.listings.kept(&asked) {
+        let kept = self.listings.borrow_mut().kept(&asked);
+        let names = match kept {
             Some(names) => names,
             None => list(&client, &path, &asked.after).await?,
         };
-        Ok(self.listings.page(asked.path, names))
+        Ok(self.listings.borrow_mut().page(asked.path, names))
     }
 
-    async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
+    async fn delete(&self, asked: storage_request::Delete) -> Answer {
         let (client, path) = self.at(&asked.path)?;
-        self.uploads.remove(&asked.path);
+        self.uploads.borrow_mut().remove(&asked.path);
         let wanted = match status(&client, &path).await? {
             None => false,
             Some(found) if asked.folder => {

@@ -1,6 +1,6 @@
 //! Files of object stores: S3 and what speaks its protocol, Azure's, and Google's.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{cell::RefCell, collections::HashMap, net::IpAddr, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use object_store::{
@@ -10,6 +10,10 @@ use object_store::{
     gcp::GoogleCloudStorageBuilder,
     list::{PaginatedListOptions, PaginatedListStore},
     path::Path,
+};
+use tokio::{
+    sync::Semaphore,
+    task::{JoinError, JoinSet},
 };
 
 use crate::{
@@ -29,23 +33,39 @@ impl<T: ObjectStore + PaginatedListStore> Store for T {}
 /// A part of an upload; S3 wants 5 MiB at least.
 const PART: usize = 8 << 20;
 
+/// Parts of one upload that are under way at the same time, and of all.
+const AT_ONCE: usize = 4;
+const UNDERWAY: usize = 12;
+
 /// The buckets that were asked for, and the files that are being put.
 #[derive(Default)]
 pub(crate) struct Objects {
-    buckets: HashMap<String, Arc<dyn Store>>,
-    uploads: HashMap<String, Upload>,
-    listings: Listings,
+    buckets: RefCell<HashMap<String, Arc<dyn Store>>>,
+    uploads: RefCell<HashMap<String, Upload>>,
+    listings: RefCell<Listings>,
+    room: Room,
+}
+
+/// For parts of all uploads that are under way.
+struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(UNDERWAY)))
+    }
 }
 
 #[derive(Default)]
 struct Upload {
     parts: Option<Box<dyn MultipartUpload>>,
+    /// Parts that are under way.
+    underway: JoinSet<object_store::Result<()>>,
     waiting: BytesMut,
     offset: u64,
 }
 
 impl Objects {
-    pub(crate) async fn answer(&mut self, asked: Asked) -> Answer {
+    pub(crate) async fn answer(&self, asked: Asked) -> Answer {
         match asked {
             Asked::Size(asked) => self.size(&asked.path).await,
             Asked::Ranges(asked) => self.ranges(asked).await,
@@ -57,12 +77,13 @@ impl Objects {
     }
 
     /// The store of a URL, and the path there.
-    async fn at(&mut self, url: &str) -> Result<(Arc<dyn Store>, Path), Failure> {
+    async fn at(&self, url: &str) -> Result<(Arc<dyn Store>, Path), Failure> {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| unserved(url))?;
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         let root = format!("{scheme}://{bucket}");
-        let store = match self.buckets.get(&root) {
-            Some(store) => Arc::clone(store),
+        let known = self.buckets.borrow().get(&root).map(Arc::clone);
+        let store = match known {
+            Some(store) => store,
             None => {
                 let store: Arc<dyn Store> = match scheme {
                     "s3a" => Arc::new(s3(bucket).await.map_err(failed)?),
@@ -78,7 +99,7 @@ impl Objects {
                     }
                     _ => return Err(unserved(url)),
                 };
-                self.buckets.insert(root, Arc::clone(&store));
+                self.buckets.borrow_mut().insert(root, Arc::clone(&store));
                 store
             }
         };
@@ -86,7 +107,7 @@ impl Objects {
         Ok((store, path))
     }
 
-    async fn size(&mut self, url: &str) -> Answer {
+    async fn size(&self, url: &str) -> Answer {
         let (store, path) = self.at(url).await?;
         let bytes = match store.head(&path).await {
             Ok(found) => Some(found.size),
@@ -96,17 +117,18 @@ impl Objects {
         Ok(Of::Size(Size { bytes }))
     }
 
-    async fn ranges(&mut self, asked: storage_request::Ranges) -> Answer {
+    async fn ranges(&self, asked: storage_request::Ranges) -> Answer {
         let (store, path) = self.at(&asked.path).await?;
         let ranges = within(&asked.ranges)?;
         let read = store.get_ranges(&path, &ranges).await.map_err(failed)?;
         Ok(Of::Ranges(Ranges { ranges: read }))
     }
 
-    async fn put(&mut self, asked: storage_request::Put) -> Answer {
+    async fn put(&self, asked: storage_request::Put) -> Answer {
         let (store, path) = self.at(&asked.path).await?;
         // Taken out: where it fails, nothing more comes of it.
-        let mut upload = match (self.uploads.remove(&asked.path), asked.offset) {
+        let begun = self.uploads.borrow_mut().remove(&asked.path);
+        let mut upload = match (begun, asked.offset) {
             (None, 0) => Upload::default(),
             (Some(upload), offset) if offset == upload.offset => upload,
             (upload, _) => {
@@ -114,18 +136,18 @@ impl Objects {
                 return Err(other("a part out of order"));
             }
         };
-        let put = upload.put(store.as_ref(), &path, &asked.bytes, asked.last);
+        let put = upload.put(store.as_ref(), &path, &self.room, &asked.bytes, asked.last);
         if let Err(error) = put.await {
             give_up(Some(upload)).await;
             return Err(failed(error));
         }
         if !asked.last {
-            self.uploads.insert(asked.path, upload);
+            self.uploads.borrow_mut().insert(asked.path, upload);
         }
         Ok(Of::Done(Done {}))
     }
 
-    async fn put_if_absent(&mut self, asked: storage_request::PutIfAbsent) -> Answer {
+    async fn put_if_absent(&self, asked: storage_request::PutIfAbsent) -> Answer {
         let (store, path) = self.at(&asked.path).await?;
         let payload = PutPayload::from_bytes(asked.bytes);
         let put = store.put_opts(&path, payload.clone(), PutMode::Create.into());
@@ -148,18 +170,20 @@ impl Objects {
         Ok(Of::PutIfAbsent(PutIfAbsent { taken }))
     }
 
-    async fn list(&mut self, asked: storage_request::List) -> Answer {
+    async fn list(&self, asked: storage_request::List) -> Answer {
         let (store, path) = self.at(&asked.path).await?;
-        let names = match self.listings.kept(&asked) {
+        let kept = self.listings.borrow_mut().kept(&asked);
+        let names = match kept {
             Some(names) => names,
             None => list(store.as_ref(), &path, &asked.after).await?,
         };
-        Ok(self.listings.page(asked.path, names))
+        Ok(self.listings.borrow_mut().page(asked.path, names))
     }
 
-    async fn delete(&mut self, asked: storage_request::Delete) -> Answer {
+    async fn delete(&self, asked: storage_request::Delete) -> Answer {
         let (store, path) = self.at(&asked.path).await?;
-        give_up(self.uploads.remove(&asked.path)).await;
+        let begun = self.uploads.borrow_mut().remove(&asked.path);
+        give_up(begun).await;
         if !asked.folder {
             match store.delete(&path).await {
                 Ok(()) | Err(Error::NotFound { .. }) => {}
@@ -175,6 +199,7 @@ impl Upload {
         &mut self,
         store: &dyn ObjectStore,
         path: &Path,
+        room: &Room,
         bytes: &Bytes,
         last: bool,
     ) -> object_store::Result<()> {
@@ -194,13 +219,33 @@ impl Upload {
             none => none.insert(store.put_multipart(path).await?),
         };
         if !self.waiting.is_empty() {
-            let part = std::mem::take(&mut self.waiting).freeze();
-            parts.put_part(part.into()).await?;
+            while self.underway.len() >= AT_ONCE {
+                landed(self.underway.join_next().await)?;
+            }
+            // One that is given to nobody else: the semaphore is never closed.
+            let room = Arc::clone(&room.0).acquire_owned().await.ok();
+            let part = parts.put_part(std::mem::take(&mut self.waiting).freeze().into());
+            self.underway.spawn(async move {
+                let _room = room;
+                part.await
+            });
         }
         if last {
+            while let Some(part) = self.underway.join_next().await {
+                landed(Some(part))?;
+            }
             parts.complete().await?;
         }
         Ok(())
+    }
+}
+
+/// How one of the parts ended.
+fn landed(part: Option<Result<object_store::Result<()>, JoinError>>) -> object_store::Result<()> {
+    match part {
+        None => Ok(()),
+        Some(Ok(put)) => put,
+        Some(Err(error)) => Err(error.into()),
     }
 }
 
@@ -266,8 +311,12 @@ async fn list(store: &dyn Store, folder: &Path, after: &str) -> Result<Names, Fa
 
 /// Parts of a file that never becomes whole go.
 async fn give_up(upload: Option<Upload>) {
-    if let Some(mut parts) = upload.and_then(|upload| upload.parts) {
-        let _ = parts.abort().await;
+    if let Some(mut upload) = upload {
+        // One that came after would stay.
+        upload.underway.shutdown().await;
+        if let Some(mut parts) = upload.parts {
+            let _ = parts.abort().await;
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Stores {
 
 impl Stores {
     /// One question's answer.
-    pub(crate) async fn answer(&mut self, request: StorageRequest) -> StorageAnswer {
+    pub(crate) async fn answer(&self, request: StorageRequest) -> StorageAnswer {
         let answer = match request.of {
             None => Err(other("a question of unknown kind")),
             Some(asked) => {

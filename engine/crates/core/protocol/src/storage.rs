@@ -74,6 +74,22 @@ pub trait Storage: fmt::Debug + Send + Sync {
     /// there is no such file, `UnexpectedEof` where it ends before.
     async fn ranges(&self, path: &str, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>>;
 
+    /// The same of a file whose length is known, which storage then need not look up.
+    async fn ranges_of(
+        &self,
+        path: &str,
+        _size: u64,
+        ranges: &[Range<u64>],
+    ) -> io::Result<Vec<Bytes>> {
+        self.ranges(path, ranges).await
+    }
+
+    /// Whether a file's bytes come over a way on which they may be asked for before they are
+    /// needed.
+    fn is_far(&self, _path: &str) -> bool {
+        false
+    }
+
     /// The next bytes of a file that was not there: parts come in order, and `last` makes it whole
     /// and durable.
     async fn put(&self, path: &str, offset: u64, bytes: Bytes, last: bool) -> io::Result<()>;
@@ -140,9 +156,15 @@ impl<P: Port> Remote<P> {
     }
 
     /// One request's worth of ranges.
-    async fn ranges_once(&self, path: &str, ranges: Vec<Range<u64>>) -> io::Result<Vec<Bytes>> {
+    async fn ranges_once(
+        &self,
+        path: &str,
+        size: Option<u64>,
+        ranges: Vec<Range<u64>>,
+    ) -> io::Result<Vec<Bytes>> {
         let request = Ranges {
             path: path.to_owned(),
+            size,
             ranges: ranges
                 .iter()
                 .map(|range| PortRange {
@@ -160,7 +182,7 @@ impl<P: Port> Remote<P> {
             return Err(hostile("another number of ranges"));
         }
         for (bytes, range) in answer.ranges.iter().zip(&ranges) {
-            match length(bytes).cmp(&size(range)) {
+            match length(bytes).cmp(&span(range)) {
                 std::cmp::Ordering::Less => return Err(io::ErrorKind::UnexpectedEof.into()),
                 std::cmp::Ordering::Equal => {}
                 std::cmp::Ordering::Greater => {
@@ -169,6 +191,29 @@ impl<P: Port> Remote<P> {
             }
         }
         Ok(answer.ranges)
+    }
+
+    /// Ranges that lie near each other are asked for as one, several requests at the same time.
+    async fn read(
+        &self,
+        path: &str,
+        size: Option<u64>,
+        ranges: &[Range<u64>],
+    ) -> io::Result<Vec<Bytes>> {
+        if ranges.iter().any(|range| range.start > range.end) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let joined = join(ranges);
+        let requests = requests(&joined);
+        let asking = requests.clone().into_iter();
+        let asking = asking.map(|request| self.ranges_once(path, size, request));
+        let answers: Vec<Vec<Bytes>> = stream::iter(asking)
+            .buffered(IN_FLIGHT)
+            .try_collect()
+            .await?;
+        let pieces = requests.into_iter().flatten();
+        let pieces: Vec<_> = pieces.zip(answers.into_iter().flatten()).collect();
+        ranges.iter().map(|range| part(&pieces, range)).collect()
     }
 
     async fn done(&self, of: storage_request::Of) -> io::Result<()> {
@@ -196,20 +241,20 @@ impl<P: Port> Storage for Remote<P> {
     }
 
     async fn ranges(&self, path: &str, ranges: &[Range<u64>]) -> io::Result<Vec<Bytes>> {
-        if ranges.iter().any(|range| range.start > range.end) {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let joined = join(ranges);
-        let requests = requests(&joined);
-        let asking = requests.clone().into_iter();
-        let asking = asking.map(|request| self.ranges_once(path, request));
-        let answers: Vec<Vec<Bytes>> = stream::iter(asking)
-            .buffered(IN_FLIGHT)
-            .try_collect()
-            .await?;
-        let pieces = requests.into_iter().flatten();
-        let pieces: Vec<_> = pieces.zip(answers.into_iter().flatten()).collect();
-        ranges.iter().map(|range| part(&pieces, range)).collect()
+        self.read(path, None, ranges).await
+    }
+
+    async fn ranges_of(
+        &self,
+        path: &str,
+        size: u64,
+        ranges: &[Range<u64>],
+    ) -> io::Result<Vec<Bytes>> {
+        self.read(path, Some(size), ranges).await
+    }
+
+    fn is_far(&self, _: &str) -> bool {
+        true
     }
 
     async fn put(&self, path: &str, offset: u64, bytes: Bytes, last: bool) -> io::Result<()> {
@@ -389,7 +434,7 @@ fn hostile(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
-fn size(range: &Range<u64>) -> u64 {
+fn span(range: &Range<u64>) -> u64 {
     range.end.saturating_sub(range.start)
 }
 

@@ -1,8 +1,9 @@
 //! From slices of a descriptor to files for DataFusion's Parquet source.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use arrow::datatypes::{Schema, SchemaRef};
+use bytes::Bytes;
 use coffer_format::{Adopted, AdoptedKey, Digest, FooterPin, PlainPin, footer, plain};
 use coffer_protocol::wire::{
     FileSlice,
@@ -12,6 +13,10 @@ use coffer_sealing::TableId;
 use datafusion_common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetAccessPlan;
+use futures::{
+    FutureExt,
+    stream::{self, StreamExt, TryStreamExt},
+};
 use parquet::{arrow::parquet_to_arrow_schema, file::metadata::ParquetMetaData};
 
 use crate::{
@@ -19,6 +24,9 @@ use crate::{
     footers::{Footer, Pin},
     reader::{Chunk, Kind, SealedFile, read_range},
 };
+
+/// Footers that are read at the same time.
+const FOOTERS: usize = 4;
 
 pub(crate) struct OpenedFiles {
     pub(crate) files: Vec<PartitionedFile>,
@@ -36,18 +44,22 @@ pub(crate) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
         all_keys: true,
         clear: task.slices.iter().any(|slice| slice.clear || slice.plain),
     };
-    for slice in &task.slices {
+    // Of a file that is here twice the footer is read once.
+    let mut seen = HashSet::new();
+    let reading = task.slices.iter().map(|slice| {
+        let is_first = seen.insert(&slice.path);
+        read_early(task, schema, slice, is_first).boxed()
+    });
+    let reading: Vec<_> = reading.collect();
+    let mut read = stream::iter(reading).buffered(FOOTERS);
+    while let Some((slice, pin, read)) = read.try_next().await? {
         let path: Arc<str> = slice.path.as_str().into();
-        let pin = pin(slice)?;
         let footer = match task.footers.get(&pin, schema, &task.keys) {
             Some(footer) => footer,
             None => {
-                let bytes = match task.footers.raw(&path, &pin) {
+                let bytes = match read.or_else(|| task.footers.raw(&path, &pin)) {
                     Some(bytes) => bytes,
-                    None => {
-                        let (store, range) = (task.store.as_ref(), pin.range()?);
-                        read_range(store, &path, range, &task.bytes_read).await?
-                    }
+                    None => read_footer(task, slice, &pin).await?,
                 };
                 task.footers.open(&path, bytes, pin, schema, &task.keys)?
             }
@@ -56,6 +68,30 @@ pub(crate) async fn open(task: &ScanFiles, schema: &SchemaRef) -> Result<OpenedF
         opened.files.push(file(slice, path, &footer)?);
     }
     Ok(opened)
+}
+
+/// A slice's pin, and its footer's bytes where they are far away and nobody has them.
+async fn read_early<'a>(
+    task: &ScanFiles,
+    schema: &SchemaRef,
+    slice: &'a FileSlice,
+    is_first: bool,
+) -> Result<(&'a FileSlice, Pin, Option<Bytes>)> {
+    let pin = pin(slice)?;
+    let is_here = || {
+        task.footers.get(&pin, schema, &task.keys).is_some()
+            || task.footers.raw(&slice.path, &pin).is_some()
+    };
+    if !is_first || !task.store.is_far(&slice.path) || is_here() {
+        return Ok((slice, pin, None));
+    }
+    let read = read_footer(task, slice, &pin).await?;
+    Ok((slice, pin, Some(read)))
+}
+
+async fn read_footer(task: &ScanFiles, slice: &FileSlice, pin: &Pin) -> Result<Bytes> {
+    let (store, of) = (task.store.as_ref(), (slice.path.as_str(), slice.size));
+    read_range(store, of, pin.range()?, &task.bytes_read).await
 }
 
 fn file(slice: &FileSlice, path: Arc<str>, footer: &Footer) -> Result<PartitionedFile> {

@@ -20,6 +20,7 @@
     )
 )]
 
+mod ahead;
 mod files;
 mod footers;
 mod limit;
@@ -30,6 +31,7 @@ mod whole;
 
 use std::sync::{Arc, atomic::AtomicU64};
 
+use ahead::Ahead;
 use coffer_plan::{ScanSource, Wanted};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_sealing::KekSet;
@@ -38,7 +40,10 @@ use datafusion_datasource::{
     file_groups::FileGroup, file_scan_config::FileScanConfigBuilder, source::DataSourceExec,
 };
 use datafusion_datasource_parquet::source::ParquetSource;
-use datafusion_execution::{SendableRecordBatchStream, TaskContext, object_store::ObjectStoreUrl};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer,
+    object_store::ObjectStoreUrl,
+};
 use datafusion_physical_plan::{ExecutionPlan, stream::RecordBatchStreamAdapter};
 use files::external;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -107,11 +112,15 @@ async fn open(
     // The index of a column is sealed with the column's key, and the reader loads all columns' or
     // none. Where columns lie unencrypted their chunks are read whole.
     options.global.enable_page_index = prunes && flat.is_some() && opened.all_keys && !opened.clear;
+    let flat = flat.filter(|_| prunes);
+    let memory = MemoryConsumer::new("reading ahead").register(context.memory_pool());
+    let ahead = Ahead::of(&files, &opened, &schema, flat.as_ref(), memory);
     let mut source = ParquetSource::new(Arc::clone(&schema)).with_table_parquet_options(options);
-    if let Some(flat) = flat.filter(|_| prunes) {
+    if let Some(flat) = flat {
         source = source.with_predicate(flat);
     }
-    let source = source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files)));
+    let source =
+        source.with_parquet_file_reader_factory(Arc::new(SealedReaders::new(&files, ahead)));
     // The URL is only a key of DataFusion's registry; bytes come through our readers.
     let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
         .with_file_group(FileGroup::new(opened.files))

@@ -28,6 +28,11 @@ impl ReadLimit {
         self.passed.load(Ordering::Acquire)
     }
 
+    /// What may still be read.
+    pub(crate) fn left(&self) -> u64 {
+        self.left.load(Ordering::Acquire)
+    }
+
     /// Whether these may be read too; asked before they are.
     pub(crate) fn allows(&self, ranges: &[Range<u64>]) -> bool {
         let wanted = ranges

@@ -17,14 +17,17 @@ use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource_parquet::ParquetFileReaderFactory;
 use datafusion_physical_plan::metrics::ExecutionPlanMetricsSet;
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, join},
+};
 use parquet::{
     arrow::{arrow_reader::ArrowReaderOptions, async_reader::AsyncFileReader},
     errors::ParquetError,
     file::metadata::ParquetMetaData,
 };
 
-use crate::{BytesSeen, ReadLimit, ScanFiles, files::external};
+use crate::{BytesSeen, ReadLimit, ScanFiles, ahead::Ahead, files::external};
 
 /// What a reader needs of a file; travels with it as an extension.
 #[derive(Debug, Clone)]
@@ -171,15 +174,17 @@ pub(crate) struct SealedReaders {
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
     limit: Option<Arc<ReadLimit>>,
+    ahead: Option<Arc<Ahead>>,
 }
 
 impl SealedReaders {
-    pub(crate) fn new(task: &ScanFiles) -> Self {
+    pub(crate) fn new(task: &ScanFiles, ahead: Option<Arc<Ahead>>) -> Self {
         Self {
             store: Arc::clone(&task.store),
             bytes_read: Arc::clone(&task.bytes_read),
             whole: task.whole.clone(),
             limit: task.limit.clone(),
+            ahead,
         }
     }
 }
@@ -211,6 +216,7 @@ impl ParquetFileReaderFactory for SealedReaders {
             bytes_read: Arc::clone(&self.bytes_read),
             whole: self.whole.clone(),
             limit: self.limit.clone(),
+            ahead: self.ahead.clone(),
         }))
     }
 }
@@ -221,9 +227,46 @@ struct SealedReader {
     bytes_read: Arc<AtomicU64>,
     whole: Option<Arc<BytesSeen>>,
     limit: Option<Arc<ReadLimit>>,
+    ahead: Option<Arc<Ahead>>,
 }
 
 impl SealedReader {
+    /// Ranges that were looked at, some of which may have been asked for before.
+    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, coffer_format::Error> {
+        let (store, file) = (self.store.as_ref(), &self.file);
+        let Some(ahead) = &self.ahead else {
+            return read_ranges(store, &file.path, file.size, ranges).await;
+        };
+        let known = ahead.asked(file, ranges);
+        let new: Vec<_> = ranges
+            .iter()
+            .filter(|range| !known.contains(range))
+            .cloned()
+            .collect();
+        // These go out first, and then what follows them.
+        let reading = read_ranges(store, &file.path, file.size, &new);
+        let taking = async {
+            ahead.follow(file, ranges);
+            ahead.take(file, ranges).await
+        };
+        let (read, taken) = join(reading, taking).await;
+        let (mut read, mut whole) = (read?.into_iter(), Vec::with_capacity(ranges.len()));
+        for (range, taken) in ranges.iter().zip(taken) {
+            let bytes = match taken {
+                Some(bytes) => Some(bytes),
+                None if !known.contains(&range) => read.next(),
+                // It was asked for in vain.
+                None => {
+                    let asked = std::slice::from_ref(range);
+                    let read = read_ranges(store, &file.path, file.size, asked).await;
+                    read?.pop()
+                }
+            };
+            whole.push(bytes.unwrap_or_default());
+        }
+        Ok(whole)
+    }
+
     /// Before any of them is asked for.
     fn admit(&self, ranges: &[Range<u64>]) -> parquet::errors::Result<()> {
         match &self.limit {
@@ -260,7 +303,7 @@ impl AsyncFileReader for SealedReader {
             self.note(&range);
             let bytes = read_range(
                 self.store.as_ref(),
-                &self.file.path,
+                (&self.file.path, self.file.size),
                 range.clone(),
                 &self.bytes_read,
             )
@@ -283,9 +326,7 @@ impl AsyncFileReader for SealedReader {
             for range in &ranges {
                 self.note(range);
             }
-            let read = read_ranges(self.store.as_ref(), &self.file.path, &ranges)
-                .await
-                .map_err(refused)?;
+            let read = self.read(&ranges).await.map_err(refused)?;
             for (bytes, range) in read.iter().zip(&ranges) {
                 self.bytes_read.fetch_add(length(bytes), Ordering::Relaxed);
                 self.file.check_pages(range, bytes)?;
@@ -307,11 +348,11 @@ impl AsyncFileReader for SealedReader {
 /// Exactly these bytes of a file.
 pub(crate) async fn read_range(
     store: &dyn Storage,
-    path: &str,
+    (path, size): (&str, u64),
     range: Range<u64>,
     bytes_read: &AtomicU64,
 ) -> Result<Bytes> {
-    let read = read_ranges(store, path, std::slice::from_ref(&range)).await;
+    let read = read_ranges(store, path, size, std::slice::from_ref(&range)).await;
     let bytes = read.map_err(external)?.pop().unwrap_or_default();
     bytes_read.fetch_add(length(&bytes), Ordering::Relaxed);
     Ok(bytes)
@@ -320,9 +361,13 @@ pub(crate) async fn read_range(
 async fn read_ranges(
     store: &dyn Storage,
     path: &str,
+    size: u64,
     ranges: &[Range<u64>],
 ) -> std::result::Result<Vec<Bytes>, coffer_format::Error> {
-    match store.ranges(path, ranges).await {
+    if ranges.is_empty() {
+        return Ok(Vec::new());
+    }
+    match store.ranges_of(path, size, ranges).await {
         Ok(read) => Ok(read),
         Err(error) => {
             let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
@@ -356,6 +401,10 @@ async fn unread(
             source: error,
         },
     }
+}
+
+pub(crate) fn span(range: &Range<u64>) -> u64 {
+    range.end.saturating_sub(range.start)
 }
 
 fn length(bytes: &Bytes) -> u64 {

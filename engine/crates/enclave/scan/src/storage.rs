@@ -86,6 +86,23 @@ impl Storage for TableFiles {
         }
     }
 
+    async fn ranges_of(
+        &self,
+        path: &str,
+        size: u64,
+        ranges: &[Range<u64>],
+    ) -> io::Result<Vec<Bytes>> {
+        match self.remote(path)? {
+            Some(remote) => remote.ranges_of(path, size, ranges).await,
+            None => self.ranges(path, ranges).await,
+        }
+    }
+
+    fn is_far(&self, path: &str) -> bool {
+        self.remote(path)
+            .is_ok_and(|remote| remote.is_some_and(|remote| remote.is_far(path)))
+    }
+
     async fn put(&self, _: &str, _: u64, _: Bytes, _: bool) -> io::Result<()> {
         Err(unsupported("scans do nothing but read"))
     }

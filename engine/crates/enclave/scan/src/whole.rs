@@ -68,7 +68,8 @@ pub async fn read_rest(schema: &SchemaRef, task: &ScanFiles) -> Result<()> {
                 let (start, length) = column.byte_range();
                 let range = start..start.saturating_add(length).min(file.size);
                 if !seen.has(&file.path, &range) {
-                    read_range(task.store.as_ref(), &file.path, range, &task.bytes_read).await?;
+                    let of = (&*file.path, file.size);
+                    read_range(task.store.as_ref(), of, range, &task.bytes_read).await?;
                 }
             }
         }

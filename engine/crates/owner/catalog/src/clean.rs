@@ -25,6 +25,7 @@ use coffer_sealing::TableId;
 use crate::{
     Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest,
     disk::{self, Folder},
+    journal,
     open::{MANIFEST_LIMIT, version_of},
 };
 
@@ -116,6 +117,7 @@ pub fn clean(config_dir: &ConfigDir, table: &VerifiedManifest) -> Result<Cleaned
             cleaned
                 .removed
                 .extend(remove_dropped(&folder, table.record(), &extra)?);
+            journal::forget_at(config_dir.path(), id)?;
         }
     }
     match Lease::alone(config_dir, id, Use::Reading)? {
@@ -231,6 +233,7 @@ pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Ve
         }
     }
     register.remove_unfinished(record.id)?;
+    journal::forget(register, record.id)?;
     Ok(removed)
 }
 

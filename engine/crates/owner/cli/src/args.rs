@@ -91,7 +91,7 @@ pub(crate) struct Init {
     pub(crate) keep: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     Parquet,
     Csv,

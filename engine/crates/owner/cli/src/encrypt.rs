@@ -1,7 +1,9 @@
 //! `coffer encrypt`: threads take blocks of units, each block becomes one file, and the manifest
-//! lists the files in the order of the source. Nothing counts until it is published.
+//! lists the files in the order of the source. Nothing counts until it is published. Finished files
+//! are noted in a journal: the same command goes on where one was interrupted.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     time::Instant,
@@ -9,11 +11,11 @@ use std::{
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
-    Change, LinkRecord, Manifest, NewColumns, Register, TableWrite, TableWriter, VerifiedManifest,
-    open_table, policy,
+    Change, Error as TableError, Journal, LinkRecord, Manifest, NewColumns, Register, Resumed,
+    TableWrite, TableWriter, VerifiedManifest, open_table, policy,
 };
 use coffer_custody::{ConfigDir, Keyring, Policy, Vault};
-use coffer_format::{ColumnOrder, SparkType, WriteOptions, WrittenFile};
+use coffer_format::{ColumnOrder, Digest, SparkType, WriteOptions, WrittenFile};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -23,21 +25,36 @@ use crate::{
     failure::Failure,
     output, pieces,
     site::{Site, name_of, target},
-    source::Source,
+    source::{self, Source},
 };
 
 /// Row groups of one file at most.
 const FILE_UNITS: usize = 8;
+
+/// A write, and what it has done already.
+struct Begun {
+    table: TableWrite,
+    journal: Journal,
+    /// By block.
+    files: HashMap<usize, WrittenFile>,
+    goes_on: bool,
+}
 
 pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let started = Instant::now();
     let threads = pieces::threads(args.threads);
     let config_dir = site.config_dir()?;
     let (policy, vault) = site.open_config_dir()?;
+    let job = source::job(args, threads)?;
     let source = Source::open(args, threads)?;
-    let table = match args.append {
-        true => appended(&config_dir, &vault, &policy, &source, &args.dst)?,
-        false => created(&config_dir, &vault, &policy, &source, args)?,
+    let Begun {
+        table,
+        journal,
+        files,
+        goes_on,
+    } = match args.append {
+        true => appended((&config_dir, &vault, &policy), &source, &args.dst, job)?,
+        false => created((&config_dir, &vault, &policy), &source, args, job)?,
     };
     let name = table.name().to_owned();
     let event = Event::granted("encrypt").table(TableUse {
@@ -53,7 +70,7 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
         ..TableUse::default()
     });
     if let Err(failure) = audit::note(site, vault.keyring(), event) {
-        let _ = table.abandon();
+        give_up(table, journal);
         return Err(failure);
     }
     let budget = args
@@ -71,19 +88,27 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     let written = table
         .writer(options)
         .map_err(Failure::from)
-        .and_then(|writer| write(&source, &writer, threads, &bar));
+        .and_then(|writer| write(&source, &writer, threads, (&journal, &files), &bar));
     bar.finish_and_clear();
     let written = match written {
         Ok(written) => written,
         Err(failure) => {
-            // The first failure is what counts; what cannot be removed now, `verify --clean`
-            // removes.
-            let _ = table.abandon();
+            give_up(table, journal);
             return Err(failure);
         }
     };
     let ordered = ordered_columns(&table, &written);
-    let sealed = table.publish(written.into_iter().map(|file| file.pin).collect())?;
+    let write = table.id();
+    let published = table.publish(written.into_iter().map(|file| file.pin).collect());
+    if !matches!(published, Err(TableError::PublicationUnknown { .. })) {
+        // One that stays is of no use to anybody.
+        let _ = journal.end();
+    }
+    let sealed = published?;
+    if goes_on {
+        // Of the time before, what was not finished; `verify --clean` removes it too.
+        let _ = TableWrite::remove_strays(&sealed, write);
+    }
     if !args.append {
         record(&config_dir, vault.keyring(), &policy, &sealed)?;
     }
@@ -102,13 +127,52 @@ pub(crate) fn run(site: &Site, args: &Encrypt) -> Result<(), Failure> {
     Ok(())
 }
 
-fn created(
+/// The first failure is what counts; what cannot be removed now, `verify --clean` removes.
+fn give_up(table: TableWrite, journal: Journal) {
+    let _ = table.abandon();
+    let _ = journal.end();
+}
+
+fn begun(
     config_dir: &ConfigDir,
     vault: &Vault,
-    policy: &Policy,
+    table: TableWrite,
+    job: Digest,
+) -> Result<Begun, Failure> {
+    match Journal::begin(config_dir, vault.keyring(), &table, job) {
+        Ok(journal) => Ok(Begun {
+            table,
+            journal,
+            files: HashMap::new(),
+            goes_on: false,
+        }),
+        Err(error) => {
+            let _ = table.abandon();
+            Err(error.into())
+        }
+    }
+}
+
+fn going_on(table: TableWrite, journal: Journal, files: Vec<(usize, WrittenFile)>) -> Begun {
+    eprintln!(
+        "note: an interrupted write of `{}` goes on; {} of its files are there",
+        table.name(),
+        files.len()
+    );
+    Begun {
+        table,
+        journal,
+        files: files.into_iter().collect(),
+        goes_on: true,
+    }
+}
+
+fn created(
+    (config_dir, vault, policy): (&ConfigDir, &Vault, &Policy),
     source: &Source,
     args: &Encrypt,
-) -> Result<TableWrite, Failure> {
+    job: Digest,
+) -> Result<Begun, Failure> {
     let name = match &args.table {
         Some(name) => name.clone(),
         None => name_of(&args.dst, "DST", "--table")?,
@@ -117,9 +181,19 @@ fn created(
         columns: source.columns().to_vec(),
         ..NewColumns::default()
     };
+    let at = (name.as_str(), &*args.dst);
+    let resumed = TableWrite::resume(config_dir, vault, policy, at, columns.clone(), job)?;
+    if let Some(Resumed {
+        write,
+        journal,
+        files,
+    }) = resumed
+    {
+        return Ok(going_on(write, journal, files));
+    }
     let write = TableWrite::create_by_owner(config_dir, vault, policy, &name, &args.dst, columns)?;
     note_links(&write.spellings());
-    Ok(write)
+    begun(config_dir, vault, write, job)
 }
 
 /// By a link, a path that was not written means the table too: whoever did not mean that must hear
@@ -139,12 +213,11 @@ pub(crate) fn note_links(spellings: &[PathBuf]) {
 
 /// The next version of a table that is there, with the source's rows after its own.
 fn appended(
-    config_dir: &ConfigDir,
-    vault: &Vault,
-    policy: &Policy,
+    (config_dir, vault, policy): (&ConfigDir, &Vault, &Policy),
     source: &Source,
     dst: &Path,
-) -> Result<TableWrite, Failure> {
+    job: Digest,
+) -> Result<Begun, Failure> {
     let parent = open_table(config_dir, vault, policy, &target(dst))?;
     let table = parent.manifest();
     if !table.partition_columns.is_empty() {
@@ -205,13 +278,11 @@ fn appended(
                 columns in the policy",
         ));
     }
-    Ok(TableWrite::next(
-        config_dir,
-        vault,
-        policy,
-        &parent,
-        Change::Append,
-    )?)
+    let next = TableWrite::next(config_dir, vault, policy, &parent, Change::Append)?;
+    match next.resume_next(config_dir, vault, job)? {
+        (write, Some((journal, files))) => Ok(going_on(write, journal, files)),
+        (write, None) => begun(config_dir, vault, write, job),
+    }
 }
 
 /// Gives the policy the entry of a new table, and the links' ids.
@@ -271,15 +342,24 @@ fn write(
     source: &Source,
     writer: &TableWriter,
     threads: usize,
+    (journal, files): (&Journal, &HashMap<usize, WrittenFile>),
     bar: &ProgressBar,
 ) -> Result<Vec<WrittenFile>, Failure> {
     let units = source.units();
     let block = units.div_ceil(threads.max(1)).clamp(1, FILE_UNITS);
     let blocks = units.div_ceil(block);
+    bar.inc(files.values().map(|file| file.pin.rows).sum());
     pieces::each(blocks, threads, |at, failed| {
+        if let Some(file) = files.get(&at) {
+            return Ok(Some(file.clone()));
+        }
         let first = at.saturating_mul(block);
         let last = first.saturating_add(block).min(units);
-        write_file(source, writer, first..last, failed, bar)
+        let written = write_file(source, writer, first..last, failed, bar)?;
+        if let Some(file) = &written {
+            journal.note(at, file)?;
+        }
+        Ok(written)
     })
 }
 

@@ -1,8 +1,10 @@
 //! Object stores and HDFS, through `coffer-store`: a program without keys that has the network, and
 //! of the environment the credentials and the proxies. It is started with the first question, and
-//! ends with this process, or when an answer does not come in time.
+//! ends with this process, or when an answer does not come in time. A message is `length: u32 LE ‖
+//! number: u64 LE ‖ protobuf`; an answer has its question's number, and answers come in any order.
 
 use std::{
+    collections::{BTreeMap, HashMap},
     env,
     io::{self, Read, Write},
     path::{Path, PathBuf},
@@ -18,6 +20,7 @@ use coffer_protocol::{
     port::{StorageAnswer, StorageRequest},
     storage::{Port, Remote, Storage, answer_most},
 };
+use futures::channel::oneshot;
 use parking_lot::{Condvar, Mutex};
 use prost::Message;
 
@@ -42,17 +45,35 @@ const MORE: [&str; 9] = [
 /// may hold the register's lock.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The program beside this one. Questions wait for each other.
+/// The program beside this one.
 struct Helper {
     program: PathBuf,
     patience: Duration,
-    talk: Mutex<Option<Talk>>,
+    talk: Mutex<Option<Arc<Talk>>>,
 }
 
+/// One run of it. Any number of questions at the same time.
 struct Talk {
+    patience: Duration,
+    question: Mutex<Questions>,
+    answers: Arc<Answers>,
+}
+
+struct Questions {
+    write: ChildStdin,
+    next: u64,
+}
+
+/// Shared with the thread that reads them.
+struct Answers {
+    waiting: Mutex<Option<HashMap<u64, Waiting>>>,
     child: Arc<Watched>,
-    question: ChildStdin,
-    answer: ChildStdout,
+}
+
+struct Waiting {
+    /// Bytes of the answer.
+    most: usize,
+    answer: oneshot::Sender<io::Result<StorageAnswer>>,
 }
 
 /// A process that is ended when it is late: whoever reads from it then sees its end.
@@ -63,9 +84,10 @@ struct Watched {
 
 struct Watch {
     child: Child,
-    /// Until when it must have answered.
-    deadline: Option<Instant>,
+    /// Until when it must have answered each question.
+    deadlines: BTreeMap<u64, Instant>,
     ended: bool,
+    late: bool,
 }
 
 /// Where the command line reaches tables that are named by URLs.
@@ -86,23 +108,19 @@ impl Helper {
 #[async_trait]
 impl Port for Helper {
     async fn ask(&self, request: StorageRequest) -> io::Result<StorageAnswer> {
-        let mut talk = self.talk.lock();
-        let asked = match talk.as_mut() {
-            Some(talk) => talk.ask(&request, self.patience),
-            None => talk
-                .insert(Talk::start(&self.program)?)
-                .ask(&request, self.patience),
+        let talk = {
+            let mut talk = self.talk.lock();
+            match talk.as_ref().filter(|talk| !talk.answers.is_over()) {
+                Some(talk) => Arc::clone(talk),
+                None => Arc::clone(talk.insert(Talk::start(&self.program, self.patience)?)),
+            }
         };
-        if asked.is_err() {
-            // Whatever it still says belongs to no question.
-            *talk = None;
-        }
-        asked
+        talk.ask(&request).await
     }
 }
 
 impl Talk {
-    fn start(program: &Path) -> io::Result<Self> {
+    fn start(program: &Path, patience: Duration) -> io::Result<Arc<Self>> {
         let known = [PROXIES.as_slice(), &MORE].concat();
         let started = Command::new(program)
             .env_clear()
@@ -114,47 +132,110 @@ impl Talk {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         })?;
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        Ok(Self {
-            question: child.stdin.take().ok_or_else(broken)?,
-            answer: child.stdout.take().ok_or_else(broken)?,
+        let write = child.stdin.take().ok_or_else(broken)?;
+        let read = child.stdout.take().ok_or_else(broken)?;
+        let answers = Arc::new(Answers {
+            waiting: Mutex::new(Some(HashMap::new())),
             child: Watched::over(child)?,
-        })
+        });
+        let talk = Arc::new(Self {
+            patience,
+            question: Mutex::new(Questions { write, next: 0 }),
+            answers: Arc::clone(&answers),
+        });
+        // From here on the program ends with `talk`.
+        thread::Builder::new()
+            .name("coffer-store-answers".to_owned())
+            .spawn(move || answers.read(read))?;
+        Ok(talk)
     }
 
-    fn ask(&mut self, request: &StorageRequest, patience: Duration) -> io::Result<StorageAnswer> {
-        self.child.expect(Some(patience));
-        let answered = self.exchange(request);
-        self.child.expect(None);
-        match answered {
-            Err(_) if self.child.is_ended() => Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("storage did not answer within {} s", patience.as_secs()),
-            )),
-            answered => answered,
-        }
+    async fn ask(&self, request: &StorageRequest) -> io::Result<StorageAnswer> {
+        let text = request.encode_to_vec();
+        let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+        let (answer, answered) = oneshot::channel();
+        let number = {
+            let mut question = self.question.lock();
+            let number = question.next;
+            question.next = number.wrapping_add(1);
+            let most = answer_most(request);
+            match self.answers.waiting.lock().as_mut() {
+                Some(waiting) => waiting.insert(number, Waiting { most, answer }),
+                None => return Err(self.answers.lost(None)),
+            };
+            self.answers.child.expect(number, Some(self.patience));
+            let head = [length.to_le_bytes().as_slice(), &number.to_le_bytes()].concat();
+            let written = question
+                .write
+                .write_all(&head)
+                .and_then(|()| question.write.write_all(&text))
+                .and_then(|()| question.write.flush());
+            if let Err(error) = written {
+                // Half a question: nothing more can be asked.
+                self.answers.end();
+                return Err(self.answers.lost(Some(error)));
+            }
+            number
+        };
+        let answered = answered.await;
+        self.answers.child.expect(number, None);
+        answered.unwrap_or_else(|_| Err(self.answers.lost(None)))
+    }
+}
+
+impl Answers {
+    /// Gives answers to those who wait, until the program ends or breaks the protocol.
+    fn read(&self, mut from: ChildStdout) {
+        while self.read_one(&mut from).is_ok() {}
+        self.end();
     }
 
-    fn exchange(&mut self, request: &StorageRequest) -> io::Result<StorageAnswer> {
-        let question = request.encode_to_vec();
-        let length = u32::try_from(question.len()).map_err(io::Error::other)?;
-        self.question.write_all(&length.to_le_bytes())?;
-        self.question.write_all(&question)?;
-        self.question.flush()?;
-        let mut length = [0; 4];
-        self.answer.read_exact(&mut length)?;
+    fn read_one(&self, from: &mut ChildStdout) -> io::Result<()> {
+        let (mut length, mut number) = ([0; 4], [0; 8]);
+        from.read_exact(&mut length)?;
+        from.read_exact(&mut number)?;
         let length = u32::from_le_bytes(length);
-        let short = |length| length <= answer_most(request);
-        if !usize::try_from(length).is_ok_and(short) {
+        let number = u64::from_le_bytes(number);
+        let waiting = match self.waiting.lock().as_mut() {
+            Some(waiting) => waiting.remove(&number),
+            None => None,
+        };
+        // What nobody asked for has no length that would do.
+        let waiting = waiting.ok_or(io::ErrorKind::InvalidData)?;
+        if !usize::try_from(length).is_ok_and(|length| length <= waiting.most) {
+            let _ = waiting.answer.send(Err(io::ErrorKind::InvalidData.into()));
             return Err(io::ErrorKind::InvalidData.into());
         }
         let mut answer = Vec::new();
-        (&mut self.answer)
-            .take(length.into())
-            .read_to_end(&mut answer)?;
+        from.take(length.into()).read_to_end(&mut answer)?;
         if u32::try_from(answer.len()) != Ok(length) {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        StorageAnswer::decode(answer.as_slice()).map_err(io::Error::other)
+        let decoded = StorageAnswer::decode(answer.as_slice()).map_err(io::Error::other);
+        // Whoever asked may have gone.
+        let _ = waiting.answer.send(decoded);
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        self.waiting.lock().is_none()
+    }
+
+    /// Whatever it still says belongs to no question.
+    fn end(&self) {
+        self.child.end();
+        drop(self.waiting.lock().take());
+    }
+
+    /// Why an answer does not come any more.
+    fn lost(&self, error: Option<io::Error>) -> io::Error {
+        match self.child.was_late() {
+            true => io::Error::new(io::ErrorKind::TimedOut, "storage did not answer in time"),
+            false => error.unwrap_or_else(|| {
+                let text = "the program that reaches storage has ended";
+                io::Error::new(io::ErrorKind::UnexpectedEof, text)
+            }),
+        }
     }
 }
 
@@ -163,8 +244,9 @@ impl Watched {
         let watched = Arc::new(Self {
             state: Mutex::new(Watch {
                 child,
-                deadline: None,
+                deadlines: BTreeMap::new(),
                 ended: false,
+                late: false,
             }),
             changed: Condvar::new(),
         });
@@ -183,9 +265,12 @@ impl Watched {
     fn watch(&self) {
         let mut state = self.state.lock();
         while !state.ended {
-            match state.deadline {
+            match state.deadlines.values().min().copied() {
                 None => self.changed.wait(&mut state),
-                Some(deadline) if deadline <= Instant::now() => state.end(),
+                Some(deadline) if deadline <= Instant::now() => {
+                    state.late = true;
+                    state.end();
+                }
                 Some(deadline) => {
                     let _ = self.changed.wait_until(&mut state, deadline);
                 }
@@ -193,14 +278,19 @@ impl Watched {
         }
     }
 
-    /// An answer within this time; none: nothing is due.
-    fn expect(&self, patience: Option<Duration>) {
-        self.state.lock().deadline = patience.map(|patience| Instant::now() + patience);
+    /// An answer within this time; none: it came.
+    fn expect(&self, number: u64, patience: Option<Duration>) {
+        let mut state = self.state.lock();
+        match patience {
+            Some(patience) => state.deadlines.insert(number, Instant::now() + patience),
+            None => state.deadlines.remove(&number),
+        };
+        drop(state);
         self.changed.notify_one();
     }
 
-    fn is_ended(&self) -> bool {
-        self.state.lock().ended
+    fn was_late(&self) -> bool {
+        self.state.lock().late
     }
 
     fn end(&self) {
@@ -211,16 +301,18 @@ impl Watched {
 
 impl Watch {
     fn end(&mut self) {
-        self.ended = true;
-        // It has nothing of its own to save.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if !self.ended {
+            self.ended = true;
+            // It has nothing of its own to save.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
     }
 }
 
 impl Drop for Talk {
     fn drop(&mut self) {
-        self.child.end();
+        self.answers.end();
     }
 }
 
@@ -229,6 +321,7 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use coffer_protocol::port::storage_request;
+    use futures::executor::block_on;
 
     use super::*;
 
@@ -245,10 +338,10 @@ mod tests {
             fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
             let of = storage_request::Of::Size(storage_request::Size { path });
             let question = StorageRequest { of: Some(of) };
-            let mut talk = Talk::start(&program).unwrap();
-            let error = talk.ask(&question, Duration::from_millis(300)).unwrap_err();
+            let talk = Talk::start(&program, Duration::from_millis(300)).unwrap();
+            let error = block_on(talk.ask(&question)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
-            assert!(talk.ask(&question, Duration::from_secs(60)).is_err());
+            assert!(block_on(talk.ask(&question)).is_err());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Fragments built by hand, run with inputs from memory.
 
 mod aggregates;
+mod ahead;
 mod codec;
 mod explain;
 mod generate;

@@ -38,7 +38,7 @@ use crate::support::{
     read, run, schema, sorted,
 };
 
-struct Table {
+pub(crate) struct Table {
     folder: TempDir,
     key: TableKey,
     pin: FilePin,
@@ -82,7 +82,7 @@ fn keks(key: &TableKey, columns: impl IntoIterator<Item = u32>) -> KekSet {
     keks
 }
 
-fn table() -> Table {
+pub(crate) fn table() -> Table {
     let folder = TempDir::new().unwrap();
     let key = TableKey::generate(TableId::draw().unwrap()).unwrap();
     let options = WriteOptions {
@@ -120,11 +120,11 @@ fn table() -> Table {
 }
 
 impl Table {
-    fn path(&self) -> std::path::PathBuf {
+    pub(crate) fn path(&self) -> std::path::PathBuf {
         self.folder.path().join(&self.pin.path)
     }
 
-    fn slice(&self, first: u32, end: u32) -> FileSlice {
+    pub(crate) fn slice(&self, first: u32, end: u32) -> FileSlice {
         FileSlice {
             path: self.path().to_str().unwrap().to_owned(),
             size: self.pin.size,
@@ -139,7 +139,11 @@ impl Table {
         }
     }
 
-    fn files(&self, slices: Vec<FileSlice>, columns: impl IntoIterator<Item = u32>) -> ScanFiles {
+    pub(crate) fn files(
+        &self,
+        slices: Vec<FileSlice>,
+        columns: impl IntoIterator<Item = u32>,
+    ) -> ScanFiles {
         ScanFiles {
             slices,
             keys: Arc::new(keks(&self.key, columns)),
@@ -152,11 +156,11 @@ impl Table {
     }
 }
 
-fn wanted() -> Schema {
+pub(crate) fn wanted() -> Schema {
     schema(&[("price", decimal(12, 2)), ("id", data_type(TypeId::Long))])
 }
 
-fn at_least(position: u32, value: i64) -> Expr {
+pub(crate) fn at_least(position: u32, value: i64) -> Expr {
     call(
         "greater_than_or_equal",
         vec![column(position), long(value)],

@@ -4,7 +4,9 @@
 //! STORAGE by a STORED, in the order asked; a few are asked ahead, never more than the receiving
 //! channel holds, so the peer is never kept from writing and nothing can deadlock. Everything here
 //! runs on the task's one thread; the locks are for DataFusion, which may poll two inputs in turn,
-//! and for who renews the lease meanwhile.
+//! and for who renews the lease meanwhile. Questions to storage alone go on while the task
+//! computes, on the thread that reads the connection ([`Link::storage`]): some are asked long
+//! before anybody looks at the answer.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -27,7 +29,9 @@ use parking_lot::Mutex as Short;
 use thiserror::Error;
 use tokio::{
     io::AsyncWriteExt,
-    sync::{Mutex, watch},
+    runtime::Handle,
+    sync::{Mutex, MutexGuard, oneshot, watch},
+    task::JoinSet,
 };
 
 use crate::channel::{Due, Receiver};
@@ -89,6 +93,10 @@ pub(crate) struct Link {
     torn: AtomicBool,
     due: Arc<Due>,
     stored: Stored,
+    /// Of the connection, not of the task.
+    runtime: Handle,
+    /// Questions that go on there.
+    apart: Short<JoinSet<()>>,
     pub(crate) crossed: Crossed,
 }
 
@@ -153,6 +161,7 @@ struct Waiting {
 }
 
 impl Link {
+    /// To be made where the connection's runtime is the current one.
     pub(crate) fn new(receiver: Receiver, write: WriteHalf) -> Arc<Self> {
         Arc::new(Self {
             closed: receiver.closed(),
@@ -167,12 +176,16 @@ impl Link {
             }),
             torn: AtomicBool::new(false),
             stored: Stored::default(),
+            runtime: Handle::current(),
+            apart: Short::default(),
             crossed: Crossed::default(),
         })
     }
 
     /// The connection back, once nobody else holds the link.
     pub(crate) fn into_parts(self: Arc<Self>) -> Option<(Receiver, WriteHalf)> {
+        // After a task that broke off.
+        self.apart.lock().abort_all();
         let link = Arc::into_inner(self)?;
         Some((
             link.incoming.into_inner().receiver,
@@ -240,25 +253,68 @@ impl Link {
         }
     }
 
-    /// Asks for something of storage that the executor reaches. A few at the same time.
+    /// Asks for something of storage that the executor reaches. A few at the same time. It goes on
+    /// whether or not anybody looks at it meanwhile, and holds nothing that others wait for. What
+    /// nobody waits for any more is not asked.
     pub(crate) async fn storage(
-        &self,
-        request: &StorageRequest,
+        self: &Arc<Self>,
+        request: StorageRequest,
     ) -> Result<StorageAnswer, LinkError> {
-        let wanted = {
-            let mut incoming = self.incoming.lock().await;
-            while incoming.asked.len() >= AHEAD_IN_ALL {
-                self.take_answer(&mut incoming).await?;
-            }
-            incoming.questions += 1;
-            let wanted = Wanted::new(&self.stored, incoming.questions);
-            let most = answer_most(request);
-            self.due.ask(most);
-            self.tell(TaskMessage::Storage, request).await?;
-            let asked = Asked::Storage(wanted.question, most);
-            incoming.asked.push_back(asked);
-            wanted
+        let (mut answer, answered) = oneshot::channel();
+        let link = Arc::clone(self);
+        let asking = async move {
+            let turn = tokio::select! {
+                biased;
+                () = answer.closed() => return,
+                turn = link.turn() => turn,
+            };
+            // Whoever gives up here would leave half a question.
+            let wanted = match turn {
+                Ok(turn) => link.question(turn, &request).await,
+                Err(error) => Err(error),
+            };
+            let stored = match wanted {
+                Ok(wanted) => tokio::select! {
+                    () = answer.closed() => return,
+                    stored = link.stored(&wanted) => stored,
+                },
+                Err(error) => Err(error),
+            };
+            let _ = answer.send(stored);
         };
+        {
+            let mut apart = self.apart.lock();
+            while apart.try_join_next().is_some() {}
+            apart.spawn_on(asking, &self.runtime);
+        }
+        answered.await.unwrap_or(Err(LinkError::Closed))
+    }
+
+    /// When one more question may be asked.
+    async fn turn(&self) -> Result<MutexGuard<'_, Incoming>, LinkError> {
+        let mut incoming = self.incoming.lock().await;
+        while incoming.asked.len() >= AHEAD_IN_ALL {
+            self.take_answer(&mut incoming).await?;
+        }
+        Ok(incoming)
+    }
+
+    async fn question(
+        &self,
+        mut incoming: MutexGuard<'_, Incoming>,
+        request: &StorageRequest,
+    ) -> Result<Wanted<'_>, LinkError> {
+        incoming.questions += 1;
+        let wanted = Wanted::new(&self.stored, incoming.questions);
+        let most = answer_most(request);
+        self.due.ask(most);
+        self.tell(TaskMessage::Storage, request).await?;
+        let asked = Asked::Storage(wanted.question, most);
+        incoming.asked.push_back(asked);
+        Ok(wanted)
+    }
+
+    async fn stored(&self, wanted: &Wanted<'_>) -> Result<StorageAnswer, LinkError> {
         // Others that ask meanwhile take answers too, and leave this one here.
         loop {
             let mut incoming = self.incoming.lock().await;
@@ -289,6 +345,8 @@ impl Link {
     /// Takes the answers that are still outstanding, so that the connection is clean for what comes
     /// next. One on which half a question lies never is.
     pub(crate) async fn settle(&self) -> Result<(), LinkError> {
+        let mut apart = std::mem::take(&mut *self.apart.lock());
+        while apart.join_next().await.is_some() {}
         let mut incoming = self.incoming.lock().await;
         // Whoever writes now has ended.
         drop(self.outgoing.lock().await);

@@ -20,7 +20,7 @@ struct TaskPort(Arc<Link>);
 #[async_trait]
 impl Port for TaskPort {
     async fn ask(&self, request: StorageRequest) -> io::Result<StorageAnswer> {
-        self.0.storage(&request).await.map_err(io::Error::other)
+        self.0.storage(request).await.map_err(io::Error::other)
     }
 }
 

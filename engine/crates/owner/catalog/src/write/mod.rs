@@ -25,7 +25,7 @@ use self::layout::{
 pub(crate) use self::layout::{keks, rules};
 use crate::{
     Codec, Error, Lease, LinkKeys, Manifest, Register, TableRecord, TableWriter, Use,
-    VerifiedManifest, Version, clean, disk::Folder, publish, stored,
+    VerifiedManifest, Version, clean, disk::Folder, journal, publish, stored,
 };
 
 /// The columns of a new table: name, type, nullable. `partitioned_by` names some of them.
@@ -87,7 +87,7 @@ pub struct TableWrite {
     pub(crate) parent: Option<Parent>,
     /// The table's folder, held open: files and manifest are to lie in this very one.
     pub(crate) root: Folder,
-    id: WriteId,
+    pub(crate) id: WriteId,
     _lease: Lease,
 }
 
@@ -223,6 +223,55 @@ impl TableWrite {
             id,
             _lease: lease,
         })
+    }
+
+    /// A write of a table's first version that was begun before, if it would be the same now.
+    pub(crate) fn first_again(
+        config_dir: &ConfigDir,
+        vault: &Vault,
+        policy: &Policy,
+        record: TableRecord,
+        new: NewColumns,
+        before: &journal::Head,
+    ) -> Result<Option<Self>, Error> {
+        let rules = rules(policy, &record.name);
+        let (columns, partition_columns) = by_policy(&rules, new, &[], 0)?;
+        let master = policy.master_at(&rules, &record.path)?;
+        let Some(id) = record.first().filter(|_| master == record.master) else {
+            return Ok(None);
+        };
+        let lease = Lease::shared(config_dir, record.id, Use::Writing)?;
+        let register = Register::of(config_dir, vault.keyring());
+        let key = record.unwrap_key(vault)?;
+        let layout = Layout::of(
+            &rules,
+            &key,
+            (&columns, &partition_columns),
+            last_id(&columns),
+            (&register, vault, policy),
+        )?;
+        if (&columns, &layout.stored, layout.last)
+            != (&before.columns, &before.stored, before.last_column_id)
+        {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            root: Folder::at(&record.path, config_dir.reach().as_ref())?,
+            register,
+            keks: Arc::new(keks(&key, &columns, &layout.stored)?),
+            key: Arc::new(key),
+            new_key: None,
+            retired: Vec::new(),
+            last_column_id: layout.last,
+            columns,
+            stored: layout.stored,
+            links: layout.links,
+            partition_columns,
+            parent: None,
+            id,
+            _lease: lease,
+            record,
+        }))
     }
 
     /// Begins the version after this one. The policy must still say of every column what it said

@@ -9,7 +9,7 @@ mod text;
 use std::path::{Path, PathBuf};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use coffer_format::SparkType;
+use coffer_format::{Digest, SparkType};
 
 use crate::{
     args::{Encrypt, Format},
@@ -84,6 +84,31 @@ impl Source {
             Self::Text(source) => source.read(unit, schema, take),
         }
     }
+}
+
+/// What decides which rows a unit has: the files as they are now, and how they are read. A write
+/// that was interrupted goes on for the same only.
+pub(crate) fn job(args: &Encrypt, threads: usize) -> Result<Digest, Failure> {
+    let (files, format) = find(&args.src, args.format)?;
+    let mut text = format!(
+        "1 {format:?} {threads} {} {} {:?} {:?} {:?} {:?} {} {}",
+        args.header,
+        args.no_header,
+        args.delimiter,
+        args.quote,
+        args.null_value,
+        args.schema,
+        args.memory,
+        args.shuffle_rows
+    );
+    for file in files {
+        let failed = |error| Failure::io("read", &file, error);
+        let path = std::fs::canonicalize(&file).map_err(failed)?;
+        let found = std::fs::metadata(&file).map_err(failed)?;
+        let modified = found.modified().map_err(failed)?;
+        text.push_str(&format!("\n{path:?} {} {modified:?}", found.len()));
+    }
+    Ok(Digest::of(text.as_bytes()))
 }
 
 fn find(src: &Path, format: Option<Format>) -> Result<(Vec<PathBuf>, Format), Failure> {

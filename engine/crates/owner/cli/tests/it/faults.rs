@@ -75,12 +75,18 @@ fn strays(owner: &Owner) -> Vec<String> {
         "policy.sig",
         "audit",
     ];
-    let names = fs::read_dir(owner.path("config")).unwrap();
-    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names
+    let names = |folder: &str| {
+        let entries = fs::read_dir(owner.path(folder)).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    };
+    let folders = ["leases", "writes"];
+    names("config")
         .filter(|name| {
-            !known.contains(&name.as_str()) && !name.ends_with(".lock") && name != "leases"
+            let name = name.as_str();
+            !known.contains(&name) && !name.ends_with(".lock") && !folders.contains(&name)
         })
+        // A journal is there for as long as its write can go on.
+        .chain(names("config/writes"))
         .collect()
 }
 

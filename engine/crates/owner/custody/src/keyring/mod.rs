@@ -354,6 +354,16 @@ impl RegisterKey {
     pub fn open(&self, sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
         open_blob(&self.0, "register", &[], sealed)
     }
+
+    /// Seals an entry of a write's journal, for its position there.
+    pub fn seal_entry(&self, position: &[&[u8]], plain: &[u8]) -> Result<Vec<u8>, SealingError> {
+        seal_blob(&self.0, "write journal", position, plain)
+    }
+
+    /// Opens what [`RegisterKey::seal_entry`] made.
+    pub fn open_entry(&self, position: &[&[u8]], sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
+        open_blob(&self.0, "write journal", position, sealed)
+    }
 }
 
 #[cfg(test)]

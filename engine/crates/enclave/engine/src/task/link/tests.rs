@@ -62,7 +62,7 @@ async fn a_question_that_was_given_up_takes_nobody_s_answer() {
     let (link, mut read, mut write) = linked().await;
     // One whose question went out, and whose answer comes to nobody.
     let asker = Arc::clone(&link);
-    let waiting = tokio::spawn(async move { asker.storage(&size("s3a://b/long")).await });
+    let waiting = tokio::spawn(async move { asker.storage(size("s3a://b/long")).await });
     let first = asked(&mut read).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled());
@@ -77,7 +77,7 @@ async fn a_question_that_was_given_up_takes_nobody_s_answer() {
     let longer = size("s3a://b/longer");
     tokio::select! {
         biased;
-        _ = link.storage(&longer) => panic!("nobody answered"),
+        _ = link.storage(longer) => panic!("nobody answered"),
         () = std::future::ready(()) => {}
     }
     // The next gets its own.
@@ -90,10 +90,30 @@ async fn a_question_that_was_given_up_takes_nobody_s_answer() {
         let path = asked(&mut read).await;
         answer(&mut write, &path).await;
     };
-    let (got, ()) = tokio::join!(link.storage(&question), answering);
+    let (got, ()) = tokio::join!(link.storage(question), answering);
     assert_eq!(bytes(&got.unwrap()), Some(7));
     assert!(link.stored.0.lock().is_empty());
     link.settle().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_question_goes_on_while_nobody_looks_at_it() {
+    let (link, mut read, mut write) = linked().await;
+    let mut early = Box::pin(link.storage(size("s3a://b/early")));
+    assert!(futures::poll!(&mut early).is_pending());
+    // It is asked and answered, and whoever asks next does not wait for it.
+    let path = asked(&mut read).await;
+    assert_eq!(path, "s3a://b/early");
+    answer(&mut write, &path).await;
+    let answering = async {
+        let path = asked(&mut read).await;
+        answer(&mut write, &path).await;
+    };
+    let (got, ()) = tokio::join!(link.storage(size("s3a://b")), answering);
+    assert_eq!(bytes(&got.unwrap()), Some(7));
+    assert_eq!(bytes(&early.await.unwrap()), Some(13));
+    link.settle().await.unwrap();
+    assert!(link.stored.0.lock().is_empty());
 }
 
 #[tokio::test]
@@ -104,7 +124,7 @@ async fn a_connection_with_half_a_question_is_not_used_again() {
     let cut = tokio::time::timeout(Duration::from_millis(50), link.send(&mut long, 1)).await;
     assert!(cut.is_err());
     assert!(matches!(link.settle().await, Err(LinkError::Closed)));
-    let refused = link.storage(&size("s3a://b")).await;
+    let refused = link.storage(size("s3a://b")).await;
     assert!(matches!(refused, Err(LinkError::Closed)));
 }
 
@@ -119,6 +139,6 @@ async fn an_answer_longer_than_what_was_asked_for_is_refused() {
         put_raw(&mut out, kind_byte(TaskMessage::Stored), &[&long]).unwrap();
         write.write_all(&out).await.unwrap();
     };
-    let (got, ()) = tokio::join!(link.storage(&question), answering);
+    let (got, ()) = tokio::join!(link.storage(question), answering);
     assert!(matches!(got, Err(LinkError::Wire(WireError::TooLong(_)))));
 }

@@ -114,6 +114,7 @@ private[coffer] object TailPlan {
     override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
       case r: TailRowsExec => r
       case u: UnionExec => CoalesceExec(1, u)
+      case l: LeafExecNode if CountedExec.reads(l) => CoalesceExec(1, CountedExec(l))
       case l: LeafExecNode => CoalesceExec(1, l)
     }
   }
@@ -147,6 +148,7 @@ private[coffer] object TailPlan {
     case w: WholeStageCodegenExec => operators(w.child)
     case i: InputAdapter => operators(i.child)
     case c: ColumnarToRowExec => operators(c.child)
+    case c: CountedExec => operators(c.child)
     case p => p.nodeName +: p.children.flatMap(operators)
   }
 }

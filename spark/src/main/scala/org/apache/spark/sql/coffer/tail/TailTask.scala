@@ -88,7 +88,7 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
   def counted(rows: Iterator[InternalRow]): Iterator[InternalRow] = rows.map { row =>
     val bytes = row match {
       case u: UnsafeRow => u.getSizeInBytes.toLong
-      case _ => 0L
+      case other => 16L * other.numFields
     }
     if (came.addAndGet(bytes) > most) throw TailTask.tooMuch(most)
     row

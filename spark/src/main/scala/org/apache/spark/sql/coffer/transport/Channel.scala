@@ -58,8 +58,9 @@ final case class Message(kind: Int, payload: ByteBuffer) {
 
 /**
  * Messages `length: u32 LE ‖ type: u8 ‖ payload` over a stream socket (`wire/task.proto`). The
- * length counts type and payload; it is checked before anything is allocated. One thread at a time;
- * an interrupted thread closes the channel, which is the protocol's cancel.
+ * length counts type and payload; it is checked before anything is allocated. One thread at a time
+ * sends, and one receives; an interrupted thread closes the channel, which is the protocol's
+ * cancel.
  */
 final class Channel private (socket: SocketChannel, val peer: Address, longest: Long)
     extends Closeable {
@@ -67,16 +68,35 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
 
   private val header = ByteBuffer.allocate(HEADER).order(ByteOrder.LITTLE_ENDIAN)
   private var incoming = ByteBuffer.allocateDirect(BUFFER)
+  private val outgoing = ByteBuffer.allocateDirect(BUFFER).order(ByteOrder.LITTLE_ENDIAN)
 
   def send(kind: Int, message: MessageLite): Unit = send(kind, ByteBuffer.wrap(message.toByteArray))
 
   def send(kind: Int, payload: ByteBuffer*): Unit = {
     val length = 1L + payload.map(_.remaining.toLong).sum
     if (length > longest) throw tooLong(length, longest)
-    header.clear()
-    header.putInt(length.toInt).put(kind.toByte).flip()
-    val parts = (header +: payload).toArray
-    while (parts.exists(_.hasRemaining)) socket.write(parts)
+    outgoing.clear()
+    outgoing.putInt(length.toInt).put(kind.toByte)
+    payload.foreach(write)
+    flush()
+  }
+
+  /** Through one direct buffer, as what is received. */
+  private def write(payload: ByteBuffer): Unit = {
+    val rest = payload.duplicate()
+    while (rest.hasRemaining) {
+      if (!outgoing.hasRemaining) flush()
+      val part = rest.duplicate()
+      part.limit(rest.position() + math.min(rest.remaining, outgoing.remaining))
+      outgoing.put(part)
+      rest.position(part.position())
+    }
+  }
+
+  private def flush(): Unit = {
+    outgoing.flip()
+    while (outgoing.hasRemaining) socket.write(outgoing)
+    outgoing.clear()
   }
 
   def receive(): Message = {

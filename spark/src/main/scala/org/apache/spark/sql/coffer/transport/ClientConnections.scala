@@ -272,6 +272,7 @@ final class ClientConnections(
   private var serving = Seq.empty[Channel]
   private val listings = new Listings
   private val outputs = TrieMap.empty[String, FSDataOutputStream]
+  private val sizes = new LookedUp
 
   /** So that the client engine can ask for the files of a table at a URL, or go on to. */
   private def serveStorage(path: String): Unit = synchronized {
@@ -309,7 +310,7 @@ final class ClientConnections(
   }
 
   private def answers(channel: Channel): Unit = {
-    val storage = new StorageServer(hadoop, keepsOpen = false, listings, outputs)
+    val storage = new StorageServer(hadoop, ofTask = false, listings, outputs, sizes)
     try
       while (true) {
         val message = channel.receive()

@@ -5,10 +5,10 @@ import java.nio.ByteBuffer
 import java.nio.file.AccessDeniedException
 import java.util
 import java.util.UUID
+import java.util.concurrent.CompletableFuture
 
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
-import scala.util.Try
 import scala.util.control.NonFatal
 
 import com.google.protobuf.{ByteString, UnsafeByteOperations}
@@ -37,28 +37,34 @@ import org.apache.spark.sql.coffer.split.Locations
 /**
  * Answers an engine's questions for files, through the file systems of Spark's Hadoop
  * configuration. What it carries is ciphertext; it has no key, and nobody relies on its answers.
- * One thread at a time; one for each task, or for each connection of the client engine.
+ * One for each task, or for each connection of the client engine. Ranges may be read by several
+ * threads at the same time; all else one thread asks for.
  *
- * @param keepsOpen files that are read stay open for what is asked next: for one that does not live
- *   long, since such a file is the one that was there first
- * @param listings shared by those that answer one asker in turn
- * @param outputs files that are being written, by URL: shared likewise, since the parts of one come
- *   one after the other, but to any of them
+ * @param ofTask
+ *   what is made here goes again if the task fails; and files that are read stay open for what is
+ *   asked next, since a task does not live long: such a file is the one that was there first
+ * @param listings
+ *   shared by those that answer one asker in turn
+ * @param outputs
+ *   files that are being written, by URL: shared likewise, since the parts of one come one after
+ *   the other, but to any of them
+ * @param lookedUp
+ *   shared likewise
  */
 private[transport] final class StorageServer(
     settings: () => Configuration,
-    keepsOpen: Boolean,
+    ofTask: Boolean,
     listings: Listings = new Listings,
-    outputs: mutable.Map[String, FSDataOutputStream] = mutable.Map.empty)
+    outputs: mutable.Map[String, FSDataOutputStream] = mutable.Map.empty,
+    lookedUp: LookedUp = new LookedUp)
     extends AutoCloseable
     with Logging {
   import StorageServer._
 
-  /** Open for reading, the longest unused first. */
-  private val inputs = new util.LinkedHashMap[String, FSDataInputStream](16, 0.75f, true)
+  private val inputs = new OpenInputs(if (ofTask) MOST_OPEN else 0)
 
-  /** Files that were made whole here. */
-  private val made = mutable.Buffer.empty[String]
+  /** Files that were made whole here, of a task. */
+  private val made = mutable.Set.empty[String]
 
   def answer(request: StorageRequest): StorageAnswer =
     try
@@ -80,7 +86,10 @@ private[transport] final class StorageServer(
   private def size(request: StorageRequest.Size): StorageAnswer = {
     val (fs, path) = at(request.getPath)
     val size = StorageAnswer.Size.newBuilder
-    status(fs, path).filter(_.isFile).foreach(found => size.setBytes(found.getLen))
+    status(fs, path).filter(_.isFile).foreach { found =>
+      size.setBytes(found.getLen)
+      if (!ofTask) lookedUp.keep(request.getPath, found)
+    }
     StorageAnswer.newBuilder.setSize(size).build()
   }
 
@@ -91,51 +100,36 @@ private[transport] final class StorageServer(
       FileRange.createFileRange(r.getStart, length.toInt)
     }
     require(ranges.map(_.getLength.toLong).sum <= MOST_READ, "ranges out of bounds")
-    try {
-      val in = input(request.getPath)
-      val wanted = ranges.filter(_.getLength > 0)
+    val wanted = ranges.filter(_.getLength > 0)
+    inputs.reading(request.getPath)(open(request)) { in =>
       if (wanted.nonEmpty) in.readVectored(wanted.asJava, ByteBuffer.allocate(_))
       val answer = StorageAnswer.Ranges.newBuilder
       ranges.foreach { range =>
         val bytes =
           if (range.getLength == 0) ByteString.EMPTY
-          else UnsafeByteOperations.unsafeWrap(await(range))
+          else UnsafeByteOperations.unsafeWrap(await(range.getData))
         answer.addRanges(bytes)
       }
-      if (!keepsOpen) forget(request.getPath)
       StorageAnswer.newBuilder.setRanges(answer).build()
-    } catch {
-      case e: Throwable =>
-        forget(request.getPath)
-        throw e
     }
   }
 
-  private def forget(url: String): Unit =
-    Option(inputs.remove(url)).foreach(in => Try(in.close()))
-
-  private def await(range: FileRange): ByteBuffer =
-    try range.getData.get()
+  private def await[T](made: CompletableFuture[T]): T =
+    try made.get()
     catch {
       case e: java.util.concurrent.ExecutionException => throw Option(e.getCause).getOrElse(e)
     }
 
-  private def input(url: String): FSDataInputStream = Option(inputs.get(url)).getOrElse {
-    val (fs, path) = at(url)
+  /** Without another look at what was looked at before, or whose length whoever asks knows. */
+  private def open(request: StorageRequest.Ranges): FSDataInputStream = {
+    val (fs, path) = at(request.getPath)
     val open = fs.openFile(path).opt("fs.option.openfile.read.policy", "parquet, vector, random")
-    val in =
-      try open.build().get()
-      catch {
-        case e: java.util.concurrent.ExecutionException => throw Option(e.getCause).getOrElse(e)
-      }
-    inputs.put(url, in)
-    if (inputs.size > MOST_OPEN) {
-      val eldest = inputs.entrySet.iterator
-      val first = eldest.next()
-      eldest.remove()
-      Try(first.getValue.close())
+    lookedUp.take(request.getPath) match {
+      case Some(found) => open.withFileStatus(found)
+      case None if request.hasSize => open.optLong("fs.option.openfile.length", request.getSize)
+      case None =>
     }
-    in
+    await(open.build())
   }
 
   private def put(request: StorageRequest.Put): StorageAnswer = {
@@ -149,7 +143,7 @@ private[transport] final class StorageServer(
     request.getBytes.writeTo(out)
     if (request.getLast) {
       outputs.remove(url)
-      made += url
+      if (ofTask) made += url
       end(out)
     }
     done
@@ -319,8 +313,7 @@ private[transport] final class StorageServer(
 
   /** What was made stays. */
   override def close(): Unit = {
-    inputs.values.forEach(in => Try(in.close()))
-    inputs.clear()
+    inputs.close()
     outputs.values.foreach(giveUp(_))
     outputs.clear()
   }

@@ -49,14 +49,15 @@ private[transport] final class TaskRun(
     val channel =
       try engine.pool.take()
       catch { case e: IOException => throw lost(engine, e) }
-    val storage = new StorageServer(() => executor.hadoop, keepsOpen = true)
+    val storage = new StorageServer(() => executor.hadoop, ofTask = true)
+    val answers = new StorageAnswers(channel, storage)
     var sound = false
     // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the
     // engine learns of either.
     context.addTaskCompletionListener[Unit](_ => if (!sound) channel.close())
     try {
       channel.send(M.START.getNumber, start(executor, engine))
-      val done = converse(executor, engine, channel, inputs, storage, out)
+      val done = converse(executor, engine, channel, inputs, answers, out)
       sound = true
       engine.pool.give(channel)
       done
@@ -102,7 +103,7 @@ private[transport] final class TaskRun(
       engine: AttestedEngine,
       channel: Channel,
       inputs: TaskInputs,
-      storage: StorageServer,
+      storage: StorageAnswers,
       out: (Int, ByteBuffer) => Unit): Done = {
     var done: Option[Done] = None
     while (done.isEmpty) {
@@ -114,14 +115,15 @@ private[transport] final class TaskRun(
           out(target, message.payload)
         case M.NEED_VALUE =>
           val input = Need.parseFrom(message.payload).getInputId
+          storage.settle()
           answer(channel, input, inputs)
         case M.NEED_KEYS_VALUE =>
           val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
           val release = executor.keys(session, engine)
+          storage.settle()
           channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
         case M.STORAGE_VALUE =>
-          val request = StorageRequest.parseFrom(message.payload)
-          channel.send(M.STORED.getNumber, storage.answer(request))
+          storage.answer(StorageRequest.parseFrom(message.payload))
         case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
         case M.FAILED_VALUE => throw failed(Failed.parseFrom(message.payload))
         case other => throw CofferExecutor.outOfTurn(other)

@@ -1,7 +1,17 @@
 package org.apache.spark.sql.coffer.transport
 
-import java.io.{ByteArrayOutputStream, FileNotFoundException, InterruptedIOException}
-import java.net.URI
+import java.io.{
+  ByteArrayInputStream,
+  ByteArrayOutputStream,
+  DataInputStream,
+  EOFException,
+  FileNotFoundException,
+  InterruptedIOException
+}
+import java.net.{StandardProtocolFamily, URI, UnixDomainSocketAddress}
+import java.nio.channels.{Channels, ServerSocketChannel}
+import java.nio.file.Files
+import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.collection.concurrent.TrieMap
 import scala.jdk.CollectionConverters._
@@ -14,21 +24,26 @@ import org.apache.hadoop.fs.{
   FileStatus,
   FileSystem,
   Path,
-  RemoteIterator
+  PositionedReadable,
+  RemoteIterator,
+  Seekable
 }
 import org.apache.hadoop.fs.permission.FsPermission
 import org.apache.hadoop.util.Progressable
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.proto.storage.{StorageAnswer, StorageRequest}
+import org.apache.spark.sql.coffer.proto.wire.{TaskMessage => M}
 
 /** What a storage's JVM answers where the storage itself is hostile, or the task was cancelled. */
 class StorageServerSuite extends AnyFunSuite {
   private val conf = new Configuration(false)
   conf.set("fs.odd.impl", classOf[OddStore].getName)
 
-  private def serving[T](body: StorageServer => T): T = {
-    val server = new StorageServer(() => conf, keepsOpen = false)
+  private def serving[T](body: StorageServer => T): T = serving(ofTask = false)(body)
+
+  private def serving[T](ofTask: Boolean)(body: StorageServer => T): T = {
+    val server = new StorageServer(() => conf, ofTask)
     try body(server)
     finally server.close()
   }
@@ -68,7 +83,7 @@ class StorageServerSuite extends AnyFunSuite {
   }
 
   test("what a cancelled task began is removed, and the interrupt stays") {
-    serving { server =>
+    serving(ofTask = true) { server =>
       def put(name: String, last: Boolean) = server.answer(
         StorageRequest.newBuilder.setPut(StorageRequest.Put.newBuilder.setPath(s"odd://files/$name")
             .setBytes(ByteString.copyFromUtf8("bytes")).setLast(last)).build())
@@ -78,6 +93,73 @@ class StorageServerSuite extends AnyFunSuite {
       server.abandon()
       assert(Thread.interrupted())
       assert(OddStore.files.isEmpty)
+    }
+  }
+}
+
+/** Answers of a task, on their way to its engine. */
+class StorageAnswersSuite extends AnyFunSuite {
+  private val conf = new Configuration(false)
+  conf.set("fs.odd.impl", classOf[OddStore].getName)
+
+  private def ranges(name: String, parts: (Long, Long)*): StorageRequest = {
+    val of = StorageRequest.Ranges.newBuilder.setPath(s"odd://slow/$name")
+    parts.foreach { case (start, end) =>
+      of.addRanges(StorageRequest.Range.newBuilder.setStart(start).setEnd(end))
+    }
+    StorageRequest.newBuilder.setRanges(of).build()
+  }
+
+  private def talking[T](body: (StorageAnswers, () => StorageAnswer) => T): T = {
+    val folder = Files.createTempDirectory("answers")
+    val address = UnixDomainSocketAddress.of(folder.resolve("s"))
+    val listener = ServerSocketChannel.open(StandardProtocolFamily.UNIX).bind(address)
+    val channel = Channel.connect(Address.Unix(address.getPath.toString))
+    val engine = new DataInputStream(Channels.newInputStream(listener.accept()))
+    val server = new StorageServer(() => conf, ofTask = true)
+    try body(
+        new StorageAnswers(channel, server),
+        () => {
+          val message = new Array[Byte](Integer.reverseBytes(engine.readInt()) - 1)
+          assert(engine.readByte() == M.STORED.getNumber)
+          engine.readFully(message)
+          StorageAnswer.parseFrom(message)
+        })
+    finally {
+      server.close()
+      channel.close()
+      listener.close()
+      Files.delete(address.getPath)
+      Files.delete(folder)
+    }
+  }
+
+  private def texts(answer: StorageAnswer): Seq[String] =
+    answer.getRanges.getRangesList.asScala.map(_.toStringUtf8).toSeq
+
+  test("ranges are read at the same time, and given in the order in which they were asked for") {
+    talking { (answers, next) =>
+      // The first is not open before the second is.
+      answers.answer(ranges("waits", (3, 5), (1, 1), (0, 2)))
+      answers.answer(ranges("frees", (1, 2)))
+      answers.answer(ranges("none", (1, 2)))
+      answers.answer(StorageRequest.newBuilder.setSize(
+          StorageRequest.Size.newBuilder.setPath("odd://slow/no-file")).build())
+      assert(texts(next()) == Seq("ts", "", "wa"))
+      assert(texts(next()) == Seq("r"))
+      assert(next().getFailure.getKind == StorageAnswer.Kind.NOT_FOUND)
+      assert(next().hasSize)
+    }
+  }
+
+  test("a long answer comes whole") {
+    talking { (answers, next) =>
+      val reading =
+        new Thread(() => answers.answer(ranges("long", (0, 5000000), (5500000, 5799999))))
+      reading.start()
+      val found = next().getRanges
+      assert(found.getRangesList.asScala.map(_.size).toSeq == Seq(5000000, 299999))
+      reading.join()
     }
   }
 }
@@ -144,8 +226,16 @@ final class OddStore extends FileSystem {
   override def getFileStatus(at: Path): FileStatus =
     if (OddStore.files.contains(at.toUri.getPath)) entry(at.getParent, at.getName, folder = false)
     else throw new FileNotFoundException(at.toString)
-  override def open(at: Path, buffer: Int): FSDataInputStream =
-    throw new FileNotFoundException(at.toString)
+  override def open(at: Path, buffer: Int): FSDataInputStream = at.getName match {
+    case "waits" =>
+      assert(OddStore.freed.await(60, TimeUnit.SECONDS), "one was read after the other")
+      new FSDataInputStream(new OddBytes("waits".getBytes))
+    case "frees" =>
+      OddStore.freed.countDown()
+      new FSDataInputStream(new OddBytes("frees".getBytes))
+    case "long" => new FSDataInputStream(new OddBytes(new Array[Byte](6000000)))
+    case _ => throw new FileNotFoundException(at.toString)
+  }
   override def append(at: Path, buffer: Int, progress: Progressable): FSDataOutputStream =
     throw new UnsupportedOperationException
   override def rename(from: Path, to: Path): Boolean = throw new UnsupportedOperationException
@@ -154,7 +244,26 @@ final class OddStore extends FileSystem {
   override def getWorkingDirectory: Path = new Path("/")
 }
 
+/** A file in memory. */
+private final class OddBytes(bytes: Array[Byte])
+    extends ByteArrayInputStream(bytes)
+    with Seekable
+    with PositionedReadable {
+  override def seek(to: Long): Unit = pos = to.toInt
+  override def getPos: Long = pos
+  override def seekToNewSource(to: Long): Boolean = false
+  override def read(at: Long, into: Array[Byte], offset: Int, length: Int): Int = {
+    val size = math.min(length, bytes.length - at.toInt)
+    System.arraycopy(bytes, at.toInt, into, offset, size)
+    size
+  }
+  override def readFully(at: Long, into: Array[Byte], offset: Int, length: Int): Unit =
+    if (read(at, into, offset, length) < length) throw new EOFException
+  override def readFully(at: Long, into: Array[Byte]): Unit = readFully(at, into, 0, into.length)
+}
+
 object OddStore {
+  val freed = new CountDownLatch(1)
   val BACKWARDS = 230000
 
   /** Entries that were given, by host. */

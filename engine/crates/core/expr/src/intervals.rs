@@ -73,6 +73,8 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
 ];
 
 type Built = Result<Kernel, Unsupported>;
+/// Of a row and its interval.
+type Scaled = dyn Fn(&Row<'_>, i64) -> Given<i64> + Send + Sync;
 
 /// Spark's error where another function gives NULL.
 pub(crate) fn with_suggestion(instead: &str) -> SparkError {
@@ -156,7 +158,7 @@ fn scaled(call: &CallInfo<'_>, divides: bool) -> Built {
         _ => return Err(call.bad_types()),
     };
     let tries = call.mode == EvalMode::Try;
-    let compute: Box<dyn Fn(&Row<'_>, i64) -> Given<i64> + Send + Sync> = match number {
+    let compute: Box<Scaled> = match number {
         DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => {
             Box::new(move |row: &Row<'_>, value: i64| {
                 row.long(1)

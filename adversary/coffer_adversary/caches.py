@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,8 +31,8 @@ _SQL = "SELECT l_linenumber, count(*) AS n, max(l_comment) AS c FROM cached GROU
 # What a stream begins with: it names itself, in clear.
 _PREAMBLE = 28
 
-Blocks = list[tuple[bytes, bytes]]
-"""Of each map output, in order: index and data."""
+Blocks = list[tuple[Path, bytes, bytes]]
+"""Of each map output, in order: its data file, index and data."""
 
 
 class _Disk:
@@ -53,19 +54,26 @@ def _in_order(outputs: set[Path]) -> list[Path]:
 def _index(data: Path) -> Path:
     """It lies in whatever folder its own name is hashed to, below the same root."""
     name = data.with_suffix(".index").name
-    return next(data.parents[2].rglob(name))
+    for found in data.parents[2].rglob(name):
+        return found
+    raise FileNotFoundError(name)
 
 
 def _read(outputs: list[Path]) -> Blocks:
-    return [(_index(data).read_bytes(), data.read_bytes()) for data in outputs]
+    """Of those that are still there: Spark removes what a query of before has written."""
+    blocks = []
+    for data in outputs:
+        with suppress(FileNotFoundError):
+            blocks.append((data, _index(data).read_bytes(), data.read_bytes()))
+    return blocks
 
 
-def _put(outputs: list[Path], blocks: Blocks) -> int:
-    """Puts blocks in the place of others, as far as there are any; how many."""
-    for data, (index, content) in zip(outputs, blocks, strict=False):
-        data.write_bytes(content)
+def _put(blocks: Blocks) -> int:
+    """Puts blocks in the place of others; how many."""
+    for data, index, content in blocks:
         _index(data).write_bytes(index)
-    return min(len(outputs), len(blocks))
+        data.write_bytes(content)
+    return len(blocks)
 
 
 def _as_it_is(_: bytes, other: bytes) -> bytes:
@@ -108,10 +116,10 @@ class Cached:
             own = fill("cached", below)
             right = cluster.within(lambda: cluster.driver.query(_SQL))
             blocks = [
-                (index, self.label(mine, theirs))
-                for (_, mine), (index, theirs) in zip(_read(own), other, strict=False)
+                (data, index, self.label(mine, theirs))
+                for (data, _, mine), (_, index, theirs) in zip(_read(own), other, strict=False)
             ]
-            done = _put(own, blocks)
+            done = _put(blocks)
 
             def run() -> Answer:
                 return cluster.within(lambda: cluster.driver.query(_SQL))

@@ -543,6 +543,8 @@ CHOSEN_BY_THE_HOST = (
         "release-of-another-query",
         # The store's own word that a name is taken, of which it shows nothing.
         "store-put-of-manifest-taken",
+        # A listing that never ends shows nothing but that.
+        "store-listing-endless",
         "release-under-another-number",
         "start-of-a-query",
         "answer-",

@@ -155,6 +155,16 @@ CALLS = {
         "late = few.where('k > 3').localCheckpoint(eager=False)\n"
         "result += [rows(late), rows(late.join(edge.select('id', 'k'), 'k'))]"
     ),
+    "random_at_the_client": (
+        "few = edge.where('id < 50').selectExpr('id', \"format_string('%S', s) AS t\", "
+        "\"if(id > 3, uuid(), '') AS u\", 'monotonically_increasing_id() AS m')\n"
+        "result = [few.count(), few.select('u').distinct().count(), "
+        "few.select('m').distinct().count()]"
+    ),
+    "lists_at_the_client": (
+        "keyed = edge.groupBy(f.format_string('%s', 'k').alias('t'))\n"
+        "result = rows(keyed.agg(f.sort_array(f.collect_list('id')), f.max('n')))"
+    ),
     "cache_below_a_function": (
         "few = edge.where('id < 50').select('id', 's').cache()\n"
         "result = rows(few.select('id', f.format_string('%S', 's')))\nfew.unpersist()"

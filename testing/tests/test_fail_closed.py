@@ -87,7 +87,7 @@ def test_jobs_are_counted(sealed: Driver) -> None:
         ("SELECT id, java_method('java.util.UUID', 'fromString', s) FROM edge", "java_method"),
         ("SELECT id, reflect('java.lang.Math', 'abs', k) FROM edge", "reflect"),
         ("SELECT id, input_file_name(), sha2(s, 256) FROM edge", "input_file_name"),
-        ("SELECT id, if(k > 1, uuid(), '') FROM edge", "uuid"),
+        ("SELECT id, if(k > 1, input_file_name(), '') FROM edge", "input_file_name"),
         ("SELECT TRANSFORM(id) USING 'cat' AS (x) FROM edge", "ScriptTransformation"),
     ],
 )

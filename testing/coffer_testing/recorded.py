@@ -6,8 +6,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# Sent by the driver to itself, to see that the filter is there.
-_PROBE = "java.net.URL"
+_MESSAGES = "org.apache.spark.scheduler.cluster.CoarseGrainedClusterMessages$"
+_ON_PURPOSE = {
+    # Sent by the driver to itself, to see that the filter is there.
+    "java.net.URL",
+    # Of YARN's application master; docs/guides/install.md says why.
+    f"{_MESSAGES}AddWebUIFilter",
+    f"{_MESSAGES}MiscellaneousProcessAdded",
+}
 
 
 def refused(folder: Path) -> list[str]:
@@ -16,6 +22,6 @@ def refused(folder: Path) -> list[str]:
     found = set()
     for line in lines:
         name, status, carrier = line.split("\t")
-        if status == "REJECTED" and name != _PROBE:
+        if status == "REJECTED" and name not in _ON_PURPOSE:
             found.add(f"{name} (in {carrier})" if carrier else name)
     return sorted(found)

@@ -165,6 +165,12 @@ CALLS = {
         "keyed = edge.groupBy(f.format_string('%s', 'k').alias('t'))\n"
         "result = rows(keyed.agg(f.sort_array(f.collect_list('id')), f.max('n')))"
     ),
+    "greatest_of_arrays_and_structs": (
+        "pairs = edge.selectExpr('k', 'id', 'array(n, id) AS a', \"struct(k AS x, s AS y) AS z\")\n"
+        "result = rows(pairs.groupBy('k').agg(f.max('a'), f.min('z')))\n"
+        "w = Window.partitionBy('k').orderBy('id')\n"
+        "result += rows(pairs.select('id', f.max('a').over(w)))"
+    ),
     "cache_below_a_function": (
         "few = edge.where('id < 50').select('id', 's').cache()\n"
         "result = rows(few.select('id', f.format_string('%S', 's')))\nfew.unpersist()"

@@ -28,10 +28,13 @@ import org.apache.spark.sql.execution.aggregate.{
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{
   AnsiIntervalType,
+  ArrayType,
   BinaryType,
+  DataType,
   DecimalType,
   LongType,
-  NumericType
+  NumericType,
+  StructType
 }
 import org.apache.spark.util.sketch.CountMinSketch
 
@@ -58,6 +61,9 @@ private[translate] object AggregateFunctions {
   def of(function: AggregateFunction): Result[Known] =
     OpenTypes.check(function).flatMap(_ => known(function))
 
+  private def isNested(of: DataType): Boolean =
+    of.isInstanceOf[ArrayType] || of.isInstanceOf[StructType]
+
   private def known(function: AggregateFunction): Result[Known] = function match {
     case _: Count => Right(Known("count"))
     case s: Sum if s.child.dataType.isInstanceOf[AnsiIntervalType] => Right(Known("interval_sum"))
@@ -65,6 +71,8 @@ private[translate] object AggregateFunctions {
       Right(Known("interval_avg"))
     case s: Sum => Right(Known("sum", Modes.of(s.evalContext.evalMode)))
     case a: Average => Right(Known("avg", Modes.of(a.evalMode)))
+    case m @ (_: Min | _: Max) if isNested(m.children.head.dataType) =>
+      refuse("the engine has no least and greatest array or struct")
     case _: Min => Right(Known("min"))
     case _: Max => Right(Known("max"))
     case f: First => Right(Known("first", ignoreNulls = f.ignoreNulls))

@@ -26,7 +26,6 @@ import org.apache.spark.util.ThreadUtils
  * query's shuffles can be read; then the session is ended.
  */
 final class CofferQuery private (val id: Long, caches: Boolean) extends Logging {
-  private val stages = new AtomicInteger()
   private val objects = new AtomicInteger()
   private val executions = new AtomicLong()
   private val subqueryIds = new ConcurrentHashMap[(ExprId, Int), Integer]()
@@ -82,10 +81,7 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
   /** What the audit log took of sealing the stages, in microseconds. */
   private[coffer] def auditMicros: Long = auditTime.get
 
-  def nextStage(): Int = {
-    told.sealedStage()
-    stages.incrementAndGet()
-  }
+  def nextStage(): Int = told.nextStage()
   def nextObject(): Int = objects.incrementAndGet()
 
   /** Shuffles are written once in a session, as execution 0; each run of a result is its own. */

@@ -9,7 +9,7 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.SQLExecution
 
 /**
- * What the UI says of a query's session.
+ * A query's session, as the UI tells of it.
  *
  * @param execution its number on Spark's SQL tab, if it has one
  */
@@ -21,7 +21,7 @@ private[coffer] final class ToldQuery(val execution: Option[Long]) {
   def stages: Int = sealedStages.get
   def isOpen: Boolean = open
 
-  private[exec] def sealedStage(): Unit = { sealedStages.incrementAndGet(); () }
+  private[exec] def nextStage(): Int = sealedStages.incrementAndGet()
   private[exec] def end(): Unit = open = false
 }
 

@@ -201,7 +201,8 @@ def run(spark: Any, examples: list[dict[str, Any]], tables: dict[str, str]) -> l
     it was refused with. Those of one row are answered together, as far as they can be."""
     for name, path in tables.items():
         spark.read.format("coffer").load(path).createOrReplaceTempView(name)
-    with _settings(spark, {**ZONE, TAIL: "on"}):
+    # `HiveResult` sets the style of binary where there is none.
+    with _settings(spark, {**ZONE, TAIL: "on", "spark.sql.binaryOutputStyle": "UTF-8"}):
         return _run(spark, examples)
 
 

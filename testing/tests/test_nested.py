@@ -53,10 +53,16 @@ def test_refused(columns: str, sealed: Driver) -> None:
         sealed.query(f"SELECT {columns} FROM edge")
 
 
-def test_printed(plain: Driver, sealed: Driver) -> None:
-    """`show()` prints NULL as a word, and bytes in hex."""
+@pytest.mark.parametrize("style", ["", "UTF-8", "BASIC", "BASE64", "HEX", "HEX_DISCRETE"])
+def test_printed(style: str, plain: Driver, sealed: Driver) -> None:
+    """`show()` prints NULL as a word, and bytes in the style that is set, else in hex."""
     code = (
-        "result = spark.sql('SELECT array(k, NULL) a, struct(s, bin) t, map(id, d38) m "
-        "FROM edge WHERE id < 40 ORDER BY id')._jdf.showString(40, 0, False)\n"
+        "name = 'spark.sql.binaryOutputStyle'\n"
+        f"spark.conf.set(name, '{style}') if '{style}' else spark.conf.unset(name)\n"
+        "result = spark.sql('SELECT array(k, NULL) a, struct(s, bin) t, map(id, d38) m, s, "
+        "CAST(s AS BINARY) b FROM edge WHERE id < 40 ORDER BY id')._jdf.showString(40, 0, False)\n"
+        "spark.conf.unset(name)\n"
     )
+    if style == "UTF-8":  # not all of `bin` is text
+        code = code.replace("struct(s, bin)", "struct(s, CAST(s AS BINARY))")
     assert plain.run(code) == sealed.run(code)

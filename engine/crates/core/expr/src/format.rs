@@ -71,6 +71,16 @@ pub(crate) fn time_of_day(of_day: i64, out: &mut String) {
     }
 }
 
+/// `[97, -2]`: bytes as Java's.
+pub(crate) fn signed_bytes(bytes: &[u8], out: &mut String) {
+    out.push('[');
+    for (index, byte) in bytes.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(out, "{comma}{}", byte.cast_signed());
+    }
+    out.push(']');
+}
+
 /// `[61 62]`: how `show()` writes binary.
 pub(crate) fn hex_bytes(bytes: &[u8], out: &mut String) {
     out.push('[');

@@ -1,6 +1,6 @@
 //! Casts to and from strings, and the text that `show()` prints.
 
-use std::sync::Arc;
+use std::{fmt::Write as _, sync::Arc};
 
 use arrow::{
     array::{
@@ -13,12 +13,13 @@ use arrow::{
     },
 };
 use coffer_protocol::plan::FloatText;
-use datafusion_common::Result;
+use datafusion_common::{Result, ScalarValue};
 
 use super::{CastInfo, invalid_input, nested};
 use crate::{
     SparkError, Unsupported,
     decimal::{out_of_range, plain},
+    encodings::base64_text,
     format,
     function::{CallInfo, Kernel},
     parse::{self, Float, Timestamp},
@@ -31,23 +32,84 @@ use crate::{
 pub(super) struct Style {
     /// Decimals without exponent.
     plain_decimals: bool,
-    /// `show()`'s: NULL as a word, binary as hex.
+    /// `show()`'s: NULL as a word.
     pub(super) pretty: bool,
+    binary: Binary,
     /// Whose digits floats have.
     floats: FloatText,
+}
+
+/// How binary is written: `spark.sql.binaryOutputStyle`'s values.
+#[derive(Clone, Copy)]
+enum Binary {
+    /// Its bytes are the text's; a cast's.
+    Utf8,
+    /// `[97, -2]`
+    Basic,
+    /// Without padding.
+    Base64,
+    /// `61FE`
+    Hex,
+    /// `[61 FE]`; what `show()` writes where nothing is set.
+    HexDiscrete,
+}
+
+impl Binary {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "UTF-8" => Self::Utf8,
+            "BASIC" => Self::Basic,
+            "BASE64" => Self::Base64,
+            "HEX" => Self::Hex,
+            "HEX_DISCRETE" => Self::HexDiscrete,
+            _ => return None,
+        })
+    }
+
+    fn write(self, bytes: &[u8], out: &mut String) -> Result<(), SparkError> {
+        match self {
+            // Spark keeps the bytes as they are; an Arrow string cannot.
+            Self::Utf8 => out.push_str(std::str::from_utf8(bytes).map_err(|_| {
+                SparkError::new(
+                    "MALFORMED_UTF8",
+                    "A binary value that is not valid UTF-8 was cast to a string.",
+                )
+            })?),
+            Self::Basic => format::signed_bytes(bytes, out),
+            Self::Base64 => {
+                let start = out.len();
+                base64_text(bytes, out);
+                out.truncate(start + out[start..].trim_end_matches('=').len());
+            }
+            Self::Hex => bytes.iter().for_each(|byte| {
+                let _ = write!(out, "{byte:02X}");
+            }),
+            Self::HexDiscrete => format::hex_bytes(bytes, out),
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn to_text(info: &CastInfo<'_>) -> Result<Kernel, Unsupported> {
     let style = Style {
         plain_decimals: info.strict(),
         pretty: false,
+        binary: Binary::Utf8,
         floats: info.float_text,
     };
     text_kernel(info.from, info.zone, style).ok_or_else(|| info.unsupported())?
 }
 
 pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupported> {
-    let ([from], DataType::Utf8) = (call.types, call.ret) else {
+    let binary = match call.types {
+        [_] => Binary::HexDiscrete,
+        _ => match call.literal(1)? {
+            ScalarValue::Utf8(Some(name)) => Binary::of(name)
+                .ok_or_else(|| call.unsupported(format!("no style of binary: {name}")))?,
+            _ => return Err(call.bad_types()),
+        },
+    };
+    let ([from] | [from, _], DataType::Utf8) = (call.types, call.ret) else {
         return Err(call.bad_types());
     };
     text_kernel(
@@ -56,6 +118,7 @@ pub(crate) fn to_pretty_string(call: &CallInfo<'_>) -> Result<Kernel, Unsupporte
         Style {
             plain_decimals: true,
             pretty: true,
+            binary,
             floats: call.float_text,
         },
     )
@@ -122,19 +185,7 @@ pub(super) fn text_kernel(
         DataType::Binary => Arc::new(move |args, rows| {
             let values = array(argument(args, 0)?, rows)?;
             write(values.as_binary::<i32>().iter(), style, |v, out| {
-                if style.pretty {
-                    format::hex_bytes(v, out);
-                    return Ok(());
-                }
-                // Spark keeps the bytes as they are; an Arrow string cannot.
-                let text = std::str::from_utf8(v).map_err(|_| {
-                    SparkError::new(
-                        "MALFORMED_UTF8",
-                        "A binary value that is not valid UTF-8 was cast to a string.",
-                    )
-                })?;
-                out.push_str(text);
-                Ok(())
+                style.binary.write(v, out)
             })
         }),
         DataType::List(_) | DataType::Struct(_) | DataType::Map(..) => {

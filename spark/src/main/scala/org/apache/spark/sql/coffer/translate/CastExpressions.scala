@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer.translate
 import org.apache.spark.sql.catalyst.expressions.{
   Cast => CatalystCast,
   Expression,
+  Literal => CatalystLiteral,
   TimeZoneAwareExpression,
   ToPrettyString
 }
@@ -43,17 +44,16 @@ private[translate] object CastExpressions extends ExpressionFamily {
       } yield checked
     },
     entry[ToPrettyString]("`to_pretty_string`") { (e, scope) =>
-      if (e.child.dataType.existsRecursively(_ == BinaryType) &&
-        SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).isDefined) {
-        refuse(s"only the default of ${SQLConf.BINARY_OUTPUT_STYLE.key} is supported")
-      } else {
-        val child = spelled(e.child, e, StringType)
-        val shown = child.dataType match {
-          case _: AnsiIntervalType => CatalystCast(child, StringType, e.timeZoneId)
-          case _ => child
-        }
-        Calls.of("to_pretty_string", e, Seq(shown), scope)
+      val child = spelled(e.child, e, StringType)
+      val shown = child.dataType match {
+        case _: AnsiIntervalType => CatalystCast(child, StringType, e.timeZoneId)
+        case _ => child
       }
+      // `spark-sql` sets it when it prints its first result.
+      val style =
+        if (!child.dataType.existsRecursively(_ == BinaryType)) None
+        else SQLConf.get.getConf(SQLConf.BINARY_OUTPUT_STYLE).map(s => CatalystLiteral(s.toString))
+      Calls.of("to_pretty_string", e, shown +: style.toSeq, scope)
     })
 
   /** Intervals inside of what becomes a text, as texts: of such the engine knows numbers only. */

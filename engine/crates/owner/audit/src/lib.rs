@@ -30,7 +30,7 @@ mod seldom;
 mod verify;
 
 pub use error::{AuditError, Flaw};
-pub use log::{AuditLog, instant};
+pub use log::{AuditLog, instant, now};
 pub use record::{EngineUse, Event, Outcome, Query, Record, TableUse, Who};
 pub use seldom::Seldom;
 pub use verify::{Records, Report};

@@ -227,7 +227,8 @@ fn sync_folder(path: &Path) -> Result<(), AuditError> {
         .map_err(AuditError::io("write", path))
 }
 
-fn now() -> String {
+/// This moment, as records have it.
+pub fn now() -> String {
     text(SystemTime::now().into())
 }
 

@@ -163,7 +163,12 @@ impl Event {
         }
         self.reason = self.reason.map(|reason| cut(reason, REASON_BYTES));
         for table in &mut self.tables {
-            for name in [&mut table.name, &mut table.id, &mut table.master] {
+            for name in [
+                &mut table.name,
+                &mut table.id,
+                &mut table.manifest,
+                &mut table.master,
+            ] {
                 *name = cut(std::mem::take(name), NAME_BYTES);
             }
             for names in [&mut table.columns, &mut table.keys] {
@@ -246,6 +251,9 @@ pub struct TableUse {
     /// Of which version; 0: of none in particular.
     #[serde(default)]
     pub version: u64,
+    /// SHA-256 of that version's manifest, in hexadecimal; not in records from before receipts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub manifest: String,
     /// Which columns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub columns: Vec<String>,

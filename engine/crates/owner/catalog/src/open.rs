@@ -227,6 +227,17 @@ impl VerifiedManifest {
         Ok(older.saturating_add(1))
     }
 
+    /// SHA-256 of the manifest of a version; none if that is not kept far enough back.
+    pub fn hash_of(&self, version: u64) -> Result<Option<Digest>, Error> {
+        if version == self.manifest.version {
+            return Ok(Some(self.hash));
+        }
+        let older = self.older()?;
+        let mut chain = std::iter::once(self.manifest()).chain(&older);
+        let child = chain.find(|manifest| manifest.version.checked_sub(1) == Some(version));
+        Ok(child.and_then(|manifest| manifest.parent))
+    }
+
     /// The versions before this one, newest first, as far back as manifests are kept and have this
     /// version's key; each is the one that its child names.
     pub(crate) fn older(&self) -> Result<Vec<Manifest>, Error> {

@@ -1,5 +1,7 @@
 //! What can be typed. Help texts are the reference: `docs/reference/cli.md` is made from them.
 
+use std::str::FromStr;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::{
@@ -191,13 +193,25 @@ pub(crate) struct Inspect {
 #[derive(Args)]
 pub(crate) struct Verify {
     /// A sealed table's folder or name
-    #[arg(required_unless_present = "engine")]
+    #[arg(required_unless_present_any = ["engine", "receipt"])]
     pub(crate) table: Option<TablePath>,
     /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its
     /// evidence is held against the policy, check by check. The engine then serves this owner only
     #[arg(long, value_name = "ADDRESS",
         conflicts_with_all = ["table", "deep", "clean", "record_path"])]
     pub(crate) engine: Option<String>,
+    /// A query's receipt instead: its signature is checked, and what it says is held against audit
+    /// log and tables
+    #[arg(long, value_name = "FILE",
+        conflicts_with_all = ["table", "engine", "deep", "clean", "record_path"])]
+    pub(crate) receipt: Option<LocalPath>,
+    /// Rows that are said to be the query's result: a Parquet or Arrow IPC file
+    #[arg(long, value_name = "FILE", requires = "receipt")]
+    pub(crate) result: Vec<LocalPath>,
+    /// The key that must have signed the receipt, where its owner's config directory is not at
+    /// hand: signature and results are checked then
+    #[arg(long, value_name = "HEX", requires = "receipt")]
+    pub(crate) signer: Option<Signer>,
     /// A new folder for what was seen: challenge, evidence and checks
     #[arg(long, value_name = "FOLDER", requires = "engine")]
     pub(crate) out: Option<LocalPath>,
@@ -216,6 +230,20 @@ pub(crate) struct Verify {
     /// Report as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A public key: 32 bytes, in hexadecimal.
+#[derive(Clone, Copy)]
+pub(crate) struct Signer(pub(crate) [u8; 32]);
+
+impl FromStr for Signer {
+    type Err = hex::FromHexError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut key = [0; 32];
+        hex::decode_to_slice(text, &mut key)?;
+        Ok(Self(key))
+    }
 }
 
 #[derive(Args)]

@@ -115,7 +115,7 @@ fn as_json(record: &Record, query: Option<String>) -> Value {
 
 /// Text that a user chose, so that it cannot pass for a line of the log's own, nor move the cursor:
 /// control characters and those that change the direction of writing are escaped.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         let steers = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' |

@@ -177,7 +177,7 @@ const ROWS: &[Row] = &[
     ),
     row("keys forget", DONE, OF_KEYS),
     row("kms", "stdin has ended", OF_KEYS),
-    row("verify", "it is what it should be", OF_TABLES),
+    row("verify", "it is what it should be", ALL),
     row("policy", DONE, ALL),
     row(
         "policy check",

@@ -1,6 +1,7 @@
 //! `coffer verify`
 
 mod engine;
+mod receipt;
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
@@ -23,6 +24,9 @@ use crate::{
 pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     if let Some(address) = &args.engine {
         return engine::run(site, address, args);
+    }
+    if let Some(file) = &args.receipt {
+        return receipt::run(site, file, args);
     }
     let table = args
         .table

@@ -109,17 +109,18 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
-        let logged = {
+        let (used, logged) = {
             let live = self.live.lock();
             let engine = live.engines.get(&request.engine_id);
             let engine = engine.ok_or_else(unknown)?;
             let recorded = engine.has_all(&session) && session.uses.are_recorded();
-            (!recorded).then(|| engine.used())
+            (engine.used(), (!recorded).then(|| engine.used()))
         };
         if let Some(engine) = logged {
             self.audit_release(&session, vec![engine])?;
             session.uses.recorded();
         }
+        note(&mut session, std::slice::from_ref(&used));
         let mut live = self.live.lock();
         let engine = live.engines.get_mut(&request.engine_id);
         let engine = engine.ok_or_else(unknown)?;
@@ -148,6 +149,7 @@ impl Service {
             session.uses.recorded();
             audited = began.elapsed();
         }
+        note(session, &lacking);
         let mut live = self.live.lock();
         let mut releases = Vec::new();
         for (id, engine) in live.engines.all_mut() {
@@ -160,5 +162,12 @@ impl Service {
             }
         }
         Ok((releases, audited))
+    }
+}
+
+/// Notes engines that get keys of a session in its receipt.
+fn note(session: &mut Session, engines: &[EngineUse]) {
+    if let Some(draft) = &mut session.receipt {
+        engines.iter().for_each(|engine| draft.engine(engine));
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     ClientError, Service,
     origins::Origins,
     reads::{Read, Reads},
+    receipts,
     result::ResultRows,
     run::{Keys, Limits, decrypted, fits, inputs, run, scans, schema_of},
     session::Rows,
@@ -30,8 +31,8 @@ impl Service {
         let fragment = Fragment::decode(request.fragment.clone())
             .map_err(|_| ClientError::Malformed("fragment"))?;
         self.may_decrypt(&fragment)?;
-        let session = self.session(&request.session)?;
-        let mut session = session.lock();
+        let shared = self.session(&request.session)?;
+        let mut session = shared.lock();
         let mut found = HashMap::new();
         let mut origins = match request.values {
             true => session.origins_here()?,
@@ -71,9 +72,12 @@ impl Service {
             tables.insert(column.handle, table);
         }
         if !uses.is_empty() {
+            if let Some(draft) = &mut shared.lock().receipt {
+                draft.reads_here(&uses);
+            }
             self.audit_client(query, uses)?;
         }
-        run(
+        let rows = run(
             &fragment,
             found,
             reads,
@@ -82,8 +86,10 @@ impl Service {
                 bytes: request.read_bytes,
                 spills: &self.spills,
             }),
-        )
-        .map(|rows| ResultRows { origins, ..rows })
+        )?;
+        let keeps = request.keep_bytes > 0;
+        let rows = receipts::at_client(rows, &shared, &request.fragment, keeps);
+        Ok(ResultRows { origins, ..rows })
     }
 
     /// Keeps rows for a later part of the plan; at most so many bytes of them.

@@ -71,6 +71,7 @@ pub(crate) fn open(session: &Shared, request: &OpenResult) -> Result<ResultRows,
                 reads: Arc::default(),
                 memory: None,
                 origins,
+                tally: None,
             })
         }
         Some((fragment, input)) => {

@@ -46,6 +46,7 @@ mod origins;
 mod protections;
 mod prune;
 mod reads;
+mod receipts;
 mod repeatable;
 mod result;
 mod rows;

@@ -13,7 +13,7 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
 use futures::StreamExt;
 
-use crate::{ClientError, origins::Origins, reads::Reads, spark_arrow::Given};
+use crate::{ClientError, origins::Origins, reads::Reads, receipts::Tally, spark_arrow::Given};
 
 /// The rows of a result, opened as they are read.
 pub(crate) struct ResultRows {
@@ -27,6 +27,8 @@ pub(crate) struct ResultRows {
     pub(crate) memory: Option<u64>,
     /// What they were made from.
     pub(crate) origins: Origins,
+    /// Of a receipt that has them.
+    pub(crate) tally: Option<Tally>,
 }
 
 /// Writes rows as one Arrow IPC stream, in chunks.
@@ -34,6 +36,7 @@ pub(crate) struct Ipc {
     writer: StreamWriter<Vec<u8>>,
     schema: SchemaRef,
     given: Option<Given>,
+    tally: Option<Tally>,
     pub(crate) rows: u64,
 }
 
@@ -52,6 +55,7 @@ impl ResultRows {
             writer,
             schema,
             given,
+            tally: self.tally.take(),
             rows: 0,
         })
     }
@@ -96,11 +100,18 @@ impl Ipc {
         };
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
             .map_err(arrow)?;
+        if let Some(tally) = &mut self.tally {
+            tally.add(&batch)?;
+        }
         self.writer.write(&batch).map_err(arrow)
     }
 
     pub(crate) fn finish(&mut self) -> Result<(), ClientError> {
-        self.writer.finish().map_err(arrow)
+        self.writer.finish().map_err(arrow)?;
+        if let Some(tally) = self.tally.take() {
+            tally.end();
+        }
+        Ok(())
     }
 
     /// The bytes written so far.

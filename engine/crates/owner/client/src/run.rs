@@ -99,6 +99,7 @@ pub(crate) fn run(
         reads,
         memory,
         origins: Origins::default(),
+        tally: None,
     })
 }
 

@@ -28,6 +28,7 @@ use crate::{
     guesses::Guesses,
     kinds::kind_byte,
     live::Live,
+    receipts::{self, Draft},
     result::ResultRows,
     rows::RowsStream,
     session::{self, Session, Shared},
@@ -252,11 +253,13 @@ impl Service {
             }
             ClientMessage::OpenResult => {
                 let request: OpenResult = decode(message, "OPEN_RESULT")?;
-                Ok(Reply::of(
-                    finish::open(&self.session(&request.session)?, &request)?,
-                    request.session,
-                    request.keep_bytes,
-                ))
+                let session = self.session(&request.session)?;
+                let mut rows = finish::open(&session, &request)?;
+                if request.keep_bytes == 0 {
+                    let part = (request.stage, request.execution);
+                    rows = receipts::given_out(rows, &session, part);
+                }
+                Ok(Reply::of(rows, request.session, request.keep_bytes))
             }
             ClientMessage::RunAtClient => {
                 let request: RunAtClient = decode(message, "RUN_AT_CLIENT")?;
@@ -346,6 +349,10 @@ impl Service {
                 };
                 reply(ClientMessage::SettingsChecked, &checked)
             }
+            ClientMessage::MakeReceipt => reply(
+                ClientMessage::ReceiptMade,
+                &self.make_receipt(decode(message, "MAKE_RECEIPT")?)?,
+            ),
             ClientMessage::EndSession => {
                 let request: EndSession = decode(message, "END_SESSION")?;
                 self.live.lock().ended(&request.session)?;
@@ -405,7 +412,12 @@ impl Service {
             false => SessionKey::generate()?,
         };
         let query = self.query(id, &request.query)?;
-        Ok(Session::new(id, key, request.caches, query, self.lease))
+        let mut session = Session::new(id, key, request.caches, query, self.lease);
+        if request.receipt {
+            let draft = Draft::begin(&request.query, self.followed_policy());
+            session.receipt = Some(Box::new(draft));
+        }
+        Ok(session)
     }
 
     pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {

@@ -34,6 +34,7 @@ impl Uses {
                 name: sealed.name().to_owned(),
                 id: sealed.manifest().table.to_string(),
                 version: sealed.manifest().version,
+                manifest: format!("{:?}", sealed.hash()),
                 master: sealed.master().to_owned(),
                 ..TableUse::default()
             },

@@ -51,8 +51,8 @@ pub use attest::{
 pub use config_dir::{ConfigDir, ConfigDirError, OldName};
 pub use file_keys::{FileKeyError, FileKeys, ParquetKeyId};
 pub use keyring::{
-    AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, RegisterKey,
-    WrappedLinkKey, WrappedTableKey,
+    AuditKey, ExportedKeys, Keyring, KeyringError, MasterInfo, MasterStatus, ReceiptKey,
+    RegisterKey, SignError, WrappedLinkKey, WrappedTableKey,
 };
 pub use location::LocationError;
 pub use master::{

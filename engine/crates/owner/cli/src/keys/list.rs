@@ -4,15 +4,22 @@ use coffer_catalog::{LinkRecord, Register, TableRecord};
 use coffer_custody::{MasterInfo, Vault};
 use serde_json::{Value, json};
 
-use crate::{failure::Failure, output, site::Site};
+use crate::{
+    failure::{Exit, Failure},
+    output,
+    site::Site,
+};
 
 pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
     let (_, vault) = site.open_config_dir()?;
     let masters = vault.keyring().masters()?;
     let register = Register::of(&site.config_dir()?, vault.keyring());
     let (tables, links) = (register.tables()?, register.links()?);
+    let receipts = vault.keyring().receipt_key().public();
+    let receipts = receipts.map_err(|error| Failure::new(Exit::Keys, error.to_string()))?;
     if as_json {
         output::json(&json!({
+            "receipt_key": hex::encode(receipts),
             "masters": masters.iter().map(master_json).collect::<Vec<_>>(),
             "elsewhere": vault
                 .named()
@@ -26,6 +33,7 @@ pub(super) fn list(site: &Site, as_json: bool) -> Result<(), Failure> {
         }));
         return Ok(());
     }
+    println!("receipts are signed by {}\n", hex::encode(receipts));
     println!("{}", output::table(&master_rows(&masters)));
     if !vault.named().is_empty() {
         let mut rows = vec![["elsewhere", "what"].map(String::from).to_vec()];

@@ -414,6 +414,15 @@ pub enum ClientError {
     /// What an engine says that it wrote cannot be so.
     #[error("a written file cannot be published: {0}")]
     WrittenFile(&'static str),
+    /// A receipt of a session that asked for none when it began.
+    #[error("the session asked for no receipt when it began")]
+    NoReceipt,
+    /// A receipt was not signed.
+    #[error("the receipt was not made: {0}")]
+    Receipt(#[from] coffer_receipt::EnvelopeError),
+    /// A result has no digest.
+    #[error("the result cannot be in a receipt: {0}")]
+    Digest(#[from] coffer_receipt::ResultError),
     /// The answer would be over the protocol's limit.
     #[error("the answer is too long for one message")]
     AnswerTooLong,

@@ -135,6 +135,8 @@ coffer_sealing::error_table! {
             path of another: correct the catalog, or load the path; `coffer keys list` has the \
             names that tables have";
     Self::WrittenFile(_) => "written_file";
+    Self::NoReceipt | Self::Receipt(_) | Self::Digest(_) => "receipt",
+        "run the query without spark.coffer.receipts, or see what the message names";
     Self::AnswerTooLong => "answer_too_long", "read the result in parts, or write it to a table";
     Self::Panicked => "internal";
 }

@@ -24,7 +24,7 @@ pub(crate) use self::{
     results::{Results, Rows},
     stages::{Output, Stage, Stages},
 };
-use crate::{ClientError, origins::Origins, repeatable::Repeatable, uses::Uses};
+use crate::{ClientError, origins::Origins, receipts::Draft, repeatable::Repeatable, uses::Uses};
 
 /// How long an engine keeps a session without the client site's word, if nobody sets it.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);
@@ -47,6 +47,8 @@ pub(crate) struct Session {
     /// Whether something was opened that the host may have chosen. From then on the driver may put
     /// it into any stage: as the value of a subquery, as a bound, as a literal.
     pub(crate) opened_host_chosen: bool,
+    /// Of a session that asked for one.
+    pub(crate) receipt: Option<Box<Draft>>,
     begun: Instant,
     lease: Duration,
 }
@@ -73,6 +75,7 @@ impl Session {
             results: Results::default(),
             chunks: ChunkPins::default(),
             opened_host_chosen: false,
+            receipt: None,
             begun: Instant::now(),
             lease,
         }

@@ -71,6 +71,11 @@ impl Results {
         Ok(())
     }
 
+    /// How many partitions were taken.
+    pub(crate) fn taken(&self, stage: u32, execution: u64) -> usize {
+        self.taken.get(&(stage, execution)).map_or(0, HashSet::len)
+    }
+
     /// Keeps rows; they are found under the number.
     pub(crate) fn keep(&mut self, rows: Rows) -> u32 {
         self.last_kept += 1;

@@ -96,6 +96,12 @@ impl Stages {
             .ok_or(ClientError::StageUnknown(stage))
     }
 
+    /// How many tasks a stage has whose streams come here.
+    pub(crate) fn partitions(&self, stage: u32, execution: u64) -> Option<usize> {
+        let held = self.0.get(&(stage, execution))?;
+        usize::try_from(held.partitions).ok()
+    }
+
     /// Whether the rows of a stage come here as a result.
     pub(super) fn is_result(&self, stage: u32, execution: u64) -> bool {
         let held = self.0.get(&(stage, execution));

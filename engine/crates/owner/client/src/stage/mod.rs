@@ -102,6 +102,9 @@ impl Service {
             keks.extend(writes::kek_ids(write));
         }
         keks.extend(cached(&session, request).map(|of| KekId::cache(of.session)));
+        if let Some(draft) = &mut session.receipt {
+            draft.stage(stage, &request.fragment, self.followed_policy());
+        }
         let fragment = padded_bytes(request.fragment.to_vec());
         let (next_session, live_sessions) = self.live.lock().sessions.horizon();
         let template = TaskDescriptor {

@@ -13,6 +13,7 @@ mod file;
 mod held;
 mod master;
 mod policy;
+mod receipt;
 mod wrapped;
 
 use std::{
@@ -37,6 +38,7 @@ pub use error::KeyringError;
 pub use export::{ExportedKeys, Imported};
 pub use master::{MasterInfo, MasterStatus, MasterVersionInfo};
 pub use policy::PolicyKey;
+pub use receipt::{ReceiptKey, SignError};
 pub use wrapped::{WrappedLinkKey, WrappedTableKey};
 
 /// The master that a new keyring has.
@@ -51,6 +53,7 @@ pub struct Keyring {
     register: RegisterKey,
     audit: AuditKey,
     policy: PolicyKey,
+    receipt: ReceiptKey,
     held: Held,
 }
 
@@ -120,6 +123,7 @@ impl Keyring {
             register: RegisterKey(DerivationKey::new("register", &contents.register)),
             audit: AuditKey(DerivationKey::new("audit", &contents.register)),
             policy: PolicyKey(DerivationKey::new("policy", &contents.register)),
+            receipt: ReceiptKey(DerivationKey::new("receipt", &contents.register)),
             held: Held::new(stamp, contents),
         }
     }
@@ -221,6 +225,11 @@ impl Keyring {
     /// The key that the policy is authenticated with.
     pub fn policy_key(&self) -> PolicyKey {
         self.policy.clone()
+    }
+
+    /// The key that receipts are signed with.
+    pub fn receipt_key(&self) -> ReceiptKey {
+        self.receipt.clone()
     }
 
     /// Wraps a table's key by the newest version of a master.

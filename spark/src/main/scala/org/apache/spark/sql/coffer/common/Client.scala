@@ -15,7 +15,10 @@ trait ClientEngine {
   def openTable(request: OpenTable): TableInfo
 
   /** `caches`: other sessions of the application read what it writes. */
-  def newSession(query: String, caches: Boolean = false): ByteString
+  def newSession(query: String, caches: Boolean = false, receipt: Boolean = false): ByteString
+
+  /** The signed receipt of a session that was begun with one, as a file's bytes. */
+  def makeReceipt(session: ByteString, driverOperators: Seq[String]): ByteString
   def newChallenge(): ByteString
   def admitEngine(request: AdmitEngine): Admitted
   def sealStage(request: SealStage): SealedStage

@@ -50,6 +50,9 @@ object CofferConf {
    * memory as far as there is room. `off`: they go through Spark's shuffle, sealed.
    */
   val EXCHANGE_IN_MEMORY = "spark.coffer.exchange.inMemory"
+
+  /** Of a session: a folder of this machine, into which each query writes its receipt. */
+  val RECEIPTS = "spark.coffer.receipts"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"
 
   /** `required` (default): engines are enclaves. `none`: they are host engines, without keys. */

@@ -18,6 +18,7 @@ import org.apache.spark.sql.coffer.common.{Client, ClientEngine, CofferException
 import org.apache.spark.sql.coffer.proto.wire.{SealValue, TableScan}
 import org.apache.spark.sql.coffer.translate.Literals
 import org.apache.spark.sql.execution.{ScalarSubquery, SparkPlan}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.util.ThreadUtils
 
 /**
@@ -45,13 +46,21 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
 
   private val told = new ToldQuery(ToldQuery.execution)
 
+  private lazy val receipts = Receipts.of(SQLConf.get)
+
   lazy val session: ByteString = {
-    val session = client.newSession(asked, caches)
+    val session = client.newSession(asked, caches, receipts.isDefined)
+    hasSession = true
     ending.begin(client, session, told)
     ToldQuery.tell(told)
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
   }
+
+  @volatile private var hasSession = false
+
+  /** Writes the query's receipt, where the user wants receipts and something ran sealed. */
+  private[exec] def receipt(): Unit = if (hasSession) receipts.foreach(_.write(this))
 
   private val scans = ConcurrentHashMap.newKeySet[PlannedScan]()
   private val announced = new AtomicBoolean()

@@ -69,7 +69,15 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
 
   override protected def doExecute(): RDD[InternalRow] = JobRows.of(this)
 
-  private def run[T](how: SparkPlan => T): T = opened(CofferQuery.current(sparkContext)) {
+  /** Rows that are all here when this returns; so is the receipt. */
+  private def run[T](how: SparkPlan => T): T = {
+    val outermost = CofferQuery.current(sparkContext).isEmpty
+    val result = planned(how)
+    if (outermost) query.receipt()
+    result
+  }
+
+  private def planned[T](how: SparkPlan => T): T = opened(CofferQuery.current(sparkContext)) {
     CofferQuery.within(sparkContext, query) {
       CofferQuery.current(sparkContext).foreach { q =>
         q.asks(AskedText.of(sparkContext))
@@ -86,14 +94,27 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
 
   /** Iterators fail as late as they run: in whatever query somebody asks for their rows. */
   private def opening[T](how: SparkPlan => Iterator[T]): Closing[T] = {
+    val outermost = CofferQuery.current(sparkContext).isEmpty
     var of = Option.empty[CofferQuery]
-    val rows = run { plan =>
+    val rows = planned { plan =>
       of = CofferQuery.current(sparkContext)
       how(plan)
     }
     new Closing[T] {
-      override def close(): Unit = Closing.end(rows)
-      override def hasNext: Boolean = opened(of)(rows.hasNext)
+      private var receipt = outermost
+      override def close(): Unit = {
+        Closing.end(rows)
+        receipted()
+      }
+      override def hasNext: Boolean = {
+        val more = opened(of)(rows.hasNext)
+        if (!more) receipted()
+        more
+      }
+      private def receipted(): Unit = if (receipt) {
+        receipt = false
+        query.receipt()
+      }
       override def next(): T = opened(of)(rows.next())
     }
   }

@@ -69,4 +69,7 @@ trait DriverPart extends SealedNode {
 
   /** What queries read that are planned while it runs. */
   def repeated: Seq[CofferScan] = Nil
+
+  /** Spark's operators of it, from the top down. */
+  def operators: Seq[String]
 }

@@ -60,8 +60,7 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
   }
   override def subqueries: Seq[SparkPlan] = super.subqueries ++ observed
 
-  /** Spark's operators of the tail, from the top down. */
-  def operators: Seq[String] = TailPlan.operators(tail)
+  override def operators: Seq[String] = TailPlan.operators(tail)
 
   /**
    * Each run has operators of its own: they keep what they have read.

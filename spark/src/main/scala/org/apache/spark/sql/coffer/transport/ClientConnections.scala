@@ -49,9 +49,16 @@ final class ClientConnections(
     request.getPlainFilesList.asScala.find(!_.startsWith("/")).foreach(serveStorage(_))
     call(M.OPEN_TABLE, request, M.TABLE_INFO, TableInfo.parser)
   }
-  override def newSession(query: String, caches: Boolean): ByteString =
-    call(M.NEW_SESSION, NewSession.newBuilder.setQuery(query).setCaches(caches).build(), M.SESSION,
-      Session.parser).getSession
+  override def newSession(query: String, caches: Boolean, receipt: Boolean): ByteString = {
+    val request =
+      NewSession.newBuilder.setQuery(query).setCaches(caches).setReceipt(receipt).build()
+    call(M.NEW_SESSION, request, M.SESSION, Session.parser).getSession
+  }
+  override def makeReceipt(session: ByteString, driverOperators: Seq[String]): ByteString = {
+    val request = MakeReceipt.newBuilder.setSession(session).addAllDriverOperators(
+      driverOperators.asJava).build()
+    call(M.MAKE_RECEIPT, request, M.RECEIPT_MADE, ReceiptMade.parser).getReceipt
+  }
   override def newChallenge(): ByteString =
     call(M.NEW_CHALLENGE, NewChallenge.getDefaultInstance, M.CHALLENGE,
       Challenge.parser).getChallenge

@@ -47,8 +47,7 @@ private[coffer] final case class ClientWriteExec(
 
   def rows: Seq[TailRowsExec] = tail.collectWithSubqueries { case r: TailRowsExec => r }
 
-  /** Spark's operators, from the top down. */
-  def operators: Seq[String] = TailPlan.operators(tail)
+  override def operators: Seq[String] = TailPlan.operators(tail)
 
   @transient private lazy val warned = new AtomicBoolean()
 

@@ -278,9 +278,7 @@ def test_the_log_must_have_it(site: Site, receipt: tuple[Path, Path]) -> None:
     site.verify(file)
 
 
-def test_tables_go_on_and_go_away(
-    base: Path, plain_tables: dict[str, Path]
-) -> None:
+def test_tables_go_on_and_go_away(base: Path, plain_tables: dict[str, Path]) -> None:
     site = Site(base / "receipts-later", plain_tables["edge"])
     with site.driver() as driver:
         (file,) = site.brought(lambda: driver.query("SELECT count(*) FROM edge WHERE k > 0"))

@@ -100,7 +100,8 @@ demo: tools
 dist: tools
 	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) \
 	  $(JAR) $(VENV)/.ready
-	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU)
+	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU) \
+	  $(if $(SIGN),--sign $(SIGN))
 
 quick: build
 	@scripts/test-all --quick

@@ -28,7 +28,7 @@ def write(target: Path) -> None:
     """Writes the notices. ValueError where a crate says nothing of its licence."""
     texts: dict[str, int] = {}
     listed = []
-    for crate in _crates():
+    for crate in crates():
         declared = crate["license"] or crate["license_file"]
         if not declared:
             raise ValueError(f"the crate {crate['name']} declares no licence")
@@ -47,7 +47,7 @@ def write(target: Path) -> None:
     target.write_text("\n\n".join(parts) + "\n")
 
 
-def _crates() -> list[dict]:
+def crates() -> list[dict]:
     """The crates of others that are linked into a shipped program, sorted."""
     found = {}
     for workspace, shipped in SHIPPED.items():

@@ -39,7 +39,15 @@ class Shipped:
 def ship(folder: Path) -> Shipped:
     """What is shipped, of the programs and the jar of this build."""
     done = subprocess.run(
-        [ROOT / "scripts" / "dist", "--profile", "release", "--fast", "--to", folder],
+        [
+            ROOT / "scripts" / "dist",
+            "--profile",
+            "release",
+            "--fast",
+            "--no-release",
+            "--to",
+            folder,
+        ],
         env={**os.environ, "VENV": sys.prefix},
         capture_output=True,
         text=True,

@@ -193,7 +193,7 @@ pub(crate) struct Inspect {
 #[derive(Args)]
 pub(crate) struct Verify {
     /// A sealed table's folder or name
-    #[arg(required_unless_present_any = ["engine", "receipt"])]
+    #[arg(required_unless_present_any = ["engine", "receipt", "release"])]
     pub(crate) table: Option<TablePath>,
     /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its
     /// evidence is held against the policy, check by check. The engine then serves this owner only
@@ -203,14 +203,19 @@ pub(crate) struct Verify {
     /// A query's receipt instead: its signature is checked, and what it says is held against audit
     /// log and tables
     #[arg(long, value_name = "FILE",
-        conflicts_with_all = ["table", "engine", "deep", "clean", "record_path"])]
+        conflicts_with_all = ["table", "engine", "release", "deep", "clean", "record_path"])]
     pub(crate) receipt: Option<LocalPath>,
     /// Rows that are said to be the query's result: a Parquet or Arrow IPC file
     #[arg(long, value_name = "FILE", requires = "receipt")]
     pub(crate) result: Vec<LocalPath>,
-    /// The key that must have signed the receipt, where its owner's config directory is not at
-    /// hand: signature and results are checked then
-    #[arg(long, value_name = "HEX", requires = "receipt")]
+    /// A release instead, in this folder: its files, and the programs beside this one, are held
+    /// against release.json. Needs no config directory
+    #[arg(long, value_name = "FOLDER",
+        conflicts_with_all = ["table", "engine", "deep", "clean", "record_path"])]
+    pub(crate) release: Option<LocalPath>,
+    /// The key that must have signed the release. Or that must have signed the receipt, where its
+    /// owner's config directory is not at hand: signature and results are checked then
+    #[arg(long, value_name = "HEX", conflicts_with_all = ["table", "engine"])]
     pub(crate) signer: Option<Signer>,
     /// A new folder for what was seen: challenge, evidence and checks
     #[arg(long, value_name = "FOLDER", requires = "engine")]

@@ -2,6 +2,8 @@
 
 mod engine;
 mod receipt;
+mod release;
+mod ticks;
 
 use coffer_audit::{Event, TableUse};
 use coffer_catalog::{
@@ -24,6 +26,9 @@ use crate::{
 pub(crate) fn run(site: &Site, args: &Verify) -> Result<(), Failure> {
     if let Some(address) = &args.engine {
         return engine::run(site, address, args);
+    }
+    if let Some(folder) = &args.release {
+        return release::run(folder, args);
     }
     if let Some(file) = &args.receipt {
         return receipt::run(site, file, args);

@@ -7,11 +7,11 @@ use arrow::array::RecordBatch;
 use aws_lc_rs::digest;
 use coffer_audit::{EngineUse, Event, now};
 use coffer_protocol::wire::{MakeReceipt, ReceiptMade};
-use coffer_receipt::{
+use coffer_sealing::sha256;
+use coffer_statement::{
     AtClient, Envelope, Input, Plan, Query, RECEIPT_TYPE, Receipt, ResultDigest, ResultPart,
     Written,
 };
-use coffer_sealing::sha256;
 
 use crate::{
     ClientError, Service,

@@ -10,11 +10,12 @@ use arrow::{
 };
 use coffer_audit::{AuditLog, Event, Outcome, Record};
 use coffer_catalog::{Register, Target, open_table};
-use coffer_receipt::{Envelope, Input, RECEIPT_TYPE, Receipt, ResultDigest};
 use coffer_sealing::sha256;
+use coffer_statement::{Envelope, Input, RECEIPT_TYPE, Receipt, ResultDigest};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::json;
 
+use super::ticks::Ticks;
 use crate::{
     args::Verify,
     audit::escaped,
@@ -22,31 +23,6 @@ use crate::{
     output,
     site::Site,
 };
-
-/// One line of the report. `None`: it cannot be told any more.
-struct Tick {
-    name: &'static str,
-    passed: Option<bool>,
-    found: String,
-}
-
-#[derive(Default)]
-struct Ticks(Vec<Tick>);
-
-impl Ticks {
-    fn note(&mut self, name: &'static str, passed: impl Into<Option<bool>>, found: String) {
-        let passed = passed.into();
-        self.0.push(Tick {
-            name,
-            passed,
-            found,
-        });
-    }
-
-    fn any(&self, passed: Option<bool>) -> bool {
-        self.0.iter().any(|tick| tick.passed == passed)
-    }
-}
 
 pub(super) fn run(site: &Site, file: &Path, args: &Verify) -> Result<(), Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::io("read", file, error))?;
@@ -119,16 +95,7 @@ pub(super) fn run(site: &Site, file: &Path, args: &Verify) -> Result<(), Failure
         ticks.note("result", part.is_some(), found);
     }
     report(&receipt, &ticks, args.json);
-    if ticks.any(Some(false)) {
-        return Err(Failure::new(Exit::Check, "the receipt does not hold"));
-    }
-    if ticks.any(None) {
-        return Err(Failure::new(
-            Exit::Warnings,
-            "what is marked with ? cannot be told any more",
-        ));
-    }
-    Ok(())
+    ticks.verdict("the receipt")
 }
 
 fn opened(envelope: &Envelope, signer: &[u8; 32]) -> Result<Receipt, String> {
@@ -252,25 +219,14 @@ fn digest_of(path: &Path) -> Result<ResultDigest, Failure> {
 
 fn report(receipt: &Receipt, ticks: &Ticks, as_json: bool) {
     if as_json {
-        let checks = ticks
-            .0
-            .iter()
-            .map(|tick| json!({ "name": tick.name, "passed": tick.passed, "found": tick.found }));
         output::json(&json!({
-            "holds": !ticks.any(Some(false)),
-            "checks": checks.collect::<Vec<_>>(),
+            "holds": ticks.holds(),
+            "checks": ticks.json(),
             "receipt": receipt,
         }));
         return;
     }
-    for tick in &ticks.0 {
-        let mark = match tick.passed {
-            Some(true) => "✓",
-            Some(false) => "✗",
-            None => "?",
-        };
-        println!("{mark} {:<10} {}", tick.name, escaped(&tick.found));
-    }
+    ticks.print();
     let (began, made) = (&receipt.began, &receipt.made);
     println!("  {:<10} {began} to {made}", "when");
     let (stages, hash) = (receipt.plan.stages, &receipt.plan.sha256);

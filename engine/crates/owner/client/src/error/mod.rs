@@ -419,10 +419,10 @@ pub enum ClientError {
     NoReceipt,
     /// A receipt was not signed.
     #[error("the receipt was not made: {0}")]
-    Receipt(#[from] coffer_receipt::EnvelopeError),
+    Receipt(#[from] coffer_statement::EnvelopeError),
     /// A result has no digest.
     #[error("the result cannot be in a receipt: {0}")]
-    Digest(#[from] coffer_receipt::ResultError),
+    Digest(#[from] coffer_statement::ResultError),
     /// The answer would be over the protocol's limit.
     #[error("the answer is too long for one message")]
     AnswerTooLong,

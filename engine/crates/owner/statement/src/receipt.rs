@@ -58,8 +58,8 @@ pub struct Query {
 pub struct Plan {
     /// How many times one was sealed.
     pub stages: u64,
-    /// SHA-256 over them in the order of sealing, each as stage (u32 LE), length (u64 LE), bytes; in
-    /// hexadecimal.
+    /// SHA-256 over them in the order of sealing, each as stage (u32 LE), length (u64 LE), bytes;
+    /// in hexadecimal.
     pub sha256: String,
 }
 

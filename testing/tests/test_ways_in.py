@@ -4,6 +4,7 @@ SQL: read in the driver's process, streamed to the client engine, and in no job 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -371,3 +372,43 @@ def sealed_within(folder: Path, size: int) -> dict[str, int]:
 def test_five_gigabytes_within_two(tmp_path: Path) -> None:
     peaks = sealed_within(tmp_path, 5 << 30)
     assert sum(peaks.values()) < 2 << 30, peaks
+
+
+TAILS = {
+    "functions of Java": "spark.sql(\"SELECT concat('{word}-', format_string('%S', k)) AS w, "
+    'count(*) FROM edge GROUP BY w ORDER BY w")',
+    "Python": "spark.table('edge').select(udf(lambda k: f'{word}-{{k}}')('k').alias('w'))"
+    ".distinct().orderBy('w')",
+    "mapInPandas": "spark.table('edge').select('k').mapInPandas("
+    "lambda parts: (p.assign(w='{word}-' + p.k.astype(str))[['w']] for p in parts), 'w STRING')",
+    "applyInPandas": "spark.table('edge').select('k').na.drop().groupBy('k').applyInPandas("
+    "lambda p: p.assign(w='{word}')[['w']].head(1), 'w STRING')",
+}
+
+
+@pytest.mark.parametrize("tail", TAILS)
+def test_rows_of_the_tail_stay_with_whoever_asks(tail: str, w: Ways) -> None:
+    """They are in no block of the driver's, in none of its files and not in its event log."""
+    word = f"planted-{tail.replace(' ', '-')}"
+    code = (
+        "from pyspark.sql.functions import udf\n"
+        "store = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().memoryStore()\n"
+        "before = store.memoryUsed()\n"
+        f"rows = {TAILS[tail].format(word=word)}.toLocalIterator()\n"
+        "first = next(rows)\n"
+        "held = store.memoryUsed()\n"
+        "result = [before, held, 1 + sum(1 for _ in rows), store.memoryUsed(), first[0]]\n"
+    )
+    before, held, count, after, first = w.run(code)
+    assert count > 1 and first.startswith(word)
+    # What broadcasts and shuffles hold is sealed; rows of this many would show.
+    assert max(held, after) - before < 32 << 10
+    folder = w.folder / "control"
+    folder.mkdir(exist_ok=True)
+    (folder / "word").write_text(word)
+    assert search([folder], [text(word)])[0]
+    found, _ = search([w.folder / "local"], [text(word)])
+    assert found == []
+    # The event log has the plan, and with it the literals that its writer typed.
+    log = b"".join(path.read_bytes() for path in (w.folder / "events").rglob("*") if path.is_file())
+    assert not re.search(re.escape(word).encode() + rb"-(NULL|\d)", log)

@@ -175,6 +175,35 @@ CALLS = {
         "few = edge.where('id < 50').select('id', 's').cache()\n"
         "result = rows(few.select('id', f.format_string('%S', 's')))\nfew.unpersist()"
     ),
+    "cache_of_a_function": (
+        "ran = tempfile.mkstemp()[1]\n"
+        "def noted(i):\n"
+        "    open(ran, 'a').write('.')\n"
+        "    return i + 1\n"
+        "calls = lambda: len(open(ran).read())\n"
+        "made = edge.where('id < 50').select('id', 'k', f.udf(noted, 'bigint')('id').alias('u'))\n"
+        "few = made.cache()\n"
+        "result = [few.is_cached, few.count(), rows(few)]\n"
+        "first = calls()\n"
+        "result += [rows(few.join(edge.select('id', 's'), 'id')), rows(few.union(few))]\n"
+        "result += [rows(few.groupBy('k').agg(f.sum('u'))), few.agg(f.max('u')).first()[0]]\n"
+        "less = few.where('u > 3').select(f.format_string('%S', 'u').alias('t')).cache()\n"
+        "result += [rows(less), rows(less.crossJoin(few.agg(f.max('u').alias('m'))))]\n"
+        "result += [calls() == first]\n"
+        "few.unpersist(blocking=True)\n"
+        "result += [few.is_cached, rows(few), rows(less), calls() > first]\n"
+        "spark.sql(\"CACHE TABLE cf AS SELECT id, format_string('%S', s) AS t FROM edge\")\n"
+        "result += [rows(spark.sql('SELECT t FROM cf WHERE id < (SELECT min(id) + 5 FROM cf)'))]\n"
+        "spark.sql('UNCACHE TABLE cf')\nspark.catalog.clearCache()"
+    ),
+    "checkpoint_of_a_function": (
+        "spark.sparkContext.setCheckpointDir(tempfile.mkdtemp())\n"
+        "more = f.udf(lambda i: i + 1, 'bigint')\n"
+        "made = edge.where('id < 20').select('id', more('id').alias('u'))\n"
+        "few = made.checkpoint()\n"
+        "result = [rows(few), rows(few.join(edge.select('id', 'n'), 'id'))]\n"
+        "result += [rows(made.localCheckpoint(eager=False).where('u > 3'))]"
+    ),
     "count": "result = edge.where(f.format_string('%S', 's') != 'x').count()",
     "local": (
         "few = local(edge.where('k > 0').select('id', 'k', 's'), coffered)\n"
@@ -294,7 +323,11 @@ def test_local_rows_are_bounded(sealed: Driver) -> None:
         "spark.conf.set('spark.coffer.client.maxBytes', '10k')\n"
         "try:\n    {}\nfinally:\n    spark.conf.unset('spark.coffer.client.maxBytes')"
     )
-    for way in ("local(events, True)", "events.rdd.count()"):
+    for way in (
+        "local(events, True)",
+        "events.rdd.count()",
+        "events.select(f.format_string('%S', 'q')).cache().count()",
+    ):
         assert refused(sealed, code.format(way)).condition == "too_much_at_client"
 
 

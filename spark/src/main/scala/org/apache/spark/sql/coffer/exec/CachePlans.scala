@@ -61,14 +61,30 @@ final case class CofferCacheStageExec(child: SparkPlan) extends UnaryExecNode wi
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 
-/** The plan that Spark's cache has an entry of. It is never run. */
-final case class CofferCacheRootExec(output: Seq[Attribute], rows: CachedRows)
-    extends LeafExecNode
-    with SealedNode {
-  override def nodeName: String = "CofferCacheRoot"
-  override def innerChildren: Seq[QueryPlan[_]] = Seq(rows.filling)
+/** The plan that Spark's cache has an entry of, in the place of a sealed query's. It is never run. */
+trait CacheEntry extends LeafExecNode with SealedNode {
+
+  /** What is dropped when Spark drops the entry. */
+  def kept: KeptRows
+
+  /** The query that computes them. */
+  def filling: SparkPlan
+
+  /** The rows in a query that reads them. `estimate`: in bytes, as long as they are not there. */
+  def relation(output: Seq[Attribute], estimate: BigInt): LogicalPlan
+
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(filling)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = new CacheHandle(sparkContext)
+}
+
+/** Of rows that engines have. */
+final case class CofferCacheRootExec(output: Seq[Attribute], rows: CachedRows) extends CacheEntry {
+  override def nodeName: String = "CofferCacheRoot"
+  override def kept: KeptRows = rows
+  override def filling: SparkPlan = rows.filling
+  override def relation(output: Seq[Attribute], estimate: BigInt): LogicalPlan =
+    CachedRelation(output, rows, estimate)
 }
 
 /** Cached rows in a query. */

@@ -17,6 +17,13 @@ import org.apache.spark.sql.coffer.proto.wire.{CommitsAccepted, ReadCache}
 import org.apache.spark.sql.execution.columnar.{CachedRDDBuilder, InMemoryRelation}
 import org.apache.spark.util.ThreadUtils
 
+/** Rows that are kept for later queries, and computed anew where they are gone. */
+trait KeptRows {
+
+  /** Forgets them. */
+  def drop(): Unit
+}
+
 /**
  * Rows that outlive the query that computed them: `CACHE TABLE`, `persist`, a checkpoint. A sealed
  * exchange has written them, one stream for each partition, and they lie where Spark keeps what
@@ -25,13 +32,13 @@ import org.apache.spark.util.ThreadUtils
  *
  * @param filling the query, with [[CofferCacheStageExec]] as its last stage
  */
-final class CachedRows(val filling: CofferRootExec) {
+final class CachedRows(val filling: CofferRootExec) extends KeptRows {
   private val written = new AtomicReference[Option[CofferShuffleExchangeExec]](None)
   private def sc: SparkContext = filling.session.sparkContext
 
   /** Computes them if they are not there: at first use, after `drop`, or where executors went. */
   def exchange(): CofferShuffleExchangeExec = synchronized {
-    apart {
+    CofferQuery.apart(sc) {
       val held = written.get.getOrElse {
         val made = filling.through {
           case stage: CofferCacheStageExec => stage.write()
@@ -56,17 +63,9 @@ final class CachedRows(val filling: CofferRootExec) {
    * Forgets them; whoever needs them later computes them anew. While jobs run, which may read them,
    * Spark removes the files when nothing refers to them any more.
    */
-  def drop(): Unit = written.getAndSet(None).foreach { exchange =>
+  override def drop(): Unit = written.getAndSet(None).foreach { exchange =>
     if (sc.statusTracker.getActiveJobIds().isEmpty)
       sc.cleaner.foreach(_.doCleanupShuffle(exchange.shuffleId, blocking = false))
-  }
-
-  /** The filling is a query of its own, whichever query asks for it. */
-  private def apart[T](body: => T): T = {
-    val before = sc.getLocalProperty(CofferQuery.PROPERTY)
-    sc.setLocalProperty(CofferQuery.PROPERTY, null)
-    try body
-    finally sc.setLocalProperty(CofferQuery.PROPERTY, before)
   }
 }
 
@@ -74,23 +73,23 @@ object CachedRows {
   private val forever = Duration(Long.MaxValue, TimeUnit.NANOSECONDS)
 
   /** By Spark's id of the RDD that stands for them; see [[CacheHandle]]. */
-  private val handles = new ConcurrentHashMap[Int, WeakReference[CachedRows]]()
+  private val handles = new ConcurrentHashMap[Int, WeakReference[KeptRows]]()
   private val listening = new AtomicReference[SparkContext]()
 
   /** What Spark's cache has of a sealed query; none of a plain one. */
-  def of(relation: InMemoryRelation): Option[CachedRows] = relation.cachedPlan match {
-    case root: CofferCacheRootExec => Some(root.rows)
+  def of(relation: InMemoryRelation): Option[CacheEntry] = relation.cachedPlan match {
+    case entry: CacheEntry => Some(entry)
     case _ => None
   }
 
   /** Of an entry of Spark's cache; they are dropped when Spark drops that. */
-  def held(rows: CachedRows, builder: CachedRDDBuilder): Unit = {
-    val sc = rows.filling.session.sparkContext
+  def held(entry: CacheEntry, builder: CachedRDDBuilder): Unit = {
+    val sc = entry.session.sparkContext
     if (listening.getAndSet(sc) ne sc) sc.addSparkListener(new SparkListener {
       override def onUnpersistRDD(dropped: SparkListenerUnpersistRDD): Unit =
         Option(handles.remove(dropped.rddId)).flatMap(r => Option(r.get)).foreach(_.drop())
     })
-    handles.put(builder.cachedColumnBuffers.id, new WeakReference(rows))
+    handles.put(builder.cachedColumnBuffers.id, new WeakReference(entry.kept))
   }
 }
 

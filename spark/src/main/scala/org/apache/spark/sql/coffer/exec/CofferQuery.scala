@@ -186,6 +186,14 @@ object CofferQuery extends Logging {
       finally sc.setLocalProperty(PROPERTY, before)
     }
 
+  /** Runs `body` outside of the query that is running: what it starts is a query of its own. */
+  def apart[T](sc: SparkContext)(body: => T): T = {
+    val before = sc.getLocalProperty(PROPERTY)
+    sc.setLocalProperty(PROPERTY, null)
+    try body
+    finally sc.setLocalProperty(PROPERTY, before)
+  }
+
   /** Must not refer to its query, or that would never be unreachable. */
   private final class Ending(id: Long) extends Runnable {
     @volatile private var begun: Option[(ClientEngine, ByteString, ToldQuery)] = None

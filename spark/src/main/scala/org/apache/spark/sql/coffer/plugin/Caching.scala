@@ -10,9 +10,17 @@ import org.apache.spark.sql.coffer.exec.{
   CachedRows,
   CofferCacheRootExec,
   CofferCacheStageExec,
+  CofferQuery,
   CofferRootExec,
   SealedCache,
   SealedCacheExec
+}
+import org.apache.spark.sql.coffer.tail.{
+  ClientHeld,
+  ClientRelation,
+  CofferTailCacheExec,
+  CofferTailExec,
+  Planning
 }
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
@@ -26,13 +34,24 @@ private[coffer] object Caching {
 
   /**
    * Whether this plan is made to be cached. `spark.catalog.cacheTable` and `df.cache` run no
-   * command that a rule could see.
+   * command that a rule could see. What a tail reads is planned with it, and is not cached.
    */
-  def now: Boolean = !filling.get && StackWalker.getInstance.walk[Boolean](
-    _.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
+  def now: Boolean =
+    !filling.get && Planning.current == Planning.Off && StackWalker.getInstance.walk[Boolean](
+      _.anyMatch(_.getClassName == "org.apache.spark.sql.execution.CacheManager"))
 
   /** What Spark's cache takes for the plan that it caches. */
-  def entry(plan: SparkPlan): SparkPlan = {
+  def entry(plan: SparkPlan): SparkPlan = plan match {
+    case tail: CofferTailExec => CofferTailCacheExec(plan.output, inDriver(tail))
+    case _ => inEngines(plan)
+  }
+
+  private def inDriver(tail: CofferTailExec): ClientHeld = {
+    val estimate = tail.logicalLink.fold(BigInt(tail.conf.defaultSizeInBytes))(_.stats.sizeInBytes)
+    ClientHeld.later(CofferRootExec(tail, CofferQuery.create()), estimate)
+  }
+
+  private def inEngines(plan: SparkPlan): SparkPlan = {
     val logical = plan match {
       case aqe: AdaptiveSparkPlanExec => Some(aqe.context.qe.analyzed)
       case other => other.logicalLink
@@ -60,10 +79,20 @@ private[coffer] object Caching {
   /** A DataFrame of the rows of another, without what they were computed from. */
   def checkpoint(df: Dataset[_], eager: Boolean): Dataset[Row] = {
     val query = df.queryExecution
-    val kept = rows(df.sparkSession, query.analyzed)
-    if (eager) SQLExecution.withNewExecutionId(query, Some("checkpoint"))(kept.exchange())
-    Dataset.ofRows(df.sparkSession,
-      CachedRelation(query.analyzed.output, kept, query.optimizedPlan.stats.sizeInBytes))
+    val output = query.analyzed.output
+    def now(fill: => Unit): Unit =
+      if (eager) SQLExecution.withNewExecutionId(query, Some("checkpoint"))(fill)
+    val relation = query.executedPlan match {
+      case CofferRootExec(tail: CofferTailExec, _) =>
+        val held = inDriver(tail)
+        now(held.rows)
+        ClientRelation(output, held)
+      case _ =>
+        val kept = rows(df.sparkSession, query.analyzed)
+        now(kept.exchange())
+        CachedRelation(output, kept, query.optimizedPlan.stats.sizeInBytes)
+    }
+    Dataset.ofRows(df.sparkSession, relation)
   }
 
   /** Whether a plan is that of a query that fills a cache. */
@@ -76,9 +105,10 @@ private[coffer] object Caching {
 /** What Spark takes from its cache of sealed queries is read sealed. */
 private[coffer] object CachedReads extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.transform {
-    case relation: InMemoryRelation => CachedRows.of(relation).fold[LogicalPlan](relation) { rows =>
-        CachedRows.held(rows, relation.cacheBuilder)
-        CachedRelation(relation.output, rows, relation.stats.sizeInBytes)
+    case relation: InMemoryRelation =>
+      CachedRows.of(relation).fold[LogicalPlan](relation) { entry =>
+        CachedRows.held(entry, relation.cacheBuilder)
+        entry.relation(relation.output, relation.stats.sizeInBytes)
       }
   }
 }

@@ -11,10 +11,10 @@ import org.apache.spark.sql.catalyst.plans.physical.{
 }
 import org.apache.spark.sql.coffer.common.{Client, CofferConf}
 import org.apache.spark.sql.coffer.exec.{
+  CacheEntry,
   ClientBytes,
   CofferBroadcastExchangeExec,
   CofferCacheExec,
-  CofferCacheRootExec,
   CofferCacheStageExec,
   CofferFragmentExec,
   CofferClientExec,
@@ -135,7 +135,7 @@ private final class Description(query: Option[CofferQuery]) {
     case c: CofferCacheStageExec =>
       fragment("cached rows", c.child)((f, q) =>
         shuffle(SinglePartition, f, q)) ++ below(c.child)
-    case c: CofferCacheRootExec => of(c.rows.filling)
+    case c: CacheEntry => of(c.filling)
     case c: CofferCacheExec =>
       val when = if (c.rows.bytes.isDefined) "computed already" else "to be computed"
       s"cached rows, $when by" +:

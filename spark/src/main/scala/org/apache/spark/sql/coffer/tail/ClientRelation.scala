@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.tail
 
+import org.apache.spark.TaskContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
@@ -8,20 +9,44 @@ import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Stati
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferRootExec, SealedNode}
+import org.apache.spark.sql.coffer.exec.{
+  CacheEntry,
+  ClientBytes,
+  Closing,
+  CofferQuery,
+  CofferRootExec,
+  KeptRows,
+  SealedNode
+}
 import org.apache.spark.sql.coffer.split.SealedLeaf
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan, SQLExecution}
 
 /**
- * Rows that are in this process, in order. They are compared by identity, and a serialised object
- * has none.
+ * Rows that are in this process, in order, or come here when they are needed. They are compared by
+ * identity, and a serialised object has none.
  *
- * @param from the plan whose rows they are
+ * @param fill     gives them, and their bytes
+ * @param from     the plan whose rows they are
+ * @param estimate of their bytes, as long as they are not here
  */
 private[coffer] final class ClientHeld(
-    @transient val rows: IndexedSeq[InternalRow],
-    val bytes: Long,
-    @transient val from: Option[SparkPlan])
+    @transient fill: () => (IndexedSeq[InternalRow], Long),
+    @transient val from: Option[SparkPlan],
+    estimate: Long)
+    extends KeptRows {
+  @transient @volatile private var there: Option[(IndexedSeq[InternalRow], Long)] = None
+
+  def rows: IndexedSeq[InternalRow] = synchronized {
+    if (there.isEmpty) there = Some(fill())
+    there.get._1
+  }
+  def bytes: Long = there.fold(estimate)(_._2)
+
+  /** How many, if they are here. */
+  def count: Option[Long] = there.map(_._1.size.toLong)
+
+  override def drop(): Unit = synchronized { there = None }
+}
 
 private[coffer] object ClientHeld {
 
@@ -44,8 +69,27 @@ private[coffer] object ClientHeld {
         if (bytes > most) throw TailTask.tooMuch(most)
         all += copy
       }
-      new ClientHeld(all.result(), bytes, from)
+      val filled = (all.result(), bytes)
+      val held = new ClientHeld(() => filled, from, bytes)
+      held.rows
+      held
     } finally Closing.end(rows)
+
+  /** The rows of a tail, when they are first needed: as a query of its own, whoever asks. */
+  def later(root: CofferRootExec, estimate: BigInt): ClientHeld = {
+    val sc = root.session.sparkContext
+    def fill(): (IndexedSeq[InternalRow], Long) = {
+      val task = TaskContext.get()
+      TaskContext.unset()
+      try
+        CofferQuery.apart(sc) {
+          val held = of(root.executeToDriver(), root.output, ClientBytes.of(root.conf), None)
+          (held.rows, held.bytes)
+        }
+      finally if (task != null) TaskContext.setTaskContext(task)
+    }
+    new ClientHeld(() => fill(), Some(root), estimate.min(Long.MaxValue).toLong)
+  }
 }
 
 /**
@@ -59,10 +103,10 @@ private[coffer] case class ClientRelation(output: Seq[Attribute], held: ClientHe
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics(
     sizeInBytes = math.max(held.bytes, 1L),
-    rowCount = Some(BigInt(held.rows.size)))
-  override def maxRows: Option[Long] = Some(held.rows.size.toLong)
-  override protected def stringArgs: Iterator[Any] =
-    Iterator(output.mkString("[", ", ", "]"), s"${held.rows.size} rows in the driver")
+    rowCount = held.count.map(BigInt(_)))
+  override def maxRows: Option[Long] = held.count
+  override protected def stringArgs: Iterator[Any] = Iterator(output.mkString("[", ", ", "]"),
+    held.count.fold("rows that come to the driver")(n => s"$n rows in the driver"))
 }
 
 private[coffer] case class ClientRelationExec(output: Seq[Attribute], @transient held: ClientHeld)
@@ -77,6 +121,16 @@ private[coffer] case class ClientRelationExec(output: Seq[Attribute], @transient
     val rows = held.rows
     new DriverRows(sparkContext, () => rows.iterator)
   }
+}
+
+/** What Spark's cache has of a query with a client tail: its rows stay in the driver. */
+private[coffer] case class CofferTailCacheExec(output: Seq[Attribute], held: ClientHeld)
+    extends CacheEntry {
+  override def nodeName: String = "CofferClientTailCache"
+  override def kept: KeptRows = held
+  override def filling: SparkPlan = held.from.get
+  override def relation(output: Seq[Attribute], estimate: BigInt): LogicalPlan =
+    ClientRelation(output, held)
 }
 
 /** `coffer.local`: a query's rows, brought here once, as a DataFrame. */

@@ -22,9 +22,11 @@ MATERIALS = "coffer.cdx.json"
 TYPE = "application/vnd.coffer.release+json"
 
 
-def make(into: Path, built: Path, profile: str, level: str, key: Path | None) -> None:
+def make(
+    into: Path, built: Path, profile: str, level: str, source: dict[str, str], key: Path | None
+) -> None:
     """Writes bill of materials, `release.json` and, with a key, its signature, of all that lies
-    under `into`. `key`: an Ed25519 key in PEM."""
+    under `into`. `source`: what it was made from. `key`: an Ed25519 key in PEM."""
     for old in (NAME, SIGNED):
         (into / old).unlink(missing_ok=True)
     materials(into / MATERIALS)
@@ -32,7 +34,7 @@ def make(into: Path, built: Path, profile: str, level: str, key: Path | None) ->
     said = {
         "format": FORMAT,
         "version": _version(),
-        "source": {"commit": _git("rev-parse", "HEAD"), "tree": _git("rev-parse", "HEAD^{tree}")},
+        "source": source,
         "toolchain": _toolchain(profile, level),
         "files": {str(path.relative_to(into)): _file(path) for path in files},
         "programs": {
@@ -47,14 +49,16 @@ def make(into: Path, built: Path, profile: str, level: str, key: Path | None) ->
         (into / SIGNED).write_text(json.dumps(sign(text, key), indent=2) + "\n")
 
 
-def check_clean() -> None:
-    """Raises ValueError where the tree has something that its commit has not."""
+def source() -> dict[str, str]:
+    """The commit and its tree. Raises ValueError where the tree has something that the commit has
+    not."""
     changed = _git("status", "--porcelain")
     if changed:
         raise ValueError(
             f"the tree is not what is committed, and a release names its commit:\n{changed}\n"
             "hint: commit it, or leave the release out (--no-release)"
         )
+    return {"commit": _git("rev-parse", "HEAD"), "tree": _git("rev-parse", "HEAD^{tree}")}
 
 
 def sign(payload: bytes, key: Path) -> dict:
@@ -166,12 +170,13 @@ def _toolchain(profile: str, level: str) -> dict[str, str]:
     }
     if profile == "dist":
         said["zig"] = [programs.tools() / "python", "-m", "ziglang", "version"]
-    found = {
-        name: subprocess.run(
-            command, check=True, capture_output=True, text=True, cwd=programs.ROOT
-        ).stdout.splitlines()[0]
-        for name, command in said.items()
-    }
+    found = {name: _first_line(command) for name, command in said.items()}
     glibc = programs.GLIBC if profile == "dist" else "of the machine"
     target = f"{programs.TARGET}, glibc {glibc}, {level}"
     return {**found, "python": platform.python_version(), "target": target}
+
+
+def _first_line(command: list[str | Path]) -> str:
+    """Of what a program says; without colours."""
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=programs.ROOT)
+    return re.sub(r"\x1b\[[\d;]*m", "", done.stdout).splitlines()[0]

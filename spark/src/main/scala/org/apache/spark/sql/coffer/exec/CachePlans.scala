@@ -61,7 +61,7 @@ final case class CofferCacheStageExec(child: SparkPlan) extends UnaryExecNode wi
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 
-/** The plan that Spark's cache has an entry of, in the place of a sealed query's. It is never run. */
+/** What Spark's cache has as the plan of a sealed query. It is never run. */
 trait CacheEntry extends LeafExecNode with SealedNode {
 
   /** What is dropped when Spark drops the entry. */

@@ -12,6 +12,8 @@
 #              counts, SEED=n repeats a run, LIVE=n go through Spark
 # make leaks   a host that reads: values planted, and searched in all that it can read; JSON=FILE
 #              takes the counts
+# make reproduce  what `make dist` makes, twice, in different folders: the same bytes, or which file
+#              differs
 # make lint    what `test` checks of the sources: formatters and linters of the three languages,
 #              clippy, rustdoc, pages, licences
 # make fuzz    fuzz targets under libFuzzer, TIME seconds each; TARGET=name, TARGET=all
@@ -49,7 +51,7 @@ DIST_PROFILE ?= dist
 DIST_CPU ?= x86-64-v3
 
 .PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools
-.PHONY: bench attack leaks lint fuzz tcb format clean
+.PHONY: reproduce bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
 build: tools
@@ -117,6 +119,9 @@ test: test-tools build
 
 test-full: test-tools build
 	@scripts/test-all --full
+
+reproduce: tools $(VENV)/.ready
+	@scripts/reproduce --profile $(DIST_PROFILE)
 
 bench: build
 	bench/run tpch --sf $(BENCH_SF) --json bench/results/tpch-sf$(BENCH_SF).json

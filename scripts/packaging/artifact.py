@@ -11,7 +11,7 @@ from pathlib import Path
 
 import programs
 
-from coffer._find import put_program
+from coffer._find import put, put_program
 
 GROUP = "io.coffer"
 NAME = "coffer-spark"
@@ -79,7 +79,7 @@ def with_programs(jar: Path, built: Path, notes: Path, target: Path, level: int)
         for name in programs.CARRIED:
             put_program(to, f"coffer/bin/{KIND}/{name}", built / name)
         for name, text in (("LICENSE", programs.ROOT / "LICENSE"), (notes.name, notes)):
-            with to.open(f"META-INF/coffer/{name}", "w") as entry:
+            with put(to, f"META-INF/coffer/{name}") as entry:
                 entry.write(text.read_bytes())
 
 
@@ -102,4 +102,5 @@ def _zip(target: Path, folders: list[Path]) -> None:
     with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as packed:
         for folder in folders:
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                packed.write(path, path.relative_to(folder))
+                with put(packed, str(path.relative_to(folder))) as entry:
+                    entry.write(path.read_bytes())

@@ -3,10 +3,14 @@ and says of each that is not."""
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,3 +156,58 @@ def test_the_bill_of_materials_names_what_is_linked(released: Released) -> None:
     assert "pkg:maven/com.google.protobuf/protobuf-java" in found
     assert all(part["licenses"] for part in said["components"])
     assert len({part["bom-ref"] for part in said["components"]}) == len(said["components"])
+
+
+def _reproduce() -> Any:
+    loader = importlib.machinery.SourceFileLoader("reproduce", str(ROOT / "scripts" / "reproduce"))
+    spec = importlib.util.spec_from_loader("reproduce", loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def _archive(path: Path, entries: dict[str, bytes], year: int = 2025) -> None:
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in entries.items():
+            packed.writestr(zipfile.ZipInfo(name, (year, 1, 1, 0, 0, 0)), content)
+
+
+def test_what_differs_between_two_builds_is_named(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        (folder / "maven").mkdir(parents=True)
+        (folder / "same").write_text("a")
+        _archive(folder / "same.jar", {"a": b"a", "b": b"b"})
+    compare = _reproduce().compare
+    assert compare(one, two) == []
+    (two / "maven" / "more").touch()
+    (one / "text").write_text("abc")
+    (two / "text").write_text("abd")
+    _archive(one / "bytes.jar", {"a": b"a", "b": b"b"})
+    _archive(two / "bytes.jar", {"a": b"a", "b": b"c"})
+    _archive(one / "time.jar", {"a": b"a"})
+    _archive(two / "time.jar", {"a": b"a"}, year=2026)
+    _archive(one / "order.jar", {"a": b"a", "b": b"b"})
+    _archive(two / "order.jar", {"b": b"b", "a": b"a"})
+    assert compare(one, two) == [
+        "maven/more was made once only",
+        "bytes.jar: b differs, first at byte 0",
+        "order.jar: the order of its entries differs, or how they are packed",
+        "text differs, first at byte 2",
+        "time.jar: a has another time or mode",
+    ]
+
+
+@pytest.mark.full
+def test_two_builds_are_the_same(tmp_path: Path) -> None:
+    """Of all but the programs, whose two builds take an hour."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "reproduce", "--profile", "release", "--to", tmp_path],
+        env={**os.environ, "VENV": sys.prefix},
+        capture_output=True,
+        text=True,
+        timeout=3000,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"whl", "jar", "pom"} <= {line.rpartition(".")[2] for line in done.stdout.splitlines()}

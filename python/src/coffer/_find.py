@@ -15,6 +15,7 @@ import tempfile
 import time
 import zipfile
 from pathlib import Path
+from typing import IO
 
 JAR = "coffer-spark.jar"
 PROGRAMS = (
@@ -125,14 +126,21 @@ def put_program(packed: zipfile.ZipFile, entry: str, program: Path) -> None:
     """Puts a program into a jar, as the plugin looks for it there: with its digest, and with what
     it needs of a processor."""
     digest = hashlib.sha256()
-    with program.open("rb") as source, packed.open(entry, "w") as target:
+    with program.open("rb") as source, put(packed, entry) as target:
         while block := source.read(1 << 20):
             digest.update(block)
             target.write(block)
     said = {"sha256": digest.hexdigest(), "needs": " ".join(needs_of(program))}
     for suffix, text in said.items():
-        with packed.open(f"{entry}.{suffix}", "w") as target:
+        with put(packed, f"{entry}.{suffix}") as target:
             target.write(text.encode())
+
+
+def put(packed: zipfile.ZipFile, entry: str) -> IO[bytes]:
+    """A new entry of an archive. All have one time, so that equal entries make equal archives."""
+    info = zipfile.ZipInfo(entry, date_time=(2025, 1, 1, 0, 0, 0))
+    info.compress_type, info._compresslevel = packed.compression, packed.compresslevel
+    return packed.open(info, "w")
 
 
 def needs_of(program: Path) -> list[str]:

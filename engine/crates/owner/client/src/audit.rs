@@ -56,7 +56,7 @@ impl Service {
     /// Each record names the policy that was followed then.
     fn audit_append(&self, event: Event) -> Result<(), ClientError> {
         let event = Event {
-            policy: Some(self.followed.lock().digest()),
+            policy: Some(self.followed.digest()),
             ..event
         };
         Ok(self.audit.append(&self.who(), event)?)

@@ -12,11 +12,12 @@ use std::{
 
 use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest};
 use coffer_protocol::{EvidenceError, wire::ClientMessage};
+use parking_lot::Mutex;
 
 use crate::{ClientError, Revoked, Service, uses::Uses};
 
 /// The policy whose changes were last acted upon.
-pub(crate) struct Followed {
+struct Followed {
     version: u64,
     digest: PolicyDigest,
     attestation: Attestation,
@@ -24,7 +25,7 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    pub(crate) fn of(policy: &Policy) -> Self {
+    fn of(policy: &Policy) -> Self {
         let masters = policy.masters();
         Self {
             version: policy.head().version,
@@ -35,10 +36,30 @@ impl Followed {
                 .collect(),
         }
     }
+}
 
-    /// As the audit log has it.
+/// The policy that is followed, and whose turn it is to replace it.
+pub(crate) struct Following {
+    turn: Mutex<()>,
+    /// Never held for longer than it takes to read it: who has a session locked asks for it.
+    now: Mutex<Arc<Followed>>,
+}
+
+impl Following {
+    pub(crate) fn of(policy: &Policy) -> Self {
+        Self {
+            turn: Mutex::new(()),
+            now: Mutex::new(Arc::new(Followed::of(policy))),
+        }
+    }
+
+    fn now(&self) -> Arc<Followed> {
+        Arc::clone(&self.now.lock())
+    }
+
+    /// The digest of the policy that is followed, as the audit log has it.
     pub(crate) fn digest(&self) -> String {
-        self.digest.to_string()
+        self.now().digest.to_string()
     }
 }
 
@@ -73,23 +94,7 @@ impl Service {
 
     pub(crate) fn follow(&self) -> Result<(), ClientError> {
         let policy = self.policy_now()?;
-        {
-            let mut followed = self.followed.lock();
-            // Of two requests the slower one may have read the older policy.
-            if followed.version < policy.head().version {
-                let now = Followed::of(&policy);
-                // A table more in the policy is no reason to ask verifiers and KMS again.
-                if followed.masters != now.masters {
-                    self.vault.follow(coffer_kms::of(&policy));
-                    self.known.lock().note_masters(&policy);
-                }
-                if followed.attestation != now.attestation {
-                    self.end_refused_engines(&policy);
-                }
-                self.end_refused_uses();
-                *followed = now;
-            }
-        }
+        self.act_upon(&policy);
         let life = Duration::from_secs(
             policy
                 .attestation()
@@ -155,6 +160,27 @@ impl Service {
         for session in sessions {
             live.revoke(session, why);
         }
+    }
+
+    /// Ends what a newer policy does not allow.
+    fn act_upon(&self, policy: &Arc<Policy>) {
+        let _turn = self.followed.turn.lock();
+        let before = self.followed.now();
+        // Of two requests the slower one may have read the older policy.
+        if before.version >= policy.head().version {
+            return;
+        }
+        let now = Followed::of(policy);
+        // A table more in the policy is no reason to ask verifiers and KMS again.
+        if before.masters != now.masters {
+            self.vault.follow(coffer_kms::of(policy));
+            self.known.lock().note_masters(policy);
+        }
+        if before.attestation != now.attestation {
+            self.end_refused_engines(policy);
+        }
+        self.end_refused_uses();
+        *self.followed.now.lock() = Arc::new(now);
     }
 
     fn end_refused_uses(&self) {

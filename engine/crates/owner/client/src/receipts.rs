@@ -155,11 +155,6 @@ pub(crate) fn at_client(
 }
 
 impl Service {
-    /// The digest of the policy that is followed now.
-    pub(crate) fn followed_policy(&self) -> String {
-        self.followed.lock().digest()
-    }
-
     /// Signs what is known of a session up to now. The audit log has the receipt's hash before
     /// anybody has the receipt.
     pub(crate) fn make_receipt(&self, request: MakeReceipt) -> Result<ReceiptMade, ClientError> {
@@ -188,7 +183,7 @@ impl Service {
         let who = self.who();
         let hash = |context: &digest::Context| hex::encode(context.clone().finish());
         let mut policies = draft.policies.clone();
-        policies.insert(self.followed_policy());
+        policies.insert(self.followed.digest());
         Receipt {
             format: 1,
             query: Query {

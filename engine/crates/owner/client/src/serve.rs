@@ -236,9 +236,10 @@ impl KeyService {
 mod tests {
     use coffer_audit::Record;
     use coffer_custody::Keyring;
+    use coffer_protocol::wire::NewSession;
 
     use super::*;
-    use crate::kinds::kind_byte;
+    use crate::{kinds::kind_byte, service::Talk};
 
     /// Of users' accounts, and of one that is nobody's.
     const ANN: u32 = 4_000_000_001;
@@ -259,17 +260,24 @@ mod tests {
         (folder, Arc::new(keys))
     }
 
-    fn attached(keys: &Arc<KeyService>, uid: u32) -> Attached {
+    fn message<M: prost::Message>(kind: ClientMessage, message: &M) -> Message {
+        Message {
+            kind: kind_byte(kind),
+            payload: prost::Message::encode_to_vec(message).into(),
+        }
+    }
+
+    fn hello() -> Message {
         let hello = Hello {
             protocol: 1,
             application: "app".to_owned(),
             ..Hello::default()
         };
-        let first = Message {
-            kind: kind_byte(ClientMessage::Hello),
-            payload: prost::Message::encode_to_vec(&hello).into(),
-        };
-        KeyService::attach(keys.enter(Some(uid)).unwrap(), &first).unwrap()
+        message(ClientMessage::Hello, &hello)
+    }
+
+    fn attached(keys: &Arc<KeyService>, uid: u32) -> Attached {
+        KeyService::attach(keys.enter(Some(uid)).unwrap(), &hello()).unwrap()
     }
 
     fn records(keys: &KeyService) -> Vec<Record> {
@@ -376,6 +384,33 @@ mod tests {
             .unwrap();
             assert_eq!(code(attached.service.rights()), want, "{account}");
         }
+    }
+
+    #[test]
+    fn who_has_a_session_may_ask_which_policy_is_followed() {
+        let (_folder, keys) = keys(POLICY);
+        let attached = attached(&keys, ANN);
+        let service = &attached.service;
+        let mut talk = Talk::default();
+        service.handle(&hello(), &mut talk).unwrap();
+        let begin = message(ClientMessage::NewSession, &NewSession::default());
+        service.handle(&begin, &mut talk).unwrap();
+        let (_, session) = service.live.lock().sessions.all().pop().unwrap();
+        let held = session.lock();
+        let policy = format!("{POLICY}[tables.t]\n");
+        let (config_dir, keyring) = (&keys.front.config_dir, keys.front.vault.keyring());
+        coffer_catalog::policy::replace(config_dir, keyring, &policy).unwrap();
+        std::thread::scope(|scope| {
+            // It waits for the session, whose uses it looks at.
+            let follows = scope.spawn(|| service.follow().is_ok());
+            std::thread::sleep(Duration::from_millis(300));
+            let (said, hears) = std::sync::mpsc::channel();
+            scope.spawn(move || said.send(service.followed.digest()));
+            let heard = hears.recv_timeout(Duration::from_secs(20));
+            drop(held);
+            assert!(heard.is_ok(), "who follows a policy holds it up");
+            assert!(follows.join().unwrap());
+        });
     }
 
     #[test]

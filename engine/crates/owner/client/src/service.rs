@@ -24,7 +24,7 @@ use crate::{
     bounds, cached, commits, diagnostics,
     engines::Waiting,
     finish,
-    follow::Followed,
+    follow::Following,
     guesses::Guesses,
     kinds::kind_byte,
     live::Live,
@@ -58,7 +58,7 @@ pub struct Service {
     /// What the user had encrypted, in whatever application.
     pub(crate) guesses: Arc<Mutex<Guesses>>,
     /// The policy whose changes were last acted upon.
-    pub(crate) followed: Mutex<Followed>,
+    pub(crate) followed: Following,
     /// Whose process or connection it is.
     pub(crate) account: Who,
     pub(crate) spills: Arc<Spills>,
@@ -116,7 +116,7 @@ impl Service {
             config_dir: config_dir.reaching(Arc::clone(&storage) as Arc<dyn Storage>),
             storage,
             vault: Arc::new(Vault::new(keyring, masters)),
-            followed: Mutex::new(Followed::of(&policy)),
+            followed: Following::of(&policy),
             verifiers: Verifiers::beside_this_program(),
             user: None,
             peer: None,
@@ -148,7 +148,7 @@ impl Service {
             config_dir: self.config_dir.clone().reaching(reached),
             storage,
             vault: Arc::clone(&self.vault),
-            followed: Mutex::new(Followed::of(&*self.policy_now()?)),
+            followed: Following::of(&*self.policy_now()?),
             user: Some(user.to_owned()),
             known: Arc::clone(&self.known),
             guesses,
@@ -414,7 +414,7 @@ impl Service {
         let query = self.query(id, &request.query)?;
         let mut session = Session::new(id, key, request.caches, query, self.lease);
         if request.receipt {
-            let draft = Draft::begin(&request.query, self.followed_policy());
+            let draft = Draft::begin(&request.query, self.followed.digest());
             session.receipt = Some(Box::new(draft));
         }
         Ok(session)

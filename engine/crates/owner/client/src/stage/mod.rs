@@ -103,7 +103,7 @@ impl Service {
         }
         keks.extend(cached(&session, request).map(|of| KekId::cache(of.session)));
         if let Some(draft) = &mut session.receipt {
-            draft.stage(stage, &request.fragment, self.followed_policy());
+            draft.stage(stage, &request.fragment, self.followed.digest());
         }
         let fragment = padded_bytes(request.fragment.to_vec());
         let (next_session, live_sessions) = self.live.lock().sessions.horizon();

@@ -144,8 +144,7 @@ def _plots(result: dict[str, Any]) -> list[str]:
             frame = _frame(rows).T
             frame.index = [float(str(size).partition(" ")[0]) for size in frame.index]
             parts += [f"<h2>{escape(title)}</h2>", plots.lines(frame, "KB", "GB/s")]
-    seconds = result.get("seconds", {})
-    sides = {side: found for side, found in seconds.items() if isinstance(found, dict) and found}
+    sides = _sides(result.get("seconds", {}))
     medians = pd.DataFrame(
         {
             side: {name: pd.Series(taken).median() for name, taken in by_name.items() if taken}
@@ -165,6 +164,19 @@ def _plots(result: dict[str, Any]) -> list[str]:
     elif len(medians) > 0 and len(medians.columns) > 0:
         parts += ["<h2>Median seconds</h2>", plots.bars(medians, "s")]
     return parts
+
+
+def _sides(seconds: dict[str, Any]) -> dict[str, dict[str, list[float]]]:
+    """By side, what each of its works took; by place and side where there are several places."""
+    sides: dict[str, dict[str, list[float]]] = {}
+    for side, found in seconds.items():
+        if not isinstance(found, dict) or not found:
+            continue
+        if any(isinstance(taken, dict) for taken in found.values()):
+            sides |= {f"{side}, {name}": works for name, works in _sides(found).items()}
+        else:
+            sides[side] = found
+    return sides
 
 
 def _frame(rows: dict[str, dict[str, Any]]) -> pd.DataFrame:

@@ -29,6 +29,7 @@ def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
         shutil.copytree(built, package / "bin")
         (package / "jars").mkdir()
         shutil.copyfile(jar, package / "jars" / "coffer-spark.jar")
+        _modes(sources)
         code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
         # Not pip, which would fetch the build's requirements.
         done = subprocess.run(
@@ -42,6 +43,7 @@ def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
             },
             capture_output=True,
             text=True,
+            umask=0o022,
         )
         if done.returncode != 0:
             raise ValueError(f"the wheel could not be built\n{done.stdout}{done.stderr}")
@@ -50,6 +52,14 @@ def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
         if size > MOST_BYTES:
             raise ValueError(f"the wheel has {size:,} bytes, more than {MOST_BYTES:,}")
         return Path(shutil.copy(wheel, into))
+
+
+def _modes(sources: Path) -> None:
+    """They are part of the wheel, and must not be what the umask makes of them."""
+    for path in sources.rglob("*"):
+        if path.is_file():
+            program = path.parent.name == "bin" and not path.suffix
+            path.chmod(0o755 if program else 0o644)
 
 
 def audit(wheel: Path) -> None:

@@ -19,19 +19,6 @@ pub(crate) fn one_of<const N: usize>(
     checks.note(name, passed, format!("{}{wanted}", Hex(*found)))
 }
 
-/// Notes a value that the policy may leave open.
-pub(crate) fn one_of_if<const N: usize>(
-    checks: &mut Checks,
-    name: &str,
-    found: &[u8; N],
-    allowed: Option<&Vec<Hex<N>>>,
-) -> bool {
-    match allowed {
-        Some(allowed) => one_of(checks, name, found, allowed),
-        None => checks.note(name, true, format!("{}, any is allowed", Hex(*found))),
-    }
-}
-
 /// Notes whether the report binds what it must.
 pub(crate) fn report_data(checks: &mut Checks, found: &[u8], expected: &[u8]) -> bool {
     let passed = found == expected;

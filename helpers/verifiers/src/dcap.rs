@@ -7,10 +7,15 @@
 
 use std::{fmt::Write, fs::File, io::Read, path::Path};
 
-use coffer_custody::{Attestation, Checks, policy::attestation::Tcb};
+use coffer_custody::{
+    Attestation, Checks,
+    policy::attestation::{Hex, Tcb},
+};
 use coffer_protocol::EvidenceKind;
 use dcap_qvl::{QuoteCollateralV3, intel::quote_fmspc, quote::Quote, verify::QuoteVerifier};
 use serde::Deserialize;
+
+use crate::allowed;
 
 /// A file of collateral is at most this long; real ones have 20 KB.
 const MAX_COLLATERAL: u64 = 4 << 20;
@@ -53,12 +58,19 @@ fn length(raw: &[u8], quote: &Quote) -> Option<usize> {
 pub(crate) fn platform(
     kind: EvidenceKind,
     policy: &Attestation,
-    tcb: &Tcb,
+    (tcb, models): (&Tcb, Option<&Vec<Hex<6>>>),
     (raw, quote): (&[u8], &Quote),
     now: u64,
     checks: &mut Checks,
 ) {
-    let (collateral, name) = match collateral(kind, policy, quote) {
+    let Ok(fmspc) = quote_fmspc(quote) else {
+        checks.note("collateral", false, "the quote does not name its platform");
+        return;
+    };
+    if let Some(models) = models {
+        allowed::one_of(checks, "platform", &fmspc, models);
+    }
+    let (collateral, name) = match collateral(kind, policy, fmspc) {
         Ok(found) => found,
         Err(why) => {
             checks.note("collateral", false, why);
@@ -122,10 +134,8 @@ pub(crate) fn platform(
 fn collateral(
     kind: EvidenceKind,
     policy: &Attestation,
-    quote: &Quote,
+    fmspc: [u8; 6],
 ) -> Result<(QuoteCollateralV3, String), String> {
-    let fmspc =
-        quote_fmspc(quote).map_err(|_| "the quote does not name its platform".to_owned())?;
     let name = format!("{kind}-{}.json", hex::encode(fmspc));
     let folder = policy
         .collateral

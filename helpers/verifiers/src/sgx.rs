@@ -23,7 +23,7 @@ pub(crate) fn check(
     dcap::platform(
         EvidenceKind::Sgx,
         policy,
-        &policy.sgx.tcb,
+        (&policy.sgx.tcb, policy.sgx.fmspc.as_ref()),
         (report, &quote),
         now,
         checks,

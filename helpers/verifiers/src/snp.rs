@@ -12,7 +12,7 @@ mod certificate;
 
 use coffer_custody::{
     Attestation, Checks,
-    policy::attestation::{Hex, SnpTcb},
+    policy::attestation::{Hex, SevSnp, SnpTcb},
 };
 use sev::{
     certs::snp::Verifiable,
@@ -96,7 +96,10 @@ pub(crate) fn check(
             "off"
         },
     );
-    guest_policy(pins.forbid_smt, &report, checks);
+    guest_policy(pins, &report, checks);
+    if let Some(chips) = &pins.chips {
+        allowed::one_of(checks, "chip", &report.chip_id, chips);
+    }
     checks.note(
         "vmpl",
         report.vmpl <= pins.max_vmpl,
@@ -154,15 +157,54 @@ fn tcb(least: Option<&SnpTcb>, report: &AttestationReport, checks: &mut Checks) 
 }
 
 /// What the host may do with the machine.
-fn guest_policy(forbid_smt: bool, report: &AttestationReport, checks: &mut Checks) {
+fn guest_policy(pins: &SevSnp, report: &AttestationReport, checks: &mut Checks) {
     let policy = &report.policy;
-    let mut wrong = Vec::new();
-    if policy.migrate_ma_allowed() {
-        wrong.push("a migration agent may move it");
-    }
-    if forbid_smt && policy.smt_allowed() {
-        wrong.push("simultaneous multithreading is allowed");
-    }
+    let wrong = [
+        (
+            true,
+            policy.migrate_ma_allowed(),
+            "a migration agent may move it",
+        ),
+        (
+            pins.forbid_smt,
+            policy.smt_allowed(),
+            "simultaneous multithreading is allowed",
+        ),
+        (
+            pins.forbid_cxl,
+            policy.cxl_allowed(),
+            "memory behind CXL is allowed",
+        ),
+        (
+            pins.require_single_socket,
+            !policy.single_socket_required(),
+            "more than one socket is allowed",
+        ),
+        (
+            pins.require_aes_256_xts,
+            !policy.mem_aes_256_xts(),
+            "memory under AES-128-XEX is allowed",
+        ),
+        (
+            pins.require_rapl_disabled,
+            !policy.rapl_dis(),
+            "the host may read the power meter",
+        ),
+        (
+            pins.require_ciphertext_hiding,
+            !policy.ciphertext_hiding(),
+            "the host may read ciphertext of its memory",
+        ),
+        (
+            pins.require_page_swap_disabled,
+            !policy.page_swap_disabled(),
+            "the host may move and swap its pages",
+        ),
+    ];
+    let wrong: Vec<&str> = wrong
+        .into_iter()
+        .filter_map(|(asked, wrong, words)| (asked && wrong).then_some(words))
+        .collect();
     let found = format!("{:#x} {}", u64::from(*policy), wrong.join(", "));
     checks.note("policy", wrong.is_empty(), found.trim_end());
 }

@@ -1,6 +1,6 @@
 //! TDX: quotes of versions 4 and 5.
 
-use coffer_custody::{Attestation, Checks, policy::attestation::Hex};
+use coffer_custody::{Attestation, Checks};
 use coffer_protocol::EvidenceKind;
 use dcap_qvl::quote::TDAttributes;
 
@@ -19,7 +19,7 @@ pub(crate) fn check(
     dcap::platform(
         EvidenceKind::Tdx,
         policy,
-        &policy.tdx.tcb,
+        (&policy.tdx.tcb, policy.tdx.fmspc.as_ref()),
         (report, &quote),
         now,
         checks,
@@ -41,25 +41,13 @@ pub(crate) fn check(
             "on: the host can read the machine"
         },
     );
-    match &pins.attributes {
-        Some(_) => {
-            allowed::one_of_if(
-                checks,
-                "attributes",
-                &machine.td_attributes,
-                pins.attributes.as_ref(),
-            );
-        }
-        None => {
-            let more = match attributes.sec.migratable {
-                true => ", migratable, which the policy does not allow",
-                false => "",
-            };
-            let found = format!("{}{more}", Hex(machine.td_attributes));
-            checks.note("attributes", !attributes.sec.migratable, found);
-        }
-    }
-    allowed::one_of_if(checks, "xfam", &machine.xfam, pins.xfam.as_ref());
+    allowed::one_of(
+        checks,
+        "attributes",
+        &machine.td_attributes,
+        &pins.attributes,
+    );
+    allowed::one_of(checks, "xfam", &machine.xfam, &pins.xfam);
     allowed::one_of(checks, "mrtd", &machine.mr_td, &pins.mrtd);
     allowed::one_of(checks, "rtmr0", &machine.rt_mr0, &pins.rtmr0);
     allowed::one_of(checks, "rtmr1", &machine.rt_mr1, &pins.rtmr1);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use coffer_custody::{
     Attestation, Checks,
-    policy::attestation::{Hex, Signer, SnpTcb, TcbState},
+    policy::attestation::{Hex, SevSnp, Signer, SnpTcb, TcbState},
 };
 use coffer_protocol::EvidenceKind;
 use coffer_verifiers::check;
@@ -150,6 +150,8 @@ fn tdx() -> Case {
 /// `more`: bytes before the body, in a quote of version 5.
 fn pinned(mut case: Case, more: usize) -> Case {
     let report = &case.report[more..];
+    case.policy.tdx.attributes = vec![Hex(at(report, 168))];
+    case.policy.tdx.xfam = vec![Hex(at(report, 176))];
     case.policy.tdx.mrtd = vec![Hex(at(report, 184))];
     case.policy.tdx.rtmr0 = vec![Hex(at(report, 376))];
     case.policy.tdx.rtmr1 = vec![Hex(at(report, 424))];
@@ -211,7 +213,15 @@ fn an_empty_list_allows_nothing() {
         });
         let code = match case.kind {
             EvidenceKind::Sgx => names(&["tcb", "advisories", "code"]),
-            EvidenceKind::Tdx => names(&["mrtd", "rtmr0", "rtmr1", "rtmr2", "rtmr3"]),
+            EvidenceKind::Tdx => names(&[
+                "attributes",
+                "xfam",
+                "mrtd",
+                "rtmr0",
+                "rtmr1",
+                "rtmr2",
+                "rtmr3",
+            ]),
             _ => names(&["tcb", "measurement"]),
         };
         assert_eq!(
@@ -264,7 +274,7 @@ fn a_debug_bit_is_seen_and_unsigned() {
     );
     assert_eq!(
         tdx().but(|case| case.report[168] |= 1),
-        names(&["signature", "debug"])
+        names(&["signature", "debug", "attributes"])
     );
     assert_eq!(
         snp().but(|case| case.report[0x0a] |= 8),
@@ -425,6 +435,63 @@ fn snp_is_pinned_in_every_part() {
         case.but(|case| case.report[0x0a] |= 4)
             .contains(&"policy".to_owned())
     );
+}
+
+/// A name in the policy for each bit that matters, and nothing else meets it.
+#[test]
+fn snp_policy_bits_are_asked_one_by_one() {
+    type Ask = fn(&mut SevSnp);
+    // The bit that is looked at, and whether it must be set.
+    let asked: [(u32, bool, Ask); 7] = [
+        (16, false, |pins| pins.forbid_smt = true),
+        (21, false, |pins| pins.forbid_cxl = true),
+        (20, true, |pins| pins.require_single_socket = true),
+        (22, true, |pins| pins.require_aes_256_xts = true),
+        (23, true, |pins| pins.require_rapl_disabled = true),
+        (24, true, |pins| pins.require_ciphertext_hiding = true),
+        (25, true, |pins| pins.require_page_swap_disabled = true),
+    ];
+    for (bit, wanted, ask) in asked {
+        let fails = |set: bool| {
+            let failed = snp().but(|case| {
+                let policy = u64::from_le_bytes(at(&case.report, 8));
+                let policy = (policy & !(1 << bit)) | (u64::from(set) << bit);
+                case.report[8..16].copy_from_slice(&policy.to_le_bytes());
+                ask(&mut case.policy.sev_snp);
+            });
+            failed.contains(&"policy".to_owned())
+        };
+        assert!(!fails(wanted), "bit {bit}");
+        assert!(fails(!wanted), "bit {bit}");
+    }
+}
+
+/// A key that was stolen from one platform is worth nothing where others are named.
+#[test]
+fn platforms_can_be_named() {
+    let chip = Hex(at(&snp().report, 0x1a0));
+    let named = |chips| snp().but(|case| case.policy.sev_snp.chips = Some(chips));
+    assert_eq!(named(vec![Hex([1; 64]), chip]), names(&[]));
+    assert_eq!(named(vec![Hex([1; 64])]), names(&["chip"]));
+    assert_eq!(named(vec![]), names(&["chip"]));
+    for case in [sgx(), tdx()] {
+        let model = {
+            let checks = case.check();
+            let found = checks.0.iter().find(|check| check.name == "collateral");
+            let name = found.unwrap().found.clone();
+            let (_, model) = name.trim_end_matches(".json").split_once('-').unwrap();
+            Hex(hex::decode(model).unwrap().try_into().unwrap())
+        };
+        let named = |models: Vec<Hex<6>>| {
+            case.but(|case| match case.kind {
+                EvidenceKind::Sgx => case.policy.sgx.fmspc = Some(models),
+                _ => case.policy.tdx.fmspc = Some(models),
+            })
+        };
+        assert_eq!(named(vec![Hex([1; 6]), model]), names(&[]));
+        assert_eq!(named(vec![Hex([1; 6])]), names(&["platform"]));
+        assert_eq!(named(vec![]), names(&["platform"]));
+    }
 }
 
 #[test]

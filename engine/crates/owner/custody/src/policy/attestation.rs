@@ -131,6 +131,8 @@ pub struct Sgx {
     pub mrenclave: Vec<Hex<32>>,
     /// Signers, with one product of each.
     pub signers: Vec<Signer>,
+    /// Narrows: models of platforms (FMSPC).
+    pub fmspc: Option<Vec<Hex<6>>>,
     /// States of the platform.
     pub tcb: Tcb,
 }
@@ -148,7 +150,7 @@ pub struct Signer {
 }
 
 /// TDX: a virtual machine by its firmware and what was measured at run time. Debug is never
-/// accepted; migratable ones only if `attributes` names them.
+/// accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tdx {
@@ -162,10 +164,12 @@ pub struct Tdx {
     pub rtmr2: Vec<Hex<48>>,
     /// What the system itself measured.
     pub rtmr3: Vec<Hex<48>>,
-    /// Narrows: the TD's attributes as they are in the report.
-    pub attributes: Option<Vec<Hex<8>>>,
-    /// Narrows: the extended features as they are in the report.
-    pub xfam: Option<Vec<Hex<8>>>,
+    /// The TD's attributes as they are in the report.
+    pub attributes: Vec<Hex<8>>,
+    /// The extended features as they are in the report.
+    pub xfam: Vec<Hex<8>>,
+    /// Narrows: models of platforms (FMSPC).
+    pub fmspc: Option<Vec<Hex<6>>>,
     /// States of the platform.
     pub tcb: Tcb,
 }
@@ -198,8 +202,22 @@ pub struct SevSnp {
     pub max_vmpl: u32,
     /// The least versions of the firmware. Absent: none is accepted.
     pub min_tcb: Option<SnpTcb>,
+    /// Narrows: these chips, by their ids in reports.
+    pub chips: Option<Vec<Hex<64>>>,
     /// Narrows: no simultaneous multithreading on the host.
     pub forbid_smt: bool,
+    /// Narrows: no memory behind CXL.
+    pub forbid_cxl: bool,
+    /// Narrows: one socket only.
+    pub require_single_socket: bool,
+    /// Narrows: memory under AES-256-XTS; without it AES-128-XEX may do.
+    pub require_aes_256_xts: bool,
+    /// Narrows: the host cannot read the power meter (RAPL).
+    pub require_rapl_disabled: bool,
+    /// Narrows: the host cannot read the ciphertext of the machine's memory.
+    pub require_ciphertext_hiding: bool,
+    /// Narrows: the host cannot move or swap the machine's pages.
+    pub require_page_swap_disabled: bool,
 }
 
 /// TPM: measured boot. It says what was booted, and keeps no memory secret from the host.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import subprocess
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import programs
 
@@ -98,9 +100,27 @@ def _api_pages() -> Path:
     return SPARK / "target/site/scaladocs"
 
 
+def _ordered(index: bytes) -> bytes:
+    """Scaladoc's index for searches, whose lists it writes in no fixed order."""
+    head, sign, text = index.partition(b" = ")
+    body = text.strip().removesuffix(b";")
+    if not sign or not body.startswith(b"{"):
+        return index
+    return head + sign + json.dumps(_sorted(json.loads(body)), sort_keys=True).encode() + b";"
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _sorted(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return sorted(map(_sorted, value), key=lambda part: json.dumps(part, sort_keys=True))
+    return value
+
+
 def _zip(target: Path, folders: list[Path]) -> None:
     with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as packed:
         for folder in folders:
             for path in sorted(path for path in folder.rglob("*") if path.is_file()):
                 with put(packed, str(path.relative_to(folder))) as entry:
-                    entry.write(path.read_bytes())
+                    content = path.read_bytes()
+                    entry.write(_ordered(content) if path.name == "index.js" else content)

@@ -80,11 +80,9 @@ def _build(level: str) -> Path:
 
 
 def _cargo(workspace: str, selected: list[str], target: Path, flags: list[str]) -> None:
-    """`cargo zigbuild` of a workspace's programs. No folder of this machine is in them."""
+    """`cargo zigbuild` of a workspace's programs. No folder of this machine's user is in them."""
     cargo_home = os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")
-    mapped = {cargo_home: "/cargo", target: "/target", ROOT: "/coffer"}
-    for path, name in mapped.items():
-        flags = [*flags, "--remap-path-prefix", f"{path}={name}"]
+    flags = [*flags, "--remap-path-prefix", f"{cargo_home}=/cargo"]
     command = ["cargo", "zigbuild", "--profile", "dist", "--locked", "--bins", *selected]
     command += ["--manifest-path", str(ROOT / workspace / "Cargo.toml")]
     command += ["--target", f"{TARGET}.{GLIBC}"]
@@ -92,7 +90,6 @@ def _cargo(workspace: str, selected: list[str], target: Path, flags: list[str]) 
         **os.environ,
         "PATH": f"{tools()}{os.pathsep}{os.environ['PATH']}",
         "CARGO_TARGET_DIR": str(target),
-        "CFLAGS": " ".join(f"-ffile-prefix-map={path}={name}" for path, name in mapped.items()),
         f"CARGO_TARGET_{TARGET.upper().replace('-', '_')}_RUSTFLAGS": " ".join(flags),
     }
     subprocess.run(command, env=environment, check=True, cwd=ROOT)

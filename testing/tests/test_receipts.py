@@ -187,6 +187,18 @@ def test_what_is_of_the_driver_is_said(site: Site, driver: Driver) -> None:
     assert any("Python" in name for name in said["driver"]), said
 
 
+def test_parts_that_the_driver_joins_are_one_receipt(site: Site, driver: Driver) -> None:
+    code = (
+        "from pyspark.sql.functions import udf\n"
+        "t = spark.table('edge').where('id < 50')\n"
+        "same = udf(lambda a, b: a == b, 'boolean')\n"
+        "a, b = t.select('id'), t.selectExpr('id AS other', 'k')\n"
+        "result = a.crossJoin(b).where(same('id', 'other')).count()"
+    )
+    (file,) = site.brought(lambda: driver.run(code))
+    assert site.verify(file)["receipt"]["results"]
+
+
 def test_a_write_names_its_table(site: Site, driver: Driver) -> None:
     path = site.folder / "written"
     code = f"spark.sql('SELECT k, s FROM edge').write.format('coffer').save('{path}')\nresult = 0"
@@ -202,7 +214,12 @@ def test_what_failed_brings_none(site: Site, driver: Driver) -> None:
         with pytest.raises(QueryFailed):
             driver.run("spark.sql('SELECT 1 / (id - 700) FROM edge').collect()")
 
+    def fails_later() -> None:
+        with pytest.raises(QueryFailed):
+            driver.run("list(spark.sql('SELECT 1 / (id - 700) FROM edge').toLocalIterator())")
+
     assert site.brought(fails) == []
+    assert site.brought(fails_later) == []
 
 
 def test_a_folder_that_cannot_be_written_fails_the_query(driver: Driver, tmp_path: Path) -> None:

@@ -107,15 +107,24 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
         receipted()
       }
       override def hasNext: Boolean = {
-        val more = opened(of)(rows.hasNext)
+        val more = failing(rows.hasNext)
         if (!more) receipted()
         more
       }
+
+      /** What fails brings no receipt. */
+      private def failing[R](body: => R): R =
+        try opened(of)(body)
+        catch {
+          case e: Throwable =>
+            receipt = false
+            throw e
+        }
       private def receipted(): Unit = if (receipt) {
         receipt = false
         query.receipt()
       }
-      override def next(): T = opened(of)(rows.next())
+      override def next(): T = failing(rows.next())
     }
   }
 

@@ -37,15 +37,19 @@ private[coffer] final class ClientHeld(
   @transient @volatile private var there: Option[(IndexedSeq[InternalRow], Long)] = None
 
   def rows: IndexedSeq[InternalRow] = synchronized {
-    if (there.isEmpty) there = Some(fill())
-    there.get._1
+    there.getOrElse {
+      val filled = fill()
+      there = Some(filled)
+      filled
+    }._1
   }
   def bytes: Long = there.fold(estimate)(_._2)
 
   /** How many, if they are here. */
   def count: Option[Long] = there.map(_._1.size.toLong)
 
-  override def drop(): Unit = synchronized { there = None }
+  /** Called by Spark's listeners, which must not wait for whoever fills it. */
+  override def drop(): Unit = there = None
 }
 
 private[coffer] object ClientHeld {

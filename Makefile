@@ -40,6 +40,9 @@ export RUSTUP_TOOLCHAIN := stable
 endif
 
 JAR := spark/target/coffer-spark.jar
+# For other lines of Spark's versions.
+LINES := 4.0 4.2
+LINE_JARS := $(LINES:%=spark/target/spark-%/coffer-spark.jar)
 # With the plugin's jar comes that of the malicious executor (adversary/), which is test code.
 SUITES := spark/src/test/scala
 HOSTILE := $(SUITES)/gadget $(addprefix $(SUITES)/org/apache/spark/sql/coffer/,hostile recorded)
@@ -50,7 +53,7 @@ RUNS ?= 10000
 DIST_PROFILE ?= dist
 DIST_CPU ?= x86-64-v3
 
-.PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools
+.PHONY: build jars parts programs helpers store tools engine demo dist quick test test-full test-tools
 .PHONY: reproduce bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
@@ -90,6 +93,14 @@ $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
 
+# One after the other: Maven's runs would write the same files of proto.
+$(LINE_JARS): spark/target/spark-%/coffer-spark.jar: $(JAR_SOURCES) | tools
+	mvn -q -B -f spark/pom.xml package -Pspark-$*
+	@touch $@
+
+jars: $(JAR)
+	@for jar in $(LINE_JARS); do $(MAKE) --no-print-directory $$jar || exit 1; done
+
 $(VENV)/.ready: testing/requirements.txt | tools
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r testing/requirements.txt
@@ -101,7 +112,7 @@ demo: tools
 
 dist: tools
 	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) \
-	  $(JAR) $(VENV)/.ready
+	  $(VENV)/.ready jars
 	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU) \
 	  $(if $(SIGN),--sign $(SIGN))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import programs
 
-from coffer._find import put, put_program
+from coffer._find import LINE, put, put_program
 
 GROUP = "io.coffer"
 NAME = "coffer-spark"
@@ -41,33 +41,37 @@ POM = """\
 """
 
 
-def make(jar: Path, built: Path, notes: Path, repository: Path, *, fast: bool) -> None:
-    """Puts jar, POM and, unless it is to be `fast`, sources and API pages where Maven and Ivy look
-    for them."""
+def make(line: str, jar: Path, built: Path, notes: Path, repository: Path, *, fast: bool) -> None:
+    """Puts the jar of a line of Spark's versions, its POM and, unless it is to be `fast`, sources
+    and API pages where Maven and Ivy look for them. Pages are of the one line that has no suffix:
+    the others' would be the same."""
     pom = (SPARK / "pom.xml").read_text()
     version = re.search(rf"<artifactId>{NAME}</artifactId>\s*<version>([^<]+)<", pom)[1]
-    folder = repository.joinpath(*GROUP.split("."), NAME, version)
+    name = NAME if line == LINE else f"{NAME}-{line}"
+    folder = repository.joinpath(*GROUP.split("."), name, version)
     folder.mkdir(parents=True)
-    base = f"{NAME}-{version}"
+    base = f"{name}-{version}"
     (folder / f"{base}.pom").write_text(
         POM.format(
             group=GROUP,
-            name=NAME,
+            name=name,
             version=version,
-            spark=_property(pom, "spark.version"),
+            spark=line,
             scala=_property(pom, "scala.binary.version"),
         )
     )
     with_programs(jar, built, notes, folder / f"{base}.jar", level=1 if fast else 9)
     if not fast:
-        _zip(folder / f"{base}-sources.jar", [SPARK / "src/main/scala", _generated()])
-        _zip(folder / f"{base}-javadoc.jar", [_api_pages()])
+        versioned = SPARK / "src/main/versions" / line
+        _zip(folder / f"{base}-sources.jar", [SPARK / "src/main/scala", versioned, _generated()])
+        if line == LINE:
+            _zip(folder / f"{base}-javadoc.jar", [_api_pages()])
     for path in list(folder.iterdir()):
         for algorithm in ("md5", "sha1", "sha256"):
             digest = hashlib.new(algorithm, path.read_bytes(), usedforsecurity=False).hexdigest()
             path.with_name(f"{path.name}.{algorithm}").write_text(digest)
     listed = (
-        f"<metadata><groupId>{GROUP}</groupId><artifactId>{NAME}</artifactId><versioning>"
+        f"<metadata><groupId>{GROUP}</groupId><artifactId>{name}</artifactId><versioning>"
         f"<release>{version}</release><versions><version>{version}</version></versions>"
         "</versioning></metadata>\n"
     )

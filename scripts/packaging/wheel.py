@@ -11,11 +11,13 @@ from pathlib import Path
 
 import programs
 
+from coffer._find import jar_of
+
 PLATFORM = "manylinux_2_28_x86_64"
 MOST_BYTES = 120_000_000
 
 
-def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
+def make(jars: dict[str, Path], built: Path, notes: Path, into: Path, profile: str) -> Path:
     """Builds the wheel from a copy of the sources with the programs in it. That of the profile
     `release` has this machine's tag, as it may need this machine's glibc."""
     platform = PLATFORM if profile == "dist" else "linux_x86_64"
@@ -27,8 +29,10 @@ def make(jar: Path, built: Path, notes: Path, into: Path, profile: str) -> Path:
             shutil.copy(text, sources)
         package = sources / "src" / "coffer"
         shutil.copytree(built, package / "bin")
-        (package / "jars").mkdir()
-        shutil.copyfile(jar, package / "jars" / "coffer-spark.jar")
+        for line, jar in jars.items():
+            to = package / "jars" / jar_of(line)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(jar, to)
         _modes(sources)
         code = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
         # Not pip, which would fetch the build's requirements.

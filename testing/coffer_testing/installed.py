@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from coffer._find import LINE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -43,6 +45,8 @@ def ship(folder: Path) -> Shipped:
             ROOT / "scripts" / "dist",
             "--profile",
             "release",
+            "--lines",
+            LINE,
             "--fast",
             "--no-release",
             "--to",

@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyspark
+
 from coffer._find import cache_dir
-from coffer_testing import made, spark_tests
+from coffer_testing import made
 from coffer_testing.answers import Answer, Digested, digests
 from coffer_testing.runner import Driver, QueryFailed
 
@@ -52,7 +54,7 @@ class Answers:
         self._start = start
         self._ask_spark = ask
         content = tables if isinstance(tables, str) else _content(tables)
-        self._over = _digest([spark_tests.SPARK, dict(conf), content])
+        self._over = _digest([pyspark.__version__, dict(conf), content])
         self._folder = cache_dir() / "answers" / f"{name}-{self._over}"
         self._known = _committed(name, self._over)
         self._asked: dict[str, Answer | Digested | QueryFailed] = {}

@@ -22,7 +22,12 @@ FORCED = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "5",
 }
-MODES = {"broadcast": {}, "shuffled": SHUFFLED, "forced": FORCED}
+# Spark's runtime Bloom filters, which it plans for large tables, over tables of any size.
+FILTERED = {
+    **SHUFFLED,
+    "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
+}
+MODES = {"broadcast": {}, "shuffled": SHUFFLED, "forced": FORCED, "filtered": FILTERED}
 
 CASES = [
     pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
@@ -99,6 +104,26 @@ def test_skew_is_split(sealed: Driver) -> None:
         conf=SKEW,
     )
     assert "skewed" in plan, plan
+
+
+@pytest.mark.parametrize("hidden", [{}, {"spark.coffer.pad": "pow2"}, {"spark.coffer.prune": "off"}])
+def test_runtime_filter(hidden: dict[str, str], expected: Expected, sealed: Driver) -> None:
+    """A side is filtered by the keys of the other before it is shuffled, unless lengths are hidden:
+    they would tell how many rows were left."""
+    sql = (
+        "SELECT count(*), sum(a.n), max(b.v) FROM events a JOIN "
+        "(SELECT * FROM events WHERE n = 17) b ON a.id = b.id"
+    )
+    plan = sealed.run(
+        "for k, v in conf.items(): spark.conf.set(k, v)\n"
+        "result = spark.sql(sql)._jdf.queryExecution().executedPlan().toString()\n"
+        "for k in conf: spark.conf.unset(k)\n",
+        conf={**FILTERED, **hidden},
+        sql=sql,
+    )
+    assert ("might_contain" in plan) == (not hidden), plan
+    got = sealed.query(sql, {**FILTERED, **hidden})
+    assert difference(expected.answer(sql), got, ordered=True) is None
 
 
 def test_many_rows_for_a_scalar(plain: Driver, sealed: Driver) -> None:

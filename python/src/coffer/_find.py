@@ -14,10 +14,14 @@ import shutil
 import tempfile
 import time
 import zipfile
+from importlib import metadata
 from pathlib import Path
 from typing import IO
 
 JAR = "coffer-spark.jar"
+# Lines of Spark's versions that there is a jar for, and the one that is tested throughout.
+LINES = ("4.0", "4.1", "4.2")
+LINE = "4.1"
 PROGRAMS = (
     "coffer",
     "coffer-client",
@@ -38,15 +42,44 @@ class CofferNotFound(FileNotFoundError):
 
 
 def find_jar() -> Path:
-    """The Spark plugin's jar."""
+    """The Spark plugin's jar, for the line of versions that Spark is of."""
     named = os.environ.get("COFFER_JAR")
     if named:
         return _must_be_file(Path(named), "COFFER_JAR")
-    candidates = [_PACKAGE / "jars" / JAR]
+    line = spark_line()
+    if line not in LINES:
+        raise CofferNotFound(
+            f"Coffer has no jar for Spark {line}\n"
+            f"hint: install pyspark of one of these lines: {', '.join(LINES)}"
+        )
+    jar = jar_of(line)
+    candidates = [_PACKAGE / "jars" / jar]
     tree = _build_tree()
     if tree is not None:
-        candidates.append(tree / "spark" / "target" / JAR)
-    return _first(candidates, JAR, "COFFER_JAR")
+        candidates.append(tree / "spark" / "target" / jar)
+    return _first(candidates, f"{JAR} for Spark {line}", "COFFER_JAR")
+
+
+def jar_of(line: str) -> Path:
+    """A line's jar, in a folder of jars: that of `LINE` lies where there was but one."""
+    return Path(JAR) if line == LINE else Path(f"spark-{line}", JAR)
+
+
+def spark_line() -> str:
+    """The line of versions, as `4.1`, of the Spark that a session would start: that of
+    `SPARK_HOME`, or of the installed pyspark."""
+    home = os.environ.get("SPARK_HOME")
+    if home:
+        for core in Path(home, "jars").glob("spark-core_*.jar"):
+            return _line(core.stem.partition("-")[2].rpartition("-")[2])
+    try:
+        return _line(metadata.version("pyspark"))
+    except metadata.PackageNotFoundError:
+        return LINE
+
+
+def _line(version: str) -> str:
+    return ".".join(version.split(".")[:2])
 
 
 def find_binary(name: str) -> Path:

@@ -203,7 +203,6 @@ def session() -> Iterator[Session]:
         "spark.sql.catalogImplementation": "in-memory",
         # As Coffer's plugin sets them.
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
-        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }

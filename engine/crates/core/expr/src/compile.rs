@@ -11,7 +11,7 @@ use datafusion_physical_expr::{
 };
 
 use crate::{
-    Unsupported, aes, arithmetic, average, cast, cipher, conditional, datetime, decimal,
+    Unsupported, aes, arithmetic, average, bloom, cast, cipher, conditional, datetime, decimal,
     elementary, encodings, formats,
     function::{CallInfo, Entry, Fallible, SparkFunction},
     hashes, instants, intervals, java_time, json, literal, math, nested, nested_key, predicate,
@@ -342,10 +342,11 @@ fn call_is_fallible(call: &plan::Call) -> bool {
     }
 }
 
-const FAMILIES: [&[Entry]; 23] = [
+const FAMILIES: [&[Entry]; 24] = [
     aes::FUNCTIONS,
     arithmetic::FUNCTIONS,
     average::FUNCTIONS,
+    bloom::FUNCTIONS,
     decimal::FUNCTIONS,
     math::FUNCTIONS,
     predicate::FUNCTIONS,

@@ -11,6 +11,7 @@
 mod aes;
 mod arithmetic;
 mod average;
+mod bloom;
 mod calendar;
 mod cast;
 mod cipher;
@@ -49,6 +50,7 @@ mod vector;
 mod zone;
 
 pub use average::average;
+pub use bloom::BloomShape;
 pub use compile::{CompileContext, compile, exact_key, is_fallible, normalize_key, order_key};
 pub use error::{SparkError, Unsupported};
 pub use fdlibm::log as natural_log;

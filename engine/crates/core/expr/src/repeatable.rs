@@ -187,6 +187,7 @@ const REPEATABLE: &[&str] = &[
     "mask",
     "md5",
     "micros_to_timestamp",
+    "might_contain",
     "millis_to_timestamp",
     "minute",
     "minute_of_time",

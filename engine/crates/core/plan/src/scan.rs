@@ -64,9 +64,20 @@ impl Wanted {
             let field = self.schema.fields().get(*at)?;
             bounds.condition(&Column::new(field.name(), *at))
         });
-        conjunction_opt(self.flat.iter().map(Arc::clone).chain(narrowed))
+        // What leaves least is looked at first: numbers are looked up sooner than most conditions
+        // are computed.
+        let mut narrowed: Vec<_> = narrowed.collect();
+        narrowed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let few = narrowed.partition_point(|(_, share)| *share < FEW);
+        let rest = narrowed.split_off(few);
+        let conditions = narrowed.into_iter().map(|(condition, _)| condition);
+        let conditions = conditions.chain(self.flat.clone());
+        conjunction_opt(conditions.chain(rest.into_iter().map(|(condition, _)| condition)))
     }
 }
+
+/// Keys that leave less than this share of the rows are looked at before the plan's own conditions.
+const FEW: f64 = 0.1;
 
 /// Pushed conjuncts, several in one: they cannot fail, so DataFusion's AND will do.
 #[derive(Debug, Clone)]

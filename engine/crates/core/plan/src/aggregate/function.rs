@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use arrow::datatypes::DataType;
-use coffer_expr::types::list_of;
+use coffer_expr::{BloomShape, types::list_of};
 use coffer_protocol::plan::{AggCall, EvalMode};
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 
@@ -12,6 +12,7 @@ use super::{
     average::{AverageDecimal, AverageDouble},
     bitmap::{Bitmap, Bitmaps},
     bits::{BitState, Bits},
+    bloom::Blooms,
     by::By,
     collect::{Collected, Of, Percentiles},
     count::Count,
@@ -84,6 +85,7 @@ pub(super) enum Kind {
     Pairs(Pairs),
     Bits(Bits),
     Bitmap(Bitmap),
+    Bloom(BloomShape),
     Distinct {
         precision: Precision,
         of: DataType,
@@ -281,6 +283,18 @@ impl Function {
                     Binary,
                 )
             }
+            "bloom_filter_agg" => {
+                let parameters = parameters(call)?;
+                let shape = match (one()?, parameters.as_slice()) {
+                    (
+                        Int64,
+                        [ScalarValue::Int64(Some(items)), ScalarValue::Int64(Some(bits))],
+                    ) => BloomShape::new(*items, *bits),
+                    _ => None,
+                };
+                let shape = shape.ok_or("no such Bloom filter")?;
+                of(Kind::Bloom(shape), vec![Binary], Binary)
+            }
             "bitmap_construct_agg" | "bitmap_or_agg" | "bitmap_and_agg" => {
                 match (Bitmap::named(name), one()?) {
                     (Some((bitmap, takes)), input) if takes == *input => {
@@ -364,7 +378,9 @@ impl Function {
             Kind::AsheSum => DependsOn::Rows,
             Kind::Pairs(_) | Kind::Bits(_) => DependsOn::Rows,
             // Maxima, unions and counts.
-            Kind::Distinct { .. } | Kind::Bitmap(_) | Kind::Sketch { .. } => DependsOn::Rows,
+            Kind::Distinct { .. } | Kind::Bitmap(_) | Kind::Sketch { .. } | Kind::Bloom(_) => {
+                DependsOn::Rows
+            }
             Kind::Collect { of, .. } => match of {
                 // Those with equal keys stay as they came.
                 Of::List | Of::Set | Of::Joined(_) => DependsOn::Order,
@@ -411,6 +427,7 @@ impl Function {
             Kind::Pairs(pairs) => Box::new(PairState::new(*pairs, self.eval)),
             Kind::Bits(bits) => Box::new(BitState::new(*bits, self.result.clone())),
             Kind::Bitmap(bitmap) => Box::new(Bitmaps::new(*bitmap)),
+            Kind::Bloom(shape) => Box::new(Blooms::new(*shape)),
             Kind::Distinct { precision, of } => Box::new(Distinct::new(*precision, of.clone())),
             Kind::Sketch { sketch, of } => Box::new(Sketches::new(*sketch, of.clone())),
             Kind::By { largest, order } => {

@@ -13,6 +13,7 @@ mod ashe;
 mod average;
 mod bitmap;
 mod bits;
+mod bloom;
 mod by;
 mod collect;
 mod count;

@@ -1,10 +1,11 @@
 //! What a broadcast side's keys leave to be read of the other side.
 //!
-//! A broadcast is built whole before the first row of the other side is asked for. Its keys' least
-//! and greatest value are then known, and no row of the other side outside of them can match: they
-//! become conditions of the scan that the other side's key is a column of, if it is one, and prune
-//! its row groups and pages. Nothing waits for this: a scan that opens before the bounds are there
-//! reads all.
+//! A broadcast is built whole before the first row of the other side is asked for. Its keys are
+//! then known, and no row of the other side with another key can match: they become a condition of
+//! the scan that the other side's key is a column of, if it is one. The least and the greatest
+//! prune its row groups and pages, and of numbers also those between them that are no key leave out
+//! rows before the other columns are decoded. Nothing waits for this: a scan that opens before the
+//! keys are there reads all.
 
 use std::{
     cmp::Ordering,
@@ -18,7 +19,9 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion_common::{JoinType, Result, ScalarValue, tree_node::TreeNodeRecursion};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer,
+};
 use datafusion_expr::Operator;
 use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -31,32 +34,60 @@ use datafusion_physical_plan::{
 };
 use futures::{StreamExt, stream};
 
+use super::members::{AmongKeys, Keys, Members};
 use crate::{operator::operator_basics, scan::ScanExec};
 
 /// The least and the greatest key of a build side; none of a side without any.
 type Range = Option<(ScalarValue, ScalarValue)>;
 
-/// Bounds of a key, once they are known.
+/// What is known of a build side's keys, once it is.
 #[derive(Debug, Default)]
-pub(crate) struct KeyBounds(OnceLock<Range>);
+pub(crate) struct KeyBounds(OnceLock<(Range, Option<Arc<Members>>)>);
 
 impl KeyBounds {
-    /// That a column lies within them.
-    pub(crate) fn condition(&self, column: &Column) -> Option<Arc<dyn PhysicalExpr>> {
-        let range = self.0.get()?;
+    /// That a column may be one of them, and about which share of its rows is, if it is known.
+    pub(crate) fn condition(&self, column: &Column) -> Option<(Arc<dyn PhysicalExpr>, f64)> {
+        let (range, members) = self.0.get()?;
         let Some((least, greatest)) = range else {
-            return Some(lit(false));
+            return Some((lit(false), 0.0));
         };
-        let compared = |operator, value: &ScalarValue| -> Arc<dyn PhysicalExpr> {
-            let value = Arc::new(Literal::new(value.clone()));
-            Arc::new(BinaryExpr::new(Arc::new(column.clone()), operator, value))
+        let literal = |value: &ScalarValue| -> Arc<dyn PhysicalExpr> {
+            Arc::new(Literal::new(value.clone()))
         };
-        Some(Arc::new(BinaryExpr::new(
-            compared(Operator::GtEq, least),
-            Operator::And,
-            compared(Operator::LtEq, greatest),
-        )))
+        let (least, greatest) = (literal(least), literal(greatest));
+        let value: Arc<dyn PhysicalExpr> = Arc::new(column.clone());
+        Some(match members {
+            None => (within(&value, &least, &greatest), 1.0),
+            Some(members) => {
+                let among = AmongKeys {
+                    value,
+                    bounds: (least, greatest),
+                    members: Arc::clone(members),
+                };
+                (Arc::new(among), members.share())
+            }
+        })
     }
+}
+
+/// That a value lies between two others, or is one of them.
+pub(super) fn within(
+    value: &Arc<dyn PhysicalExpr>,
+    least: &Arc<dyn PhysicalExpr>,
+    greatest: &Arc<dyn PhysicalExpr>,
+) -> Arc<dyn PhysicalExpr> {
+    let compared = |operator, end: &Arc<dyn PhysicalExpr>| -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(
+            Arc::clone(value),
+            operator,
+            Arc::clone(end),
+        ))
+    };
+    Arc::new(BinaryExpr::new(
+        compared(Operator::GtEq, least),
+        Operator::And,
+        compared(Operator::LtEq, greatest),
+    ))
 }
 
 /// The build side, with its keys noted where the other side can make use of it.
@@ -178,21 +209,22 @@ impl ExecutionPlan for NotedExec {
     ) -> Result<SendableRecordBatchStream> {
         let rows = self.child.execute(partition, context)?;
         let schema: SchemaRef = rows.schema();
-        let seen: Vec<Range> = vec![None; self.keys.len()];
+        let seen: Vec<Seen> = self.keys.iter().map(|_| Seen::of(&context)).collect();
         let state = (rows, Arc::clone(&self.keys), seen);
         let noted = stream::try_unfold(state, |(mut rows, keys, mut seen)| async move {
             match rows.next().await {
                 Some(batch) => {
                     let batch = batch?;
-                    for ((key, _), range) in keys.iter().zip(&mut seen) {
-                        note(range, key, &batch)?;
+                    for ((key, _), seen) in keys.iter().zip(&mut seen) {
+                        seen.note(key, &batch)?;
                     }
                     Ok(Some((batch, (rows, keys, seen))))
                 }
                 None => {
-                    for ((_, bounds), range) in keys.iter().zip(seen) {
+                    for ((_, bounds), seen) in keys.iter().zip(seen) {
                         // Built again for another task, they are the same.
-                        let _ = bounds.0.set(range);
+                        let members = seen.keys.members().map(Arc::new);
+                        let _ = bounds.0.set((seen.range, members));
                     }
                     Ok(None)
                 }
@@ -202,22 +234,39 @@ impl ExecutionPlan for NotedExec {
     }
 }
 
-fn note(range: &mut Range, key: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<()> {
-    let values = key.evaluate(batch)?.into_array(batch.num_rows())?;
-    if let (Some(least), Some(greatest)) = (end(&values, false)?, end(&values, true)?) {
-        *range = Some(match range.take() {
-            None => (least, greatest),
-            Some((before, after)) => (
-                if less(&least, &before) { least } else { before },
-                if less(&after, &greatest) {
-                    greatest
-                } else {
-                    after
-                },
-            ),
-        });
+/// What was seen of a key so far.
+struct Seen {
+    range: Range,
+    keys: Keys,
+}
+
+impl Seen {
+    fn of(context: &TaskContext) -> Self {
+        let memory = MemoryConsumer::new("keys of a broadcast");
+        Self {
+            range: None,
+            keys: Keys::new(memory.register(context.memory_pool())),
+        }
     }
-    Ok(())
+
+    fn note(&mut self, key: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<()> {
+        let values = key.evaluate(batch)?.into_array(batch.num_rows())?;
+        self.keys.push(&values)?;
+        if let (Some(least), Some(greatest)) = (end(&values, false)?, end(&values, true)?) {
+            self.range = Some(match self.range.take() {
+                None => (least, greatest),
+                Some((before, after)) => (
+                    if less(&least, &before) { least } else { before },
+                    if less(&after, &greatest) {
+                        greatest
+                    } else {
+                        after
+                    },
+                ),
+            });
+        }
+        Ok(())
+    }
 }
 
 /// The value that comes first; none of NULLs alone, which match nothing.

@@ -10,6 +10,7 @@ mod bounds;
 mod condition;
 mod hash;
 mod keys;
+mod members;
 mod nested_loop;
 mod not_in;
 mod ordered;

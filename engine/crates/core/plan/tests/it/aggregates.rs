@@ -513,6 +513,11 @@ async fn sketches_agree_in_several_steps() {
         sketch.parameter(TypeId::Int, Value::Int(number))
     });
     grouped(&sketch, &schema, batches.clone()).await.unwrap();
+    let bloom = function("bloom_filter_agg", &[long()], &[binary()], binary());
+    let bloom = [100, 1000].into_iter().fold(bloom, |bloom, number| {
+        bloom.parameter(TypeId::Long, Value::Long(number))
+    });
+    grouped(&bloom, &schema, batches.clone()).await.unwrap();
     let bitmap = function("bitmap_construct_agg", &[long()], &[binary()], binary());
     grouped(&bitmap, &schema, batches).await.unwrap();
 }

@@ -13,6 +13,7 @@ import org.apache.spark.sql.coffer.plugin.{
   MarkStage,
   PlainInZones,
   PlainInputs,
+  RuntimeFilters,
   SealStages,
   SealedJoins,
   SealedQueries,
@@ -47,6 +48,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectCheckRule(PlainInZones(_))
     extensions.injectCheckRule(ListedStatements(_))
     extensions.injectOptimizerRule(_ => CachedReads)
+    extensions.injectPlannerStrategy(RuntimeFilters(_))
     extensions.injectPlannerStrategy(TailStrategy(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))
     extensions.injectPlannerStrategy(WriteStrategy(_))

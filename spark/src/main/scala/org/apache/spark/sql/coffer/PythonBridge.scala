@@ -15,6 +15,7 @@ import org.apache.spark.sql.coffer.exec.{
 }
 import org.apache.spark.sql.coffer.plugin.{Caching, QueryProfile, Statements, Vouched}
 import org.apache.spark.sql.coffer.tail.{ClientFrames, LiveTails}
+import org.apache.spark.sql.coffer.versions.pickledRows
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.python.EvaluatePython
 
@@ -66,7 +67,7 @@ object PythonBridge {
   def iterateRows(df: Dataset[_]): Array[Any] = {
     EvaluatePython.registerPicklers()
     val query = df.queryExecution
-    val binaryAsBytes = query.sparkSession.sessionState.conf.pysparkBinaryAsBytes
+    val toPython = pickledRows(df.schema, query.sparkSession.sessionState.conf)
     PythonRDD.serveToStream("serve-coffer-rows") { out =>
       SQLExecution.withNewExecutionId(query, Some("toLocalIterator")) {
         val plan = query.executedPlan
@@ -78,7 +79,7 @@ object PythonBridge {
         // Whoever reads may leave before the end.
         try {
           val pickled = new SerDeUtil.AutoBatchedPickler(
-            rows.map(EvaluatePython.toJava(_, df.schema, binaryAsBytes)))
+            rows.map(toPython))
           PythonRDD.writeIteratorToStream(pickled, new DataOutputStream(out))
         } finally Closing.end(rows)
       }

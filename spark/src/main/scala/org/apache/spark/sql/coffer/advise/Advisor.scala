@@ -26,11 +26,9 @@ import org.apache.spark.sql.coffer.split.{
   Use
 }
 import org.apache.spark.sql.coffer.translate.Types
+import org.apache.spark.sql.coffer.versions.ScanOf
 import org.apache.spark.sql.execution.command.{CreateViewCommand, SetCommand}
-import org.apache.spark.sql.execution.datasources.v2.{
-  DataSourceV2Relation,
-  DataSourceV2ScanRelation
-}
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -100,7 +98,7 @@ final class Advisor(session: SparkSession, tables: Seq[Imagined], protections: P
   private def weighed(query: LogicalPlan, chosen: Map[String, CofferTable]): Weighed =
     try {
       val there = query.transformUpWithSubqueries {
-        case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) =>
+        case r @ ScanOf(relation, scan: CofferScan, _) =>
           val table = chosen(scan.table.info.getName)
           r.copy(relation = relation.copy(table = table),
             scan = new CofferScan(table, scan.readSchema()))

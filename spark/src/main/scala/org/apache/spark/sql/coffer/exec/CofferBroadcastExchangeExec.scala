@@ -16,6 +16,7 @@ import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted}
 import org.apache.spark.sql.coffer.translate.Fragments
+import org.apache.spark.sql.coffer.versions.maxBroadcastBytes
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, BroadcastExchangeLike}
@@ -130,9 +131,9 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     if (rows >= CofferBroadcastExchangeExec.MAX_ROWS)
       throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableRowsError(
         CofferBroadcastExchangeExec.MAX_ROWS, rows)
-    if (bytes >= conf.maxBroadcastTableSizeInBytes)
+    if (bytes >= maxBroadcastBytes(conf))
       throw QueryExecutionErrors.cannotBroadcastTableOverMaxTableBytesError(
-        conf.maxBroadcastTableSizeInBytes, bytes)
+        maxBroadcastBytes(conf), bytes)
   }
 
   /** Waits for it, as long as `spark.sql.broadcastTimeout` allows. */

@@ -12,12 +12,12 @@ import org.apache.spark.{
   SparkDateTimeException,
   SparkIllegalArgumentException,
   SparkNumberFormatException,
-  SparkRuntimeException,
-  SparkThrowableHelper
+  SparkRuntimeException
 }
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateFunction, Corr}
 import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.versions.messageTemplate
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.types.{AnsiIntervalType, DecimalType}
@@ -84,7 +84,7 @@ private[exec] object QueryErrors {
 
   /** The message's parameters; none where it is not of the condition's template. */
   private[exec] def parameters(condition: String, message: String): Option[Map[String, String]] =
-    Try(SparkThrowableHelper.getMessageTemplate(condition).trim).toOption.flatMap { template =>
+    Try(messageTemplate(condition).trim).toOption.flatMap { template =>
       val names = parameter.findAllMatchIn(template).map(_.group(1)).toSeq
       val between = template.split(parameter.regex, -1).map(Pattern.quote)
       // Lazily, as the texts between them end the values; the last takes the rest.

@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.exec.SealedPlans
 import org.apache.spark.sql.coffer.split.CofferTable
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.coffer.versions.TableOf
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -29,7 +29,7 @@ object DeniedColumns extends Rule[LogicalPlan] {
     }
 
   private def relation(node: LogicalPlan): LogicalPlan = node match {
-    case r @ DataSourceV2Relation(t: CofferTable, output, _, _, _, _)
+    case r @ TableOf(t: CofferTable, output, _, _)
         if output.exists(a => t.denied(a.name)) =>
       val columns = output.map(a =>
         if (t.denied(a.name)) Alias(Literal(null, a.dataType), a.name)(a.exprId, a.qualifier)

@@ -4,9 +4,10 @@ import java.net.URI
 import java.nio.file.{Path, Paths}
 import java.util.Locale
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.transport.EngineProcess
+import org.apache.spark.sql.coffer.versions.LINE
 
 /**
  * What a configuration must not say, checked once before anything is started. Each refusal is one
@@ -17,11 +18,19 @@ object Guards {
   def check(
       conf: SparkConf,
       passphrase: Option[String] = sys.env.get(EngineProcess.PASSPHRASE_VARIABLE)): Unit = {
+    ofThisLine(SPARK_VERSION)
     noSecrets(conf, passphrase)
     javaSerializer(conf)
     eventLog(conf)
     shuffle(conf)
   }
+
+  /** Another line's classes differ where nobody would look for it. */
+  private[plugin] def ofThisLine(version: String): Unit =
+    if (!version.startsWith(s"$LINE.")) throw new CofferException(
+      "COFFER_SPARK_VERSION",
+      s"this jar of Coffer is for Spark $LINE, and runs in Spark $version",
+      s"take the jar of that line, or Spark $LINE")
 
   private val secretLike = "(?i).*(passphrase|password|passwd|secret|token|credential|private).*".r
 

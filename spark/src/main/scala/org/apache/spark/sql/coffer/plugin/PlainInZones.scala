@@ -26,11 +26,11 @@ import org.apache.spark.sql.catalyst.streaming.WriteToStream
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.coffer.common.Client
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat, SealedProvider}
+import org.apache.spark.sql.coffer.versions.FileStreamSink
 import org.apache.spark.sql.connector.catalog.{Table, TableCatalog}
 import org.apache.spark.sql.execution.command._
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
-import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink
 
 /**
  * In a zone of the policy nothing plain is made: no table of another format has its folder or a

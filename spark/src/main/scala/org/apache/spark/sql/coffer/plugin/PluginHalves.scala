@@ -40,7 +40,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   private def start(sc: SparkContext): JMap[String, String] = {
     extended(sc)
     explainToo(sc)
-    withoutRuntimeFilters(sc)
+    withoutPartitionPruning(sc)
     listingHere(sc)
     val started = CofferDriver.start(sc)
     driver = Some(started)
@@ -74,12 +74,11 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   }
 
   /**
-   * These would carry values of one table to the scans of another in clear. A session that switches
-   * them on again has such plans refused.
+   * It would carry values of one table to the scans of another in clear. Engines prune by the keys
+   * of a broadcast themselves.
    */
-  private def withoutRuntimeFilters(sc: SparkContext): Unit =
-    Seq(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED, SQLConf.RUNTIME_BLOOM_FILTER_ENABLED)
-      .foreach(c => sc.conf.setIfMissing(c.key, "false"))
+  private def withoutPartitionPruning(sc: SparkContext): Unit =
+    sc.conf.setIfMissing(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED.key, "false")
 
   /**
    * Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them

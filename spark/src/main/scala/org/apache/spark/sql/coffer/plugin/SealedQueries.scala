@@ -23,6 +23,7 @@ import org.apache.spark.sql.coffer.split.{
   SealedProvider
 }
 import org.apache.spark.sql.coffer.tail.{ClientRelation, ListedRows, TailConf}
+import org.apache.spark.sql.coffer.versions.TableOf
 import org.apache.spark.sql.coffer.write.{SealedDdl, SealedWrites}
 import org.apache.spark.sql.execution.{ExternalRDD, LogicalRDD}
 import org.apache.spark.sql.execution.columnar.InMemoryRelation
@@ -124,7 +125,7 @@ object SealedQueries extends (LogicalPlan => Unit) {
   }
 
   private def leaf(node: LogicalPlan): Option[String] = node match {
-    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) if t.missing =>
+    case TableOf(t: CofferTable, _, _, _) if t.missing =>
       throw t.failure.getOrElse(CofferTable.noTable(t.name()))
     case r: DataSourceV2Relation => plaintext(r.name, r.table.isInstanceOf[CofferTable])
     case r: DataSourceV2ScanRelation =>

@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat}
+import org.apache.spark.sql.coffer.versions.{Constrained, TableOf}
 import org.apache.spark.sql.connector.catalog.{Identifier, V1Table}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
 
@@ -39,7 +40,7 @@ private[coffer] final case class SealedStatements(session: SparkSession) extends
   }
 
   private def opened(relation: LogicalPlan): Unit = relation match {
-    case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) => t.failure.foreach(throw _)
+    case TableOf(t: CofferTable, _, _, _) => t.failure.foreach(throw _)
     case s: SubqueryAlias => opened(s.child)
     case _ =>
   }
@@ -76,9 +77,9 @@ private[coffer] final case class ListedStatements(session: SparkSession)
  */
 private[coffer] final case class ListedColumns(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case UnresolvedTableOrView(name, "Catalog.listColumns", temporary) =>
-      session.sessionState.executePlan(UnresolvedTableOrView(name, "Coffer.listColumns",
-          temporary)).analyzed match {
+    case u: UnresolvedTableOrView if u.commandName == "Catalog.listColumns" =>
+      val asked = u.copy(commandName = "Coffer.listColumns")
+      session.sessionState.executePlan(asked).analyzed match {
         case ResolvedTable(_, _, t: CofferTable, _) => t.failure.foreach(throw _)
         case _ =>
       }
@@ -134,7 +135,7 @@ private[coffer] object SealedStatements {
       case ResolvedTable(_, _, V1Table(table), _) if SealedFormat.is(table) =>
         Seq(Target(table.identifier.unquotedString, None))
       case ResolvedIdentifier(_: V2SessionCatalog, ident) => byName(named(ident))
-      case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) => Seq(Target(t.name(), Some(t)))
+      case TableOf(t: CofferTable, _, _, _) => Seq(Target(t.name(), Some(t)))
       case s: SubqueryAlias => of(s.child)
       case name: TableIdentifier => byName(name)
       case table: CatalogTable => byName(table.identifier)
@@ -142,8 +143,8 @@ private[coffer] object SealedStatements {
       case _ => Nil
     }
     command match {
-      case a: AddCheckConstraint =>
-        a.child.collect { case r: DataSourceV2Relation => r }.flatMap(of)
+      case Constrained(child) =>
+        child.toSeq.flatMap(_.collect { case r: DataSourceV2Relation => r }).flatMap(of)
       case c => (c.children ++ c.productIterator).flatMap(of)
     }
   }

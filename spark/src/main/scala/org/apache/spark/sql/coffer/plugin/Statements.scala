@@ -4,6 +4,7 @@ import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.coffer.exec.SealedInsert
 import org.apache.spark.sql.coffer.split.{SealedFormat, SealedProvider}
+import org.apache.spark.sql.coffer.versions.{describesPartition, Constrained, SavedAsTable}
 import org.apache.spark.sql.execution.command._
 import org.apache.spark.sql.execution.datasources.{
   CreateTable => CreateV1Table,
@@ -141,15 +142,13 @@ private[coffer] object Statements {
       "PY: spark.sql('SELECT 1 AS a').write.format('parquet').mode('append').saveAsTable('t')")(
       "the sealed table would be deleted behind its register's back",
       "use format(\"coffer\"), or DROP TABLE it first") {
-      case s: SaveAsV1TableCommand
-          if s.mode == SaveMode.Overwrite ||
-            s.mode == SaveMode.Append => ()
+      case SavedAsTable(SaveMode.Overwrite | SaveMode.Append) => ()
     },
     works("df.write.format(another).saveAsTable, which changes nothing",
       "PY: spark.sql('SELECT 1 AS " +
         "a').write.format('parquet').mode('ignore').saveAsTable('t')")("The table is there, and " +
       "stays") {
-      case _: SaveAsV1TableCommand => ()
+      case SavedAsTable(_) => ()
     })
 
   private val columns: Seq[Statement] = Seq(
@@ -176,7 +175,7 @@ private[coffer] object Statements {
         "c")(
       "nothing would enforce it: rows are written by engines",
       "declare columns NOT NULL, which is kept; check rows in the query that writes them") {
-      case _: AddConstraint | _: AddCheckConstraint | _: DropConstraint => ()
+      case Constrained(_) => ()
     },
     refused("ALTER TABLE … CLUSTER BY, DEFAULT COLLATION",
       "ALTER TABLE t CLUSTER BY " +
@@ -222,7 +221,7 @@ private[coffer] object Statements {
         "1)", "DESCRIBE t PARTITION (p = 1)")(
       PARTITIONS, "SELECT DISTINCT p FROM t") {
       case _: ShowPartitions | _: ShowPartitionsCommand | _: ShowTablePartition => ()
-      case d: DescribeRelation if d.partitionSpec.nonEmpty => ()
+      case d: DescribeRelation if describesPartition(d) => ()
       case d: DescribeRelationJsonCommand if d.partitionSpec.nonEmpty => ()
     })
 

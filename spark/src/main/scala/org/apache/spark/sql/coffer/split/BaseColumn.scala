@@ -3,10 +3,8 @@ package org.apache.spark.sql.coffer.split
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Max, Min}
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.execution.datasources.v2.{
-  DataSourceV2Relation,
-  DataSourceV2ScanRelation
-}
+import org.apache.spark.sql.coffer.versions.ScanOf
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** The column of a sealed table whose values a column of a query has. */
 private[coffer] final case class BaseColumn(table: CofferTable, column: Int) {
@@ -48,7 +46,7 @@ private[coffer] object BaseColumn {
   /** A sealed table in a plan, and its columns there. */
   object Table {
     def unapply(plan: LogicalPlan): Option[(CofferTable, Seq[Attribute])] = plan match {
-      case r @ DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) =>
+      case r @ ScanOf(_, scan: CofferScan, _) =>
         Some((scan.table, r.output))
       case r: DataSourceV2Relation =>
         r.table match {

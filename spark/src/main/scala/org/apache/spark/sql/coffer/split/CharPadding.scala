@@ -3,7 +3,7 @@ package org.apache.spark.sql.coffer.split
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.coffer.translate.CharVarchar
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.coffer.versions.{CharOf, ScanOf}
 import org.apache.spark.sql.types.{CharType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -16,12 +16,12 @@ private[coffer] object CharPadding {
 
   def strip(query: LogicalPlan): LogicalPlan = {
     val lengths = AttributeMap(query.collect {
-      case DataSourceV2ScanRelation(_, scan: CofferScan, output, _, _)
+      case ScanOf(_, scan: CofferScan, output)
           if scan.table.stored.nonEmpty =>
         val declared = scan.table.schema.fields.collect {
           case f if f.dataType.isInstanceOf[CharType] => f.name -> f.dataType
         }.toMap
-        output.flatMap(a => declared.get(a.name).collect { case CharType(length) => a -> length })
+        output.flatMap(a => declared.get(a.name).collect { case CharOf(length) => a -> length })
     }.flatten)
     if (lengths.isEmpty) query
     else query.transformAllExpressions {

@@ -3,8 +3,9 @@ package org.apache.spark.sql.coffer.split
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, V2WriteCommand}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.coffer.versions.TableOf
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
+import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 
 /**
  * A catalog's name leads to a path, and the catalog is not trusted: a name that is a table's by the
@@ -22,7 +23,7 @@ object NamedTables extends Rule[LogicalPlan] {
   }
 
   private def check(node: LogicalPlan): Unit = node match {
-    case DataSourceV2Relation(table: CofferTable, _, Some(catalog), Some(ident), _, _)
+    case TableOf(table: CofferTable, _, Some(catalog), Some(ident))
         if catalog.name == CatalogManager.SESSION_CATALOG_NAME =>
       table.calledInCatalog(name(ident))
     // What TRUNCATE, RENAME and other statements are about.

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.plan.Decrypt
+import org.apache.spark.sql.coffer.versions.ScanOf
 import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation,
   DataSourceV2ScanRelation
@@ -84,7 +85,7 @@ private[coffer] final class Sites(session: SparkSession) {
     if (made.output.map(_.exprId) == output.map(_.exprId)) made else Project(output, made)
 
   private def sited(plan: LogicalPlan): SitedPlan = plan match {
-    case r @ DataSourceV2ScanRelation(relation, scan: CofferScan, _, _, _) =>
+    case r @ ScanOf(relation, scan: CofferScan, _) =>
       table(r, relation, scan.table)
     case l: LeafNode => leaf(l)
     case _: Aggregate | _: Join | _: Sort | _: Window if small =>
@@ -397,7 +398,7 @@ private[coffer] object Sites {
 
   /** Whether a query must be split: a table of it has stored columns, or there are no enclaves. */
   def needed(query: LogicalPlan): Boolean = query.exists {
-    case DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) =>
+    case ScanOf(_, scan: CofferScan, _) =>
       (scan.table.stored.nonEmpty && !scan.table.viewed) || (CofferConf.hostEngines(
         SparkSession.active.sparkContext.conf) && !scan.table.viewed)
     case _ => false

@@ -30,25 +30,25 @@ private[coffer] object TailConf {
     "spark.shuffle.spill.numElementsForceSpillThreshold",
     "spark.shuffle.spill.maxSizeInBytesForSpillThreshold",
     SQLConf.WINDOW_EXEC_BUFFER_SPILL_THRESHOLD.key,
-    SQLConf.WINDOW_EXEC_BUFFER_SIZE_SPILL_THRESHOLD.key,
+    "spark.sql.windowExec.buffer.spill.size.threshold",
     SQLConf.SORT_MERGE_JOIN_EXEC_BUFFER_SPILL_THRESHOLD.key,
-    SQLConf.SORT_MERGE_JOIN_EXEC_BUFFER_SIZE_SPILL_THRESHOLD.key,
+    "spark.sql.sortMergeJoinExec.buffer.spill.size.threshold",
     SQLConf.CARTESIAN_PRODUCT_EXEC_BUFFER_SPILL_THRESHOLD.key,
-    SQLConf.CARTESIAN_PRODUCT_EXEC_BUFFER_SIZE_SPILL_THRESHOLD.key,
+    "spark.sql.cartesianProductExec.buffer.spill.size.threshold",
     SQLConf.SESSION_WINDOW_BUFFER_SPILL_THRESHOLD.key,
-    SQLConf.SESSION_WINDOW_BUFFER_SPILL_SIZE_THRESHOLD.key,
+    "spark.sql.sessionWindow.buffer.spill.size.threshold",
     "spark.sql.TungstenAggregate.testFallbackStartsAt")
 
   /** By this the code that Spark generates, a query's literals in it, is broadcast. */
   private val CODE = SQLConf.WHOLESTAGE_BROADCAST_CLEANED_SOURCE_THRESHOLD.key
 
-  private val LOGS = SQLConf.PYTHON_WORKER_LOGGING_ENABLED.key
+  private val LOGS = "spark.sql.pyspark.worker.logging.enabled"
 
   /** Refuses settings by which what is in the clear here would be spilled or broadcast. */
   def check(conf: SQLConf): Unit = {
     SPILLS.filter(conf.contains).foreach(refuse(_, "write rows in clear to spark.local.dir"))
     if (conf.contains(CODE)) refuse(CODE, "broadcast its code, with the query's values")
-    if (conf.pythonWorkerLoggingEnabled)
+    if (conf.getConfString(LOGS, "false") != "false")
       refuse(LOGS, "keep what Python functions log, in clear, as blocks of the driver")
   }
 

@@ -16,9 +16,8 @@ import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartiti
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferRootExec, SealedPlans}
 import org.apache.spark.sql.coffer.split.CofferScan
+import org.apache.spark.sql.coffer.versions.{recursionBounds, ScanOf}
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
-import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
-import org.apache.spark.sql.internal.SQLConf
 
 /**
  * A recursive query: each of its rounds is a query of its own, of which engines run what they can,
@@ -33,7 +32,7 @@ private[coffer] case class TailLoop(loop: UnionLoop) extends LeafNode {
 
   /** What its rounds read of tables. */
   def scans: Seq[CofferScan] = loop.children.flatMap(_.collectWithSubqueries {
-    case DataSourceV2ScanRelation(_, scan: CofferScan, _, _, _) => scan
+    case ScanOf(_, scan: CofferScan, _) => scan
   })
 }
 
@@ -53,9 +52,7 @@ private[coffer] case class TailLoopExec(@transient of: TailLoop) extends LeafExe
   /** Spark's bounds, counted as `UnionLoopExec` does: the depth is looked at before the rows. */
   private final class Rounds(task: TailTask) extends Iterator[Iterator[InternalRow]] {
     private val loop = of.loop
-    private val depth =
-      loop.maxDepth.getOrElse(conf.getConf(SQLConf.CTE_RECURSION_LEVEL_LIMIT))
-    private val most = conf.getConf(SQLConf.CTE_RECURSION_ROW_LIMIT)
+    private val (depth, most) = recursionBounds(loop, conf)
     private val bounded = loop.limit.getOrElse(most) != -1
     private var left = loop.limit.getOrElse(most).toLong
     private var level = 0

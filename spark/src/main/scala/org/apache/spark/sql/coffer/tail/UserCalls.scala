@@ -5,6 +5,7 @@ import java.util.Locale
 import org.apache.spark.api.python.PythonEvalType
 import org.apache.spark.sql.catalyst.expressions.{PythonFuncExpression, PythonUDF, ScalaUDF}
 import org.apache.spark.sql.coffer.split.Estimates
+import org.apache.spark.sql.coffer.versions.ScalarArrowUdf
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.internal.SQLConf
 
@@ -28,7 +29,7 @@ private[coffer] object UserCalls {
     val calls = rows.flatMap(n =>
       kind match {
         case PythonEvalType.SQL_BATCHED_UDF | PythonEvalType.SQL_ARROW_BATCHED_UDF => Some(n)
-        case PythonEvalType.SQL_SCALAR_PANDAS_UDF | PythonEvalType.SQL_SCALAR_ARROW_UDF =>
+        case PythonEvalType.SQL_SCALAR_PANDAS_UDF | ScalarArrowUdf =>
           Some(math.ceil(n / math.max(1, SQLConf.get.arrowMaxRecordsPerBatch)))
         case _ => None
       })

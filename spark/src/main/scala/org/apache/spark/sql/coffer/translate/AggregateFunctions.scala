@@ -2,7 +2,6 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.{
   Attribute,
-  BitmapAndAgg,
   BitmapConstructAgg,
   BitmapOrAgg,
   BoundReference,
@@ -20,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.util.{toPrettySQL, ArrayData}
 import org.apache.spark.sql.coffer.proto.plan.{AggCall, EvalMode, Literal => PlanLiteral}
+import org.apache.spark.sql.coffer.versions.{evalMode, BitmapAndAgg}
 import org.apache.spark.sql.execution.aggregate.{
   ScalaAggregator,
   ScalaUDAF,
@@ -69,7 +69,7 @@ private[translate] object AggregateFunctions {
     case s: Sum if s.child.dataType.isInstanceOf[AnsiIntervalType] => Right(Known("interval_sum"))
     case a: Average if a.child.dataType.isInstanceOf[AnsiIntervalType] =>
       Right(Known("interval_avg"))
-    case s: Sum => Right(Known("sum", Modes.of(s.evalContext.evalMode)))
+    case s: Sum => Right(Known("sum", Modes.of(evalMode(s))))
     case a: Average => Right(Known("avg", Modes.of(a.evalMode)))
     case m @ (_: Min | _: Max) if isNested(m.children.head.dataType) =>
       refuse("the engine has no least and greatest array or struct")
@@ -118,6 +118,7 @@ private[translate] object AggregateFunctions {
         case None => refuse("so small a deviation is not supported")
       }
     case s: CountMinSketchAgg => sketch(s)
+    case b: BloomFilterAggregate => bloom(b)
     case _: BitmapConstructAgg => Right(Known("bitmap_construct_agg"))
     case _: BitmapOrAgg => Right(Known("bitmap_or_agg"))
     case _: BitmapAndAgg => Right(Known("bitmap_and_agg"))
@@ -192,6 +193,21 @@ private[translate] object AggregateFunctions {
   }
 
   private val MOST_COUNTERS = 1 << 20
+
+  /** Numbers as Spark bounds them where it makes such a filter. */
+  private def bloom(b: BloomFilterAggregate): Result[Known] =
+    (b.child.dataType, b.estimatedNumItemsExpression.eval(), b.numBitsExpression.eval()) match {
+      case (LongType, items: Long, bits: Long) =>
+        val conf = SQLConf.get
+        val most = Seq(
+          items.min(conf.getConf(SQLConf.RUNTIME_BLOOM_FILTER_MAX_NUM_ITEMS)),
+          bits.min(conf.getConf(SQLConf.RUNTIME_BLOOM_FILTER_MAX_NUM_BITS)))
+        Right(Known(
+            "bloom_filter_agg",
+            over = Some(Seq(b.child)),
+            parameters = most.map(Literal(_))))
+      case (other, _, _) => refuse(s"a Bloom filter of ${other.sql} is not supported")
+    }
 
   private def approximate(p: ApproximatePercentile): Result[Known] =
     (p.child.dataType, p.accuracyExpression.eval(), p.percentageExpression.eval()) match {

@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.translate
 
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.expressions.aggregate._
+import org.apache.spark.sql.coffer.versions.evalMode
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, QueryStageExec}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
@@ -57,7 +58,7 @@ private[translate] object Buffers {
 
   private def tried(s: Sum): Boolean =
     s.child.dataType.isInstanceOf[IntegralType] &&
-      s.evalContext.evalMode == org.apache.spark.sql.catalyst.expressions.EvalMode.TRY
+      evalMode(s) == org.apache.spark.sql.catalyst.expressions.EvalMode.TRY
 
   /** The output of an aggregate, as engines have it. */
   def output(plan: BaseAggregateExec): Seq[Attribute] = {

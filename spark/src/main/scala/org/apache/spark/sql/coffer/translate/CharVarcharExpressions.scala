@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke
 import org.apache.spark.sql.catalyst.util.CharVarcharCodegenUtils
 import org.apache.spark.sql.coffer.proto.plan.Expr
+import org.apache.spark.sql.coffer.versions.{CharOf, VarcharOf}
 import org.apache.spark.sql.types.{CharType, DataType, StringType, VarcharType}
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -15,8 +16,8 @@ private[translate] object CharVarcharExpressions {
    * `spark.sql.preserveCharVarcharTypeInfo` casts check lengths too.
    */
   def checked(text: Expr, to: Expression, scope: Scope): Result[Expr] = to.dataType match {
-    case CharType(length) => checked("char_type_write_side_check", text, length, to, scope)
-    case VarcharType(length) => checked("varchar_type_write_side_check", text, length, to, scope)
+    case CharOf(length) => checked("char_type_write_side_check", text, length, to, scope)
+    case VarcharOf(length) => checked("varchar_type_write_side_check", text, length, to, scope)
     case _ => Right(text)
   }
 

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.coffer.proto.plan.Expr
 
-/** Digests, checksums, and Spark's hashes. */
+/** Digests, checksums, Spark's hashes, and Bloom filters of them. */
 private[translate] object DigestExpressions extends ExpressionFamily {
 
   override def entries: Seq[ExpressionEntry] = Seq(
@@ -16,6 +16,7 @@ private[translate] object DigestExpressions extends ExpressionFamily {
     function[Sha1]("sha1"),
     function[Sha2]("sha2"),
     function[Crc32]("crc32"),
+    function[BloomFilterMightContain]("might_contain"),
     entry[Murmur3Hash]("`murmur3_hash`") { (e, scope) =>
       seeded("murmur3_hash", e, CatalystLiteral(e.seed), scope)
     },

@@ -73,7 +73,7 @@ private[translate] object Fallibility {
     "interval_days", "interval_hours", "interval_minutes", "interval_months", "interval_seconds",
     "interval_years", "minute_of_time", "second_of_time", "second_of_time_with_fraction",
     "subtract_times", "is_valid_utf8", "levenshtein", "log1p",
-    "log2", "md5", "month_name", "murmur3_hash", "na_nvl", "overlay",
+    "log2", "md5", "might_contain", "month_name", "murmur3_hash", "na_nvl", "overlay",
     "precise_timestamp_conversion", "quote", "regexp_instr", "regexp_like", "rint", "sha1", "sha2",
     "sinh", "sound_ex", "tanh", "to_degrees", "to_radians", "url_encode", "width_bucket",
     "xx_hash64")

@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   _
 }
 import org.apache.spark.sql.coffer.proto.plan.Expr
+import org.apache.spark.sql.coffer.versions.TimestampAddInterval
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.CalendarInterval
 

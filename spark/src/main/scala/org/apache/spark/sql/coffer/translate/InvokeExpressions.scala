@@ -5,7 +5,6 @@ import java.util.Locale
 import org.apache.spark.sql.catalyst.expressions.{
   Expression,
   Literal => CatalystLiteral,
-  ToTimeParser,
   TryEval,
   Unhex
 }
@@ -13,7 +12,8 @@ import org.apache.spark.sql.catalyst.expressions.json.StructsToJsonEvaluator
 import org.apache.spark.sql.catalyst.expressions.objects.{Invoke, StaticInvoke}
 import org.apache.spark.sql.catalyst.expressions.url.ParseUrlEvaluator
 import org.apache.spark.sql.coffer.proto.plan.{EvalMode, Expr, TypeId}
-import org.apache.spark.sql.types.{ObjectType, StringType, TimeType}
+import org.apache.spark.sql.coffer.versions.{TimeType, ToTimeParser}
+import org.apache.spark.sql.types.{ObjectType, StringType}
 
 /** Functions that Spark has as calls of JVM methods: by class and method what the engine has. */
 private[translate] object InvokeExpressions extends ExpressionFamily {

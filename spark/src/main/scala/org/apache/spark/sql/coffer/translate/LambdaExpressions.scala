@@ -7,6 +7,7 @@ import org.apache.spark.sql.catalyst.expressions.{
   _
 }
 import org.apache.spark.sql.coffer.proto.plan.{Expr, Lambda}
+import org.apache.spark.sql.coffer.versions.mapZipWithUsesJava
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
@@ -39,7 +40,7 @@ private[translate] object LambdaExpressions extends ExpressionFamily {
     higherOrder[TransformValues]("transform_values"),
     higherOrder[MapFilter]("map_filter"),
     entry[MapZipWith]("`map_zip_with`") { (e, scope) =>
-      if (SQLConf.get.mapZipWithUsesJavaCollections) call("map_zip_with", e, scope)
+      if (mapZipWithUsesJava(SQLConf.get)) call("map_zip_with", e, scope)
       else refuse("map_zip_with over Scala's collections is not supported")
     },
     entry[ArraySort]("`array_sort`, in its own order only") { (e, scope) =>

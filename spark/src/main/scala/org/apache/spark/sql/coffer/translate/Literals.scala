@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Literal => CatalystLiteral}
 import org.apache.spark.sql.catalyst.util.{ArrayData, MapData}
 import org.apache.spark.sql.coffer.proto.plan.{Expr, Literal}
+import org.apache.spark.sql.coffer.versions.TimeType
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 

@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate._
 import org.apache.spark.sql.catalyst.expressions.objects.{AssertNotNull, Invoke, StaticInvoke}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
+import org.apache.spark.sql.coffer.versions.{evalMode, TimestampAddInterval, TimeType}
 import org.apache.spark.sql.execution.ScalarSubquery
 import org.apache.spark.sql.types._
 
@@ -46,7 +47,7 @@ private[translate] object OpenTypes {
     }
 
   private def admitted(function: AggregateFunction): Boolean = function match {
-    case s: Sum => s.evalContext.evalMode != EvalMode.TRY
+    case s: Sum => evalMode(s) != EvalMode.TRY
     case a: Average => a.evalMode != EvalMode.TRY
     case _: Count | _: Min | _: Max | _: First | _: Last | _: MinBy | _: MaxBy | _: CollectList |
         _: CollectSet | _: Mode | _: HyperLogLogPlusPlus | _: PivotFirst => true

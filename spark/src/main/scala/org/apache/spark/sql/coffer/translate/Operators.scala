@@ -39,11 +39,12 @@ object Operators {
     RowOperators,
     AggregateOperators,
     OrderOperators,
-    SetOperators,
     JoinOperators,
     WindowOperators,
     GenerateOperators,
-    RefusedOperators)
+    RefusedOperators,
+    // Where Spark has a node of its own for one row it is none of those refused.
+    SetOperators)
 
   private val byClass: Map[Class[_], OperatorSerde[SparkPlan]] =
     families.flatMap(_.entries).map(e => e.operator -> e.serde).toMap

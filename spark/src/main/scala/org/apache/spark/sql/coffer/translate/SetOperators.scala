@@ -4,6 +4,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.physical.UnknownPartitioning
 import org.apache.spark.sql.coffer.proto.plan.{Drawn, Expand, Numbers, Union, Values}
+import org.apache.spark.sql.coffer.versions.{isOneRow, sampleSeed, OneRowRelationExec}
 import org.apache.spark.sql.execution._
 
 /**
@@ -16,7 +17,8 @@ private[translate] object SetOperators extends OperatorFamily {
     operator[LocalTableScanExec]("values, inside the sealed fragment")((plan, _, translation) =>
       values(plan, plan.output, plan.rows, translation)),
     operator[OneRowRelationExec]("values: one row without columns")((plan, _, translation) =>
-      values(plan, plan.output, Seq(InternalRow.empty), translation)),
+      if (isOneRow(plan)) values(plan, plan.output, Seq(InternalRow.empty), translation)
+      else refuse("its rows are plain and would be shipped inside tasks")),
     operator[EmptyRelationExec]("values without " +
       "rows")((plan, _, translation) => values(plan, plan.output, Nil, translation)),
     operator[RangeExec]("numbers")((plan, _, translation) =>
@@ -43,7 +45,7 @@ private[translate] object SetOperators extends OperatorFamily {
         .setLower(plan.lowerBound)
         .setUpper(plan.upperBound)
         .setReplacement(plan.withReplacement)
-        .setSeed(plan.seed)
+        .setSeed(sampleSeed(plan))
       Right(Relation(
           translation.node(plan).setDrawn(drawn).build(),
           plan.output,

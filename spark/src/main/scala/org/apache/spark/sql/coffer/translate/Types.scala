@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CollationFactory
 import org.apache.spark.sql.coffer.proto.plan.{DataType => ProtoType, Field, Schema, TypeId}
+import org.apache.spark.sql.coffer.versions.TimeType
 import org.apache.spark.sql.types._
 
 /**

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.{Left => _, Right => _, _}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete}
 import org.apache.spark.sql.catalyst.util.DateTimeConstants.MICROS_PER_DAY
 import org.apache.spark.sql.coffer.proto.plan.{Expr, Window}
+import org.apache.spark.sql.coffer.versions.{added, TimestampAddInterval}
 import org.apache.spark.sql.execution.window.WindowExec
 import org.apache.spark.sql.types._
 
@@ -141,12 +142,12 @@ private[translate] object WindowCalls {
         case (TimestampType | TimestampNTZType, _: DayTimeIntervalType | CalendarIntervalType, v) =>
           Right(TimestampAddInterval(e, Literal(v, by.dataType), zone))
         case (a: AnsiIntervalType, b, v) if a == b =>
-          Right(Add(e, Literal(v, b), NumericEvalContext.fromSQLConf(plan.conf)))
+          Right(added(e, Literal(v, b), plan.conf))
         // Spark adds without asking whether the type holds the sum.
         case (d: DecimalType, o: DecimalType, v: Decimal) if o.scale == d.scale =>
           Right(DecimalAddNoOverflowCheck(e, Literal(v, o), d))
         case (a: NumericType, b, v) if a == b && !a.isInstanceOf[DecimalType] =>
-          Right(Add(e, Literal(v, b), NumericEvalContext.fromSQLConf(plan.conf)))
+          Right(added(e, Literal(v, b), plan.conf))
         case (a, b, _) => refuse(s"a RANGE over ${a.sql} by ${b.sql} is not supported")
       }
     }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.catalog.{
 import org.apache.spark.sql.catalyst.plans.logical.TableSpec
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.split.{Locations, SealedFormat}
+import org.apache.spark.sql.coffer.versions.isConstrained
 import org.apache.spark.sql.types.StructType
 
 /** A catalog's entry of a sealed table: a name for a folder, and nothing else. */
@@ -41,7 +42,7 @@ private[write] object Entries {
 
   /** What CREATE TABLE can ask for and a sealed table does not keep. */
   def check(spec: TableSpec): Unit = {
-    if (spec.constraints.nonEmpty) throw refused("constraints",
+    if (isConstrained(spec)) throw refused("constraints",
       "rows are written by engines, " +
         "which do not check them")
     if (spec.collation.exists(!_.equalsIgnoreCase("UTF8_BINARY")))

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.catalog.CatalogUtils
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.split.{CofferTable, SealedFormat}
+import org.apache.spark.sql.coffer.versions.{tableSpec, TableOf}
 import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.execution.SparkPlan
@@ -17,7 +18,7 @@ import org.apache.spark.sql.execution.command.{
   DropDatabaseCommand,
   DropTableCommand
 }
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2SessionCatalog}
+import org.apache.spark.sql.execution.datasources.v2.V2SessionCatalog
 import org.apache.spark.sql.types.StructType
 
 /**
@@ -72,9 +73,11 @@ object SealedDdl {
     case AnalyzeTable(ResolvedTable(_, _, _: CofferTable, _), spec, _) if spec.isEmpty =>
       Some(NothingToDoExec("ANALYZE TABLE"))
     case AnalyzeTablesCommand(database, noScan) => Some(AnalyzePlainTablesExec(database, noScan))
-    case DescribeRelation(ResolvedTable(_, _, table: CofferTable, _), _, extended, output)
-        if table.failure.isDefined =>
-      Some(DescribeUnopenedExec(output, table, extended))
+    case d: DescribeRelation => d.relation match {
+        case ResolvedTable(_, _, table: CofferTable, _) if table.failure.isDefined =>
+          Some(DescribeUnopenedExec(d.output, table, d.isExtended))
+        case _ => None
+      }
     case _ => None
   }
 
@@ -112,7 +115,7 @@ object SealedDdl {
   private def like(c: CreateTableLikeCommand): Option[SparkPlan] = {
     lazy val source = session.table(c.sourceTable).queryExecution.analyzed
     def partitioned: Seq[Transform] =
-      source.collectFirst { case DataSourceV2Relation(t: CofferTable, _, _, _, _, _) =>
+      source.collectFirst { case TableOf(t: CofferTable, _, _, _) =>
         t.partitionNames
       }.toSeq.flatten
         .map(Expressions.identity(_))
@@ -122,9 +125,8 @@ object SealedDdl {
     (sealedOne, session.sessionState.catalogManager.v2SessionCatalog) match {
       case (true, catalog: V2SessionCatalog) =>
         val name = session.sessionState.catalog.qualifyIdentifier(c.targetTable)
-        val spec = TableSpec(c.properties, Some("coffer"), Map.empty,
-          c.fileFormat.locationUri.map(CatalogUtils.URIToString), None, None,
-          None, external = false, Nil)
+        val spec = tableSpec(c.properties, "coffer",
+          c.fileFormat.locationUri.map(CatalogUtils.URIToString))
         val ident = Identifier.of(name.database.toArray, name.table)
         val parts = if (ofSealed) partitioned else Nil
         Some(MakeTableExec(catalog, ident, parts, Left(source.schema), spec, Map.empty,

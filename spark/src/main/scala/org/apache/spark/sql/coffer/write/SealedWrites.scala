@@ -18,6 +18,7 @@ import org.apache.spark.sql.coffer.exec.{SealedInsert, WriteTarget}
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
 import org.apache.spark.sql.coffer.split.CofferTable
+import org.apache.spark.sql.coffer.versions.TableOf
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.BooleanType
@@ -32,7 +33,7 @@ object SealedWrites extends Rule[LogicalPlan] with PredicateHelper {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case w: V2WriteCommand if w.resolved =>
       w.table match {
-        case r @ DataSourceV2Relation(table: CofferTable, _, _, _, _, _) => command(w, r, table)
+        case r @ TableOf(table: CofferTable, _, _, _) => command(w, r, table)
         case _ => w
       }
     case other => other

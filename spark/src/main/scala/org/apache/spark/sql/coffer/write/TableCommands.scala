@@ -12,6 +12,7 @@ import org.apache.spark.sql.coffer.exec.WriteTarget
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite
 import org.apache.spark.sql.coffer.proto.wire.BeginWrite.Mode
 import org.apache.spark.sql.coffer.split.{CofferTable, Locations, SealedFormat}
+import org.apache.spark.sql.coffer.versions.TABLE_TYPE
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableCatalog}
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.execution.command.AnalyzeTableCommand
@@ -153,7 +154,7 @@ final case class DescribeUnopenedExec(output: Seq[Attribute], table: CofferTable
       Seq(row("# Cannot be opened", "", ""), row(e.code, e.plain, e.hint)))
     val properties = table.properties()
     val details = Seq(
-      "Type" -> TableCatalog.PROP_TABLE_TYPE,
+      "Type" -> TABLE_TYPE,
       "Provider" -> TableCatalog.PROP_PROVIDER,
       "Location" -> TableCatalog.PROP_LOCATION,
       "Comment" -> TableCatalog.PROP_COMMENT,

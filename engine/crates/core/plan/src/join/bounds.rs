@@ -207,9 +207,9 @@ impl ExecutionPlan for NotedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
+        let seen: Vec<Seen> = self.keys.iter().map(|_| Seen::of(&context)).collect();
         let rows = self.child.execute(partition, context)?;
         let schema: SchemaRef = rows.schema();
-        let seen: Vec<Seen> = self.keys.iter().map(|_| Seen::of(&context)).collect();
         let state = (rows, Arc::clone(&self.keys), seen);
         let noted = stream::try_unfold(state, |(mut rows, keys, mut seen)| async move {
             match rows.next().await {

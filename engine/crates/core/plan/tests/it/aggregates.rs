@@ -515,7 +515,7 @@ async fn sketches_agree_in_several_steps() {
     grouped(&sketch, &schema, batches.clone()).await.unwrap();
     let bloom = function("bloom_filter_agg", &[long()], &[binary()], binary());
     let bloom = [100, 1000].into_iter().fold(bloom, |bloom, number| {
-        bloom.parameter(TypeId::Long, Value::Long(number))
+        bloom.parameter(TypeId::Long, Value::Int(number))
     });
     grouped(&bloom, &schema, batches.clone()).await.unwrap();
     let bitmap = function("bitmap_construct_agg", &[long()], &[binary()], binary());

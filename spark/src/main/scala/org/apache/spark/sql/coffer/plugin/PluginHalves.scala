@@ -41,6 +41,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
     extended(sc)
     explainToo(sc)
     withoutPartitionPruning(sc)
+    filteringSooner(sc)
     listingHere(sc)
     val started = CofferDriver.start(sc)
     driver = Some(started)
@@ -79,6 +80,11 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
    */
   private def withoutPartitionPruning(sc: SparkContext): Unit =
     sc.conf.setIfMissing(SQLConf.DYNAMIC_PARTITION_PRUNING_ENABLED.key, "false")
+
+  /** Engines make and ask Bloom filters faster than rows are shuffled: also of smaller tables. */
+  private def filteringSooner(sc: SparkContext): Unit = sc.conf.setIfMissing(
+    SQLConf.RUNTIME_BLOOM_FILTER_APPLICATION_SIDE_SCAN_SIZE_THRESHOLD.key,
+    "32MB")
 
   /**
    * Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them

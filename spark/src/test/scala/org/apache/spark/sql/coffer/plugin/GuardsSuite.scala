@@ -18,6 +18,14 @@ class GuardsSuite extends AnyFunSuite {
     e
   }
 
+  test("a jar runs in no other line of Spark's versions") {
+    Guards.ofThisLine("4.1.0")
+    Seq("4.0.1", "4.2.0", "4.10.0", "3.5.8").foreach { version =>
+      val e = intercept[CofferException](Guards.ofThisLine(version))
+      assert(e.code == "COFFER_SPARK_VERSION" && e.getMessage.contains(version))
+    }
+  }
+
   test("a passphrase in SparkConf is refused, by whatever name, and is not repeated in the " +
     "message") {
     Seq("spark.coffer.passphrase", "spark.coffer.kms.password", "spark.coffer.secretKey",

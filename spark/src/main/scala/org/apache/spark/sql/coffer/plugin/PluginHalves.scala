@@ -84,7 +84,7 @@ private[coffer] final class CofferDriverPlugin extends DriverPlugin {
   /** Engines make and ask Bloom filters faster than rows are shuffled: also of smaller tables. */
   private def filteringSooner(sc: SparkContext): Unit = sc.conf.setIfMissing(
     SQLConf.RUNTIME_BLOOM_FILTER_APPLICATION_SIDE_SCAN_SIZE_THRESHOLD.key,
-    "32MB")
+    "8MB")
 
   /**
    * Many folders would be listed by a job, whose result is Hadoop's objects: the driver lists them

@@ -143,8 +143,8 @@ private[coffer] object SealedStatements {
       case _ => Nil
     }
     command match {
-      case Constrained(child) =>
-        child.toSeq.flatMap(_.collect { case r: DataSourceV2Relation => r }).flatMap(of)
+      case Constrained(Some(child)) =>
+        child.collect { case r: DataSourceV2Relation => r }.flatMap(of)
       case c => (c.children ++ c.productIterator).flatMap(of)
     }
   }

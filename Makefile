@@ -53,8 +53,8 @@ RUNS ?= 10000
 DIST_PROFILE ?= dist
 DIST_CPU ?= x86-64-v3
 
-.PHONY: build jars parts programs helpers store tools engine demo dist quick test test-full test-tools
-.PHONY: reproduce bench attack leaks lint fuzz tcb format clean
+.PHONY: build parts programs helpers store tools engine demo dist quick test test-full test-tools
+.PHONY: jars reproduce bench attack leaks lint fuzz tcb format clean
 
 # Side by side, since Maven and pip wait for their downloads; make's own -j is not needed.
 build: tools

@@ -106,7 +106,9 @@ def test_skew_is_split(sealed: Driver) -> None:
     assert "skewed" in plan, plan
 
 
-@pytest.mark.parametrize("hidden", [{}, {"spark.coffer.pad": "pow2"}, {"spark.coffer.prune": "off"}])
+@pytest.mark.parametrize(
+    "hidden", [{}, {"spark.coffer.pad": "pow2"}, {"spark.coffer.prune": "off"}], ids=str
+)
 def test_runtime_filter(hidden: dict[str, str], expected: Expected, sealed: Driver) -> None:
     """A side is filtered by the keys of the other before it is shuffled, unless lengths are hidden:
     they would tell how many rows were left."""

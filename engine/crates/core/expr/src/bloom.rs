@@ -16,8 +16,7 @@ use crate::{
     murmur3, rows,
 };
 
-pub(crate) const FUNCTIONS: &[Entry] =
-    &[entry("might_contain", Fallible::Never, |call| might_contain(call))];
+pub(crate) const FUNCTIONS: &[Entry] = &[entry("might_contain", Fallible::Never, might_contain)];
 
 const VERSION: i32 = 1;
 /// Bits of the largest filter, as by Spark's default limit: 8 MiB.

@@ -288,7 +288,10 @@ impl Function {
                 let shape = match (one()?, parameters.as_slice()) {
                     (
                         Int64,
-                        [ScalarValue::Int64(Some(items)), ScalarValue::Int64(Some(bits))],
+                        [
+                            ScalarValue::Int64(Some(items)),
+                            ScalarValue::Int64(Some(bits)),
+                        ],
                     ) => BloomShape::new(*items, *bits),
                     _ => None,
                 };

@@ -19,9 +19,7 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion_common::{JoinType, Result, ScalarValue, tree_node::TreeNodeRecursion};
-use datafusion_execution::{
-    SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer,
-};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer};
 use datafusion_expr::Operator;
 use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;

@@ -201,8 +201,9 @@ def session() -> Iterator[Session]:
         "spark.driver.extraClassPath": jar,
         "spark.sql.extensions": EXTENSIONS,
         "spark.sql.catalogImplementation": "in-memory",
-        # As Coffer's plugin sets them.
+        # As Coffer's plugin sets it; and queries over stored columns have no runtime filters.
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }

@@ -8,8 +8,10 @@ import org.apache.spark.sql.catalyst.expressions.{
   PredicateHelper
 }
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, LogicalPlan, ReturnAnswer}
+import org.apache.spark.sql.coffer.common.CofferConf
 import org.apache.spark.sql.coffer.exec.{Hiding, SealedPlans}
-import org.apache.spark.sql.coffer.split.Sites
+import org.apache.spark.sql.coffer.split.CofferScan
+import org.apache.spark.sql.coffer.versions.ScanOf
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 
@@ -31,7 +33,11 @@ private[coffer] final case class RuntimeFilters(session: SparkSession) extends S
   }
 
   private def without(query: LogicalPlan): Boolean =
-    Hiding.of(SQLConf.get) != Hiding.nothing || Sites.needed(query)
+    Hiding.of(SQLConf.get) != Hiding.nothing || query.exists {
+      // Also of what a placed query has engines do.
+      case ScanOf(_, scan: CofferScan, _) => scan.table.stored.nonEmpty || scan.table.viewed
+      case _ => false
+    } || CofferConf.hostEngines(session.sparkContext.conf)
 
   private def filtered(query: LogicalPlan): Boolean = query.exists {
     case f: Filter => f.condition.exists(isFilter)

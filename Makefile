@@ -41,7 +41,7 @@ endif
 
 JAR := spark/target/coffer-spark.jar
 # For other lines of Spark's versions.
-LINES := 4.0 4.2
+LINES := $(shell sed -n 's|.*<id>spark-\(.*\)</id>.*|\1|p' spark/pom.xml)
 LINE_JARS := $(LINES:%=spark/target/spark-%/coffer-spark.jar)
 # With the plugin's jar comes that of the malicious executor (adversary/), which is test code.
 SUITES := spark/src/test/scala
@@ -93,7 +93,7 @@ $(JAR): $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -DskipTests
 	@touch $@
 
-# One after the other: Maven's runs would write the same files of proto.
+# One after the other, as each run of Maven fills the machine and its repository of artifacts.
 $(LINE_JARS): spark/target/spark-%/coffer-spark.jar: $(JAR_SOURCES) | tools
 	mvn -q -B -f spark/pom.xml package -Pspark-$*
 	@touch $@

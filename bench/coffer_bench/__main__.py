@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from coffer_bench import page, report
+from coffer_bench import files, page, report
 from coffer_bench.catalogue import BENCHMARKS
 from coffer_testing import policies
 
@@ -43,7 +43,7 @@ def main() -> int:
         return _all(arguments)
     options = _options(arguments.benchmark, arguments)
     result = _run(arguments.benchmark, options)
-    _write(options.json, result)
+    files.write(options.json, result)
     if options.html:
         page.write(result, options.html)
     benchmark = BENCHMARKS[arguments.benchmark]
@@ -69,7 +69,7 @@ def _all(arguments: argparse.Namespace) -> int:
             wrong.append(name)
         results[name]["took_s"] = round(time.monotonic() - start, 1)
         # What is measured is kept, whatever comes.
-        _write(arguments.json, results)
+        files.write(arguments.json, results)
     for name, result in results.items():
         print(f"{name:<12}{result['took_s']:>8.1f} s{'  FAILED' if name in wrong else ''}")
     return 1 if wrong else 0
@@ -88,11 +88,6 @@ def _run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         result = BENCHMARKS[name].run(options, Path(folder))
     result.setdefault("versions", report.versions([]))
     return result
-
-
-def _write(file: Path, result: dict[str, Any]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,8 +110,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--peer",
-        choices=["comet"],
-        help="tpch, tpcds: compare with plaintext Comet too; fetched on demand",
+        choices=["comet", "duckdb", "comet,duckdb"],
+        help="tpch, tpcds: compare with plaintext Comet or DuckDB too; fetched on demand",
     )
     add(
         "--runs",
@@ -134,6 +129,11 @@ def _parser() -> argparse.ArgumentParser:
         "--partitions",
         type=int,
         help="shuffle partitions (default: 4, above scale 1 5 for each unit of scale)",
+    )
+    add(
+        "--tune",
+        metavar="N,N",
+        help="tpch, tpcds: numbers of shuffle partitions of which each side takes the best for it",
     )
     add(
         "--policy",

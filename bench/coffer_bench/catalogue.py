@@ -13,6 +13,7 @@ from coffer_bench import (
     cipher,
     encrypt,
     experiment,
+    files,
     functions,
     growth,
     hardware,
@@ -50,14 +51,26 @@ def _resources(options: Options) -> sides.Resources:
     return sides.Resources.of(options.cores, partitions, options.engine_memory, options.policy)
 
 
+def _candidates(tune: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(number) for number in tune.split(",")) if tune else ()
+    except ValueError as error:
+        raise SystemExit(f"error: {error}\nhint: --tune 4,8,16") from error
+
+
 def _suite(name: str) -> Callable[[Options, Path], Result]:
     def run(options: Options, folder: Path) -> Result:
         chosen = options.sides or ("spark,coffer" if options.policy else "spark,coffer,unsealed")
-        names = [*chosen.split(","), *([options.peer] if options.peer else [])]
-        unknown = [side for side in names if side not in sides.START]
+        names = [*chosen.split(","), *(options.peer.split(",") if options.peer else [])]
+        unknown = [side for side in names if side not in sides.EVERY]
         if unknown:
             raise SystemExit(
-                f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.START)}"
+                f"error: no side {unknown[0]!r}\nhint: there are {', '.join(sides.EVERY)}"
+            )
+        if names[0] in sides.PEERS:
+            raise SystemExit(
+                f"error: what {names[0]} answers is no measure for the others\n"
+                "hint: name spark first"
             )
         if options.policy and name != "tpch":
             raise SystemExit("error: --policy names protections of TPC-H's columns")
@@ -66,11 +79,20 @@ def _suite(name: str) -> Callable[[Options, Path], Result]:
             wanted = suite.choose(options.queries)
         except ValueError as error:
             raise SystemExit(f"error: {error}\nhint: --queries 1,6,12-15, or all") from error
-        rounds = queries.Rounds(max(1, options.warm_ups), options.runs)
-        measured = queries.measure(
-            suite, options.sf, wanted, rounds, folder, names, _resources(options)
+        rounds = queries.Rounds(max(1, options.warm_ups), options.runs, _candidates(options.tune))
+
+        def result(measured: report.Measured) -> Result:
+            return report.assemble(name, options.sf, options.runs, measured)
+
+        def keep(measured: report.Measured) -> None:
+            # What a run that is cut short has measured is there.
+            files.write(options.json, {**result(measured), "whole": False})
+
+        return result(
+            queries.measure(
+                suite, options.sf, wanted, rounds, folder, names, _resources(options), keep
+            )
         )
-        return report.assemble(name, options.sf, options.runs, measured)
 
     return run
 
@@ -132,7 +154,9 @@ _TINY: dict[str, Any] = {"sf": "0.01", "runs": 1, "warm_ups": 0}
 _TINY_TPCH = {**_TINY, "queries": "1,6"}
 
 BENCHMARKS: dict[str, Benchmark] = {
-    "tpch": Benchmark(_suite("tpch"), {**_TINY_TPCH, "sides": "spark,coffer"}, show=report.show),
+    "tpch": Benchmark(
+        _suite("tpch"), {**_TINY_TPCH, "sides": "spark,spark-rewritten,coffer"}, show=report.show
+    ),
     "tpcds": Benchmark(
         _suite("tpcds"),
         {**_TINY, "queries": "3,42", "sides": "spark,coffer"},

@@ -10,7 +10,14 @@ import pandas as pd
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_COLOURS = {"spark": "#8a8f98", "coffer": "#2058c7", "unsealed": "#8db4f2", "comet": "#e08a1e"}
+_COLOURS = {
+    "spark": "#8a8f98",
+    "spark-rewritten": "#5e646d",
+    "coffer": "#2058c7",
+    "unsealed": "#8db4f2",
+    "comet": "#e08a1e",
+    "duckdb": "#c9b51e",
+}
 _ROW, _WIDTH = 0.32, 9.0  # inches
 
 

@@ -6,9 +6,11 @@ of them.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import re
 import statistics
 import sys
@@ -16,10 +18,11 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from coffer_bench import duck, layout
 from coffer_bench.report import Measured
-from coffer_bench.sides import START, Resources
+from coffer_bench.sides import EVERY, PEERS, Resources, Side
 from coffer_testing import tpcds, tpch
 from coffer_testing.answers import Answer, difference
 from coffer_testing.runner import Driver, QueryFailed
@@ -78,10 +81,13 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Rounds:
-    """How often each side runs each query: to warm up, and to be measured."""
+    """How often each side runs each query: to warm up, and to be measured. `partitions`: numbers of
+    shuffle partitions of which each side that is a Spark session takes what suits it best; none:
+    all take that of the resources."""
 
     warm_ups: int
     runs: int
+    partitions: tuple[int, ...] = ()
 
 
 def measure(
@@ -92,22 +98,30 @@ def measure(
     folder: Path,
     sides: list[str],
     resources: Resources,
+    keep: Callable[[Measured], None] = lambda _: None,
 ) -> Measured:
     """Runs each query on each side to warm up, then to be measured, the sides taking turns. The
     first side's first answer is what all others are compared with, in every run. A query that fails
-    on a side is a wrong answer, and not in its seconds."""
+    on a side is a wrong answer, and not in its seconds. `keep` takes what there is after each
+    query."""
     texts = {name: suite.text(name) for name in names}
     tables = used(suite.data(scale), texts.values())
     measured = Measured({side: {} for side in sides}, settings=dataclasses.asdict(resources))
     measured.settings["warm_ups"] = rounds.warm_ups
     with ExitStack() as stack:
         drivers = {
-            side: stack.enter_context(START[side](tables, folder, resources)) for side in sides
+            side: stack.enter_context(EVERY[side](tables, folder, resources)) for side in sides
         }
-        for name, text in texts.items():
-            sql = suite.as_run(text, drivers[sides[0]])
+        measured.settings["layout"] = {side: layout.of(side, tables, folder) for side in sides}
+        first = cast(Driver, drivers[sides[0]])
+        as_run = {name: suite.as_run(text, first) for name, text in texts.items()}
+        confs = _tuned(drivers, as_run.values(), rounds.partitions, measured)
+        loads = measured.settings.setdefault("load", [])
+        for name, sql in as_run.items():
+            loads.append(round(os.getloadavg()[0], 2))
             tolerance = suite.tolerances.get(name, 0.0)
-            _Query(name, sql, tolerance, drivers, measured).measure(rounds)
+            _Query(name, sql, tolerance, drivers, confs, measured).measure(rounds)
+            keep(measured)
         if (sealed := folder / "coffer-tables").is_dir():
             plain, stored = sum(map(_bytes, tables.values())), _bytes(sealed)
             measured.settings["storage"] = {
@@ -118,14 +132,48 @@ def measure(
     return measured
 
 
+def _tuned(
+    drivers: dict[str, Side], texts: Iterable[str], candidates: tuple[int, ...], measured: Measured
+) -> dict[str, dict[str, str]]:
+    """The settings by side: of the numbers of partitions that by which all queries together took
+    the side the least time, in one run each after one to warm up. A query that fails counts when
+    it is measured."""
+    if not candidates:
+        return {}
+    chosen = {}
+    for side, driver in drivers.items():
+        if side == "duckdb":
+            continue
+        totals: dict[int, float] = {}
+        for partitions in (candidates[0], *candidates):
+            seconds = 0.0
+            for sql in texts:
+                with contextlib.suppress(QueryFailed):
+                    seconds += driver.timed(sql, _partitions(partitions))["seconds"]
+            totals[partitions] = round(seconds, 3)
+        best = min(totals, key=lambda partitions: totals[partitions])
+        print(f"{side}: {best} shuffle partitions of {totals}", file=sys.stderr)
+        measured.settings.setdefault("tuned", {})[side] = {
+            "partitions": best,
+            "seconds": {str(partitions): taken for partitions, taken in totals.items()},
+        }
+        chosen[side] = _partitions(best)
+    return chosen
+
+
+def _partitions(count: int) -> dict[str, str]:
+    return {"spark.sql.shuffle.partitions": str(count)}
+
+
 @dataclass
 class _Query:
-    """One query on all sides."""
+    """One query on all sides, each with its settings."""
 
     name: str
     text: str
     tolerance: float
-    drivers: dict[str, Driver]
+    drivers: dict[str, Side]
+    confs: dict[str, dict[str, str]]
     measured: Measured
     expected: Answer | None = None
 
@@ -154,14 +202,18 @@ class _Query:
 
     def _run(self, side: str) -> dict[str, Any] | None:
         try:
-            reply = self.drivers[side].timed(self.text)
+            reply = self.drivers[side].timed(self.text, self.confs.get(side))
         except QueryFailed as failure:
             _wrong(self.name, side, _reason(failure), self.measured)
             return None
         answer = Answer.from_json(reply)
         ordered = tpcds.is_ordered(self.text)
         self.expected = self.expected or answer
-        found = difference(self.expected, answer, ordered=ordered, tolerance=self.tolerance)
+        found = (
+            duck.difference(self.expected, answer)
+            if side == "duckdb"
+            else difference(self.expected, answer, ordered=ordered, tolerance=self.tolerance)
+        )
         if found is not None:
             _wrong(self.name, side, found, self.measured)
             return None
@@ -200,7 +252,7 @@ def _wrong(name: str, side: str, why: str, measured: Measured) -> None:
     print(f"{name} on {side}: {why[:300]}", file=sys.stderr)
     measured.failed[(name, side)] = why
     # Peers may be wrong by themselves; what is said here of an answer is said of Coffer.
-    if side != "comet":
+    if side not in PEERS:
         measured.same_answer[name] = False
 
 

@@ -8,12 +8,13 @@ import statistics
 import subprocess
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from coffer_bench.sides import COMET, COMET_SPARK, HIDING
 
-SIDES = ("spark", "coffer", "unsealed", "comet")
+SIDES = ("spark", "spark-rewritten", "coffer", "unsealed", "comet", "duckdb")
 
 
 @dataclass
@@ -50,6 +51,7 @@ def assemble(benchmark: str, scale: str, runs: int, measured: Measured) -> dict[
         "settings": measured.settings,
         "runs": runs,
         "seconds": {**seconds, **hiding},
+        "spread": {side: spread(taken) for side, taken in measured.seconds.items() if taken},
         "same_answer": measured.same_answer,
         "ratios": {**over, **costs},
         "counters": measured.counters,
@@ -79,6 +81,17 @@ def ratios(ours: dict[str, list[float]], theirs: dict[str, list[float]]) -> dict
     return {
         "total": round(sum(mine.values()) / sum(other.values()), 4),
         "geomean": round(statistics.geometric_mean(each.values()), 4),
+        "worst": [worst, round(each[worst], 4)],
+    }
+
+
+def spread(taken: dict[str, list[float]]) -> dict[str, Any]:
+    """How far apart the runs of a query are, as a share of their median: half of the queries are
+    below `median`; and the worst of them."""
+    each = {name: (max(runs) - min(runs)) / statistics.median(runs) for name, runs in taken.items()}
+    worst = max(each, key=lambda name: each[name])
+    return {
+        "median": round(statistics.median(each.values()), 4),
         "worst": [worst, round(each[worst], 4)],
     }
 
@@ -144,6 +157,8 @@ def versions(sides: Collection[str]) -> dict[str, str]:
     }
     if "comet" in sides:
         found |= {"comet": f"{COMET} on Spark {COMET_SPARK}"}
+    if "duckdb" in sides:
+        found |= {"duckdb": metadata.version("duckdb")}
     return found
 
 

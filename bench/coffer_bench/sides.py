@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coffer._find import cache_dir
+from coffer_bench import layout
+from coffer_bench.duck import DuckDB
 from coffer_testing import policies
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver
-
-ALL = ("spark", "coffer", "unsealed", "comet")
 
 COMET = "0.12.0"
 COMET_SPARK = "3.5.8"
@@ -57,6 +57,7 @@ class Resources:
 
 
 Tables = dict[str, Path]
+Side = Driver | DuckDB
 Start = Callable[[Tables, Path, Resources], Driver]
 
 
@@ -66,6 +67,24 @@ def spark(tables: Tables, folder: Path, resources: Resources) -> Driver:
     return Driver(
         tables, sealed=False, log=folder / "spark.log", master=resources.master, conf=conf
     )
+
+
+def spark_rewritten(tables: Tables, folder: Path, resources: Resources) -> Driver:
+    """Plaintext Spark on plain Parquet that is laid out as Coffer's tables are."""
+    print("writing the tables of spark-rewritten", file=sys.stderr)
+    rewritten = layout.rewrite(tables, folder / "spark-rewritten-tables")
+    return Driver(
+        rewritten,
+        sealed=False,
+        log=folder / "spark-rewritten.log",
+        master=resources.master,
+        conf=resources.conf(folder / "spark-rewritten", resources.heap + resources.native),
+    )
+
+
+def duckdb(tables: Tables, folder: Path, resources: Resources) -> DuckDB:
+    """DuckDB on plain Parquet: one process, with the memory of both of ours."""
+    return DuckDB(tables, folder, resources.cores, resources.heap + resources.native)
 
 
 def coffer(tables: Tables, folder: Path, resources: Resources) -> Driver:
@@ -215,9 +234,14 @@ def _comet_python() -> Path:
 
 START: dict[str, Start] = {
     "spark": spark,
+    "spark-rewritten": spark_rewritten,
     "coffer": coffer,
     "unsealed": unsealed,
     "storage": storage,
     "comet": comet,
     **{name: _hiding(name) for name in HIDING},
 }
+# Also those that are no Spark session.
+EVERY: dict[str, Callable[[Tables, Path, Resources], Side]] = {**START, "duckdb": duckdb}
+# What they get wrong is not held against Coffer.
+PEERS = ("comet", "duckdb")

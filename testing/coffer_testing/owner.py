@@ -29,9 +29,14 @@ class Owner:
         passphrase_file = folder / "passphrase"
         passphrase_file.touch(mode=0o600)
         passphrase_file.write_text(secrets.token_urlsafe(24) + "\n")
-        owner = Owner(folder / "config", passphrase_file, programs)
+        owner = Owner.of(folder, programs)
         owner.coffer("init")
         return owner
+
+    @staticmethod
+    def of(folder: Path, programs: Path | None = None) -> Owner:
+        """The one that `create` made under that folder."""
+        return Owner(folder / "config", folder / "passphrase", programs)
 
     def coffer(
         self, *arguments: str | Path, check: bool = True, env: dict[str, str | None] | None = None

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from coffer_bench import page, queries, report, sides
+from coffer_bench import duck, layout, page, queries, report, sides
 from coffer_bench.queries import SUITES
 from coffer_bench.sides import Resources
+from coffer_testing.answers import Answer, encode
+from coffer_testing.owner import Owner
 from coffer_testing.runner import QueryFailed
 
 SECONDS = {
@@ -88,7 +94,7 @@ class Answering:
     def __init__(self, *answers: list[list[str]] | None) -> None:
         self.answers = list(answers)
 
-    def timed(self, _: str) -> dict[str, Any]:
+    def timed(self, _: str, __: dict[str, str] | None = None) -> dict[str, Any]:
         rows = self.answers.pop(0)
         if rows is None:
             message = "An error occurred while calling o1.f.\n: not today\nat all"
@@ -108,10 +114,13 @@ def measured_of(
 ) -> report.Measured:
     """Of two runs after two to warm up."""
     starts = {name: lambda *_, side=side: side for name, side in sides.items()}
-    monkeypatch.setattr(queries, "START", starts)
+    monkeypatch.setattr(queries, "EVERY", starts)
     suite = queries.Suite(("q1",), lambda _: {}, lambda _: sql)
     rounds, resources = queries.Rounds(2, 2), Resources.of(2, 4, "1g")
-    return queries.measure(suite, "1", ["q1"], rounds, folder, list(sides), resources)
+    kept: list[report.Measured] = []
+    found = queries.measure(suite, "1", ["q1"], rounds, folder, list(sides), resources, kept.append)
+    assert kept == [found]
+    return found
 
 
 def test_every_run_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -132,6 +141,88 @@ def test_every_run_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         assert bad.same_answer == {"q1": False} and "q1" not in bad.seconds["coffer"]
         assert list(bad.failed) == [("q1", "coffer")] and len(bad.seconds["spark"]["q1"]) == 2
     assert bad.failed[("q1", "coffer")] == "not today"
+
+
+class Timed:
+    """A driver that is as fast as its number of shuffle partitions lets it."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.seconds = seconds
+
+    def timed(self, _: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
+        partitions = (conf or {})["spark.sql.shuffle.partitions"]
+        counted = {"counters": {}, "milliseconds": {}}
+        return {"seconds": self.seconds[partitions], "schema": [], "rows": [], **counted}
+
+    def __enter__(self) -> Timed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_each_side_runs_with_the_partitions_that_suit_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    each = {
+        "spark": Timed({"4": 3.0, "8": 2.0, "16": 2.5}),
+        "coffer": Timed({"4": 1.0, "8": 2.0, "16": 3.0}),
+    }
+    monkeypatch.setattr(
+        queries, "EVERY", {name: lambda *_, side=side: side for name, side in each.items()}
+    )
+    suite = queries.Suite(("q1", "q2"), lambda _: {}, lambda _: "SELECT 1")
+    rounds, resources = queries.Rounds(1, 1, (4, 8, 16)), Resources.of(2, 4, "1g")
+    found = queries.measure(suite, "1", ["q1", "q2"], rounds, tmp_path, list(each), resources)
+    assert found.settings["tuned"]["spark"] == {
+        "partitions": 8,
+        "seconds": {"4": 6.0, "8": 4.0, "16": 5.0},
+    }
+    assert found.settings["tuned"]["coffer"]["partitions"] == 4
+    assert found.seconds["spark"]["q1"] == [2.0] and found.seconds["coffer"]["q2"] == [1.0]
+    assert len(found.settings["load"]) == 2
+
+
+def test_a_peer_with_other_types_is_compared_by_values() -> None:
+    def answer(kinds: list[str], *rows: list[Any]) -> Answer:
+        encoded = [[encode(value) for value in row] for row in rows]
+        return Answer([[kind, kind] for kind in kinds], encoded, 0.0)
+
+    ours = answer(
+        ["decimal(12,2)", "string", "date"],
+        [Decimal("1.50"), "a  ", date(1995, 1, 2)],
+        [None, "b", None],
+    )
+
+    def theirs(number: float | None, text: str = "a") -> Answer:
+        rows = [[None, "b", None], [number, text, datetime(1995, 1, 2)]]
+        return answer(["DOUBLE", "VARCHAR", "TIMESTAMP"], *rows)
+
+    assert duck.difference(ours, theirs(1.5)) is None
+    assert duck.difference(ours, theirs(1.5 + 1e-9)) is None
+    for wrong in (theirs(1.51), theirs(None), theirs(1.5, "c")):
+        assert duck.difference(ours, wrong)
+    assert duck.difference(ours, answer(["DOUBLE"], [1.0], [2.0]))
+    assert duck.difference(ours, answer(["DOUBLE", "VARCHAR", "DATE"]))
+
+
+def test_files_are_rewritten_as_sealed_ones_lie(tmp_path: Path) -> None:
+    rows = pa.table({"a": range(5000), "b": [f"text {n % 7}" for n in range(5000)]})
+    pq.write_table(rows, tmp_path / "t.parquet", row_group_size=700, compression="zstd")
+    (tmp_path / "many").mkdir()
+    for part in range(3):
+        pq.write_table(rows.slice(part * 1500, 1500), tmp_path / "many" / f"{part}.parquet")
+    tables = {"t": tmp_path / "t.parquet", "many": tmp_path / "many"}
+    rewritten = layout.rewrite(tables, tmp_path / "new-tables")
+    assert pq.read_table(rewritten["t"]).equals(rows)
+    assert pq.read_table(rewritten["many"]).equals(rows.slice(0, 4500))
+    owner = Owner.create(tmp_path / "coffer-trusted")
+    owner.encrypt(tables, tmp_path / "coffer-tables")
+    sealed, plain = layout.of("coffer", tables, tmp_path), layout.of("new", tables, tmp_path)
+    for name in tables:
+        for what in ("files", "row_groups", "rows_of_a_group"):
+            assert sealed[name][what] == plain[name][what]
+    assert layout.of("spark", tables, tmp_path)["t"]["row_groups"] == 8
 
 
 class Started:
@@ -161,6 +252,7 @@ def test_sides_have_the_same_cores_and_memory_in_all(
         encrypt=lambda tables, _: tables,
     )
     monkeypatch.setattr(sides, "Driver", Started)
+    monkeypatch.setattr(sides.layout, "rewrite", lambda tables, _: tables)
     monkeypatch.setattr(sides, "Owner", SimpleNamespace(create=lambda *_: owner))
     monkeypatch.setattr(
         sides.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=f"{tmp_path}\n")
@@ -169,7 +261,7 @@ def test_sides_have_the_same_cores_and_memory_in_all(
         monkeypatch.setattr(sides, made, lambda: tmp_path)
     resources = Resources.of(2, 4, memory)
     started = {name: start({}, tmp_path, resources) for name, start in sides.START.items()}
-    assert set(started) >= {*sides.ALL, *sides.HIDING}
+    assert set(started) == {*report.SIDES, "storage", *sides.HIDING} - {"duckdb"}
     whole = resources.heap + int(memory[0])
     assert {name: side.gibibytes() for name, side in started.items()} == dict.fromkeys(
         started, whole
@@ -181,7 +273,7 @@ def test_sides_have_the_same_cores_and_memory_in_all(
     assert all(
         side.conf["spark.coffer.engine.memory"] == f"{memory[0]}GiB"
         for name, side in started.items()
-        if name not in ("spark", "comet")
+        if name not in ("spark", "spark-rewritten", "comet")
     )
     with pytest.raises(ValueError, match="memory size"):
         Resources.of(2, 4, "much")

@@ -6,8 +6,8 @@ use arrow::{compute::SortOptions, datatypes::SchemaRef};
 use coffer_expr::CompileContext;
 use coffer_protocol::{
     plan::{
-        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, node::Op,
-        partitioning, sink,
+        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort,
+        WindowGroupLimit, node::Op, partitioning, sink,
     },
     tree::children,
 };
@@ -327,7 +327,7 @@ impl Builder<'_> {
                 window::plan(id, node, child, &self.expressions)?
             }
             Op::WindowGroupLimit(node) => {
-                let child = self.child(id, node.child.as_deref(), partitions)?;
+                let child = self.limited(id, node, partitions)?;
                 window::group_limit(id, node, child, &self.expressions)?
             }
             Op::Sort(sort) => {
@@ -601,6 +601,27 @@ impl Builder<'_> {
             compiled.push(expr);
         }
         Ok(compiled)
+    }
+
+    /// The child of a limit of groups. Where that is a sort, few rows need to be sorted.
+    fn limited(
+        &mut self,
+        id: u32,
+        limit: &WindowGroupLimit,
+        partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+        let Some((child, Op::Sort(sort))) = limit
+            .child
+            .as_deref()
+            .and_then(|child| Some((child, child.op.as_ref()?)))
+            .filter(|(_, op)| matches!(op, Op::Sort(sort) if sort.fetch == 0))
+        else {
+            return self.child(id, limit.child.as_deref(), partitions);
+        };
+        let rows = self.child(child.id, sort.child.as_deref(), partitions)?;
+        let leaders = window::leaders(id, limit, rows, &self.expressions)?;
+        let sorted = self.sort(child.id, sort, leaders)?;
+        self.keep(child.id, vec![sorted])
     }
 
     fn sort(

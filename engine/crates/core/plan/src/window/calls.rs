@@ -283,7 +283,7 @@ impl Reader<'_> {
         let read = Frame::read(
             node,
             frame,
-            &self.sorted.order,
+            &self.sorted.keys.order,
             self.schema,
             self.expressions,
         )?;

@@ -17,6 +17,7 @@ mod chunk;
 mod exec;
 mod frame;
 mod group_limit;
+mod leaders;
 mod picks;
 mod ranking;
 mod running;
@@ -40,6 +41,8 @@ use crate::{Unsupported, expressions::Expressions, order};
 use calls::Calls;
 use exec::WindowExec;
 use group_limit::GroupLimitExec;
+use leaders::LeadersExec;
+use running::SoFar;
 
 /// The operators of a Window node, the top one first.
 pub(crate) fn plan(
@@ -61,6 +64,35 @@ pub(crate) fn group_limit(
     input: Arc<dyn ExecutionPlan>,
     expressions: &Expressions,
 ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
+    let (rank, most) = limit_of(node, limit)?;
+    let sorted = Sorted::new(node, &limit.partition, &limit.order, input, expressions)?;
+    let top = GroupLimitExec::new(Arc::clone(&sorted.input), sorted.keys(), rank, most);
+    Ok(sorted.below(Arc::new(top)))
+}
+
+/// The operator that goes below the sort of a WindowGroupLimit node, over the sort's `input`: none
+/// where it could leave no row out.
+pub(crate) fn leaders(
+    node: u32,
+    limit: &WindowGroupLimit,
+    input: Arc<dyn ExecutionPlan>,
+    expressions: &Expressions,
+) -> Result<Arc<dyn ExecutionPlan>, Unsupported> {
+    let (rank, most) = limit_of(node, limit)?;
+    let keys = Keys::read(
+        node,
+        &limit.partition,
+        &limit.order,
+        &input.schema(),
+        expressions,
+    )?;
+    Ok(match LeadersExec::can(&keys, most) {
+        true => Arc::new(LeadersExec::new(input, keys, rank, most)),
+        false => input,
+    })
+}
+
+fn limit_of(node: u32, limit: &WindowGroupLimit) -> Result<(SoFar, usize), Unsupported> {
     let malformed = |what| Unsupported::Malformed { node, what };
     let most = usize::try_from(limit.limit)
         .ok()
@@ -68,11 +100,9 @@ pub(crate) fn group_limit(
         .ok_or(malformed("a limit of no rows of a group"))?;
     let rank = window::Rank::try_from(limit.rank)
         .ok()
-        .and_then(running::SoFar::of_rows_so_far)
+        .and_then(SoFar::of_rows_so_far)
         .ok_or(malformed("a limit by what is no rank of rows"))?;
-    let sorted = Sorted::new(node, &limit.partition, &limit.order, input, expressions)?;
-    let top = GroupLimitExec::new(Arc::clone(&sorted.input), sorted.keys(), rank, most);
-    Ok(sorted.below(Arc::new(top)))
+    Ok((rank, most))
 }
 
 /// The rows in the order that a window wants, and the keys of that order.
@@ -80,8 +110,7 @@ struct Sorted {
     input: Arc<dyn ExecutionPlan>,
     /// The sort, if one was needed.
     sort: Option<Arc<dyn ExecutionPlan>>,
-    partition: Vec<PhysicalSortExpr>,
-    order: Vec<PhysicalSortExpr>,
+    keys: Keys,
 }
 
 impl Sorted {
@@ -93,23 +122,8 @@ impl Sorted {
         expressions: &Expressions,
     ) -> Result<Self, Unsupported> {
         let operators = |source| Unsupported::Operators { node, source };
-        let schema = input.schema();
-        // As Spark sorts: ascending, NULLs first.
-        let options = SortOptions::default();
-        let partition = partition
-            .iter()
-            .map(|key| {
-                let expr = expressions.order_key(node, key, &schema)?;
-                Ok(PhysicalSortExpr { expr, options })
-            })
-            .collect::<Result<Vec<_>, Unsupported>>()?;
-        let order = match order.is_empty() {
-            true => vec![],
-            false => order::ordering(node, order, &schema, expressions)?
-                .into_iter()
-                .collect(),
-        };
-        let all = || partition.iter().chain(&order).cloned();
+        let keys = Keys::read(node, partition, order, &input.schema(), expressions)?;
+        let all = || keys.partition.iter().chain(keys.order.iter()).cloned();
         let sorted = input
             .properties()
             .equivalence_properties()
@@ -124,16 +138,12 @@ impl Sorted {
         Ok(Self {
             input: sort.clone().unwrap_or(input),
             sort,
-            partition,
-            order,
+            keys,
         })
     }
 
     fn keys(&self) -> Keys {
-        Keys {
-            partition: self.partition.clone().into(),
-            order: self.order.clone().into(),
-        }
+        self.keys.clone()
     }
 
     fn schema(&self) -> SchemaRef {
@@ -150,6 +160,32 @@ impl Sorted {
 struct Keys {
     partition: Arc<[PhysicalSortExpr]>,
     order: Arc<[PhysicalSortExpr]>,
+}
+
+impl Keys {
+    fn read(
+        node: u32,
+        partition: &[Expr],
+        order: &[SortKey],
+        schema: &SchemaRef,
+        expressions: &Expressions,
+    ) -> Result<Self, Unsupported> {
+        // As Spark sorts: ascending, NULLs first.
+        let options = SortOptions::default();
+        let partition = partition.iter().map(|key| {
+            let expr = expressions.order_key(node, key, schema)?;
+            Ok(PhysicalSortExpr { expr, options })
+        });
+        Ok(Self {
+            partition: partition.collect::<Result<_, Unsupported>>()?,
+            order: match order.is_empty() {
+                true => Arc::default(),
+                false => order::ordering(node, order, schema, expressions)?
+                    .into_iter()
+                    .collect(),
+            },
+        })
+    }
 }
 
 /// Keys as bytes that compare as Spark's values do.

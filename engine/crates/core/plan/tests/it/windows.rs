@@ -7,8 +7,8 @@ use arrow::array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use coffer_expr::SparkError;
 use coffer_plan::Unsupported;
 use coffer_protocol::plan::{
-    AggMode, DataType, EvalMode, Expr, Node, Schema, SortKey, TypeId, Window, WindowGroupLimit,
-    expr,
+    AggMode, DataType, EvalMode, Expr, Node, Schema, Sort, SortKey, TypeId, Window,
+    WindowGroupLimit, expr,
     node::Op,
     window::{
         Bound, Call, Frame, NthValue, Rank, Ranking, Shift,
@@ -381,6 +381,78 @@ async fn the_first_rows_of_each_group() {
     assert_eq!(of(Rank::DenseRank, 4).await.len(), 9);
     for (rank, limit) in [(Rank::CumeDist, 1), (Rank::Rank, 0)] {
         plan(&limited(rank, limit), 1).unwrap_err();
+    }
+}
+
+/// A limit of groups over a sort, as Spark plans it, keeps what one over sorted rows keeps: also
+/// where groups are many, where keys are many to a group, and where memory has no room for them.
+#[tokio::test]
+async fn rows_behind_the_first_of_each_group_are_not_sorted() {
+    let schema = table();
+    let made = |groups: i64, seed: i64| {
+        let value = move |row: i64, step: i64| (row * step + seed) % 7919;
+        let parts = (0..80).map(|part| {
+            let rows = part * 1000..(part + 1) * 1000;
+            let g = rows.clone().map(|row| (value(row, 31) % groups) as f64);
+            let v = rows.clone().map(|row| match value(row, 613) {
+                0..100 => None,
+                value => Some(value % 500),
+            });
+            let s = rows.map(|row| format!("r{row}"));
+            batch(
+                &schema,
+                vec![
+                    Arc::new(g.collect::<Float64Array>()),
+                    Arc::new(v.collect::<Int64Array>()),
+                    Arc::new(s.map(Some).collect::<StringArray>()),
+                ],
+            )
+        });
+        MemoryIo::default().input(1, vec![parts.collect()])
+    };
+    let limited = |rank: Rank, limit, sorts: bool| {
+        let read = input(1, &schema);
+        let sort = Sort {
+            child: Some(Box::new(read.clone())),
+            keys: [vec![key(column(0), false, true)], by_v()].concat(),
+            fetch: 0,
+        };
+        let limit = WindowGroupLimit {
+            child: Some(Box::new(match sorts {
+                true => node(3, Op::Sort(Box::new(sort))),
+                false => read,
+            })),
+            partition: vec![column(0)],
+            order: by_v(),
+            rank: rank.into(),
+            limit,
+        };
+        fragment(node(2, Op::WindowGroupLimit(Box::new(limit))), table())
+    };
+    let shown = |limit| {
+        let plan = plan(&limited(Rank::Rank, limit, true), 1).unwrap();
+        let text = datafusion_physical_plan::displayable(plan.root().as_ref())
+            .indent(false)
+            .to_string();
+        (
+            text.matches("LeadersExec").count(),
+            text.matches("SortExec").count(),
+        )
+    };
+    assert_eq!((shown(3), shown(5000)), ((1, 1), (0, 1)));
+    for (groups, limit) in [(1, 10), (5, 100), (300, 3), (7000, 2)] {
+        for rank in [Rank::RowNumber, Rank::Rank, Rank::DenseRank] {
+            let kept = async |sorts| {
+                let made = run(&limited(rank, limit, sorts), made(groups, 11)).await;
+                // Of peers any may have the last number.
+                sorted(&made.unwrap().project(&[0, 1]).unwrap())
+            };
+            assert_eq!(
+                kept(true).await,
+                kept(false).await,
+                "{groups} {limit} {rank:?}"
+            );
+        }
     }
 }
 

@@ -2,10 +2,33 @@
 
 use std::io;
 
+/// Where a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Under {
+    /// A kernel that keeps one process from another's memory, if it is told to.
+    Kernel,
+    /// What may be a library inside an enclave, as Gramine is: it has no `prctl`, and no other
+    /// process reads the memory of its own.
+    EnclaveLibrary,
+}
+
 /// Core dumps and ptrace off, memory locked where the system lets it. First thing in `main`, before
 /// any key exists. What was not possible is in the log.
-pub fn harden() -> io::Result<()> {
-    crate::memory::forbid_core_dumps()?;
+///
+/// # Errors
+/// The system's; that it has no such call is none [under a library](Under::EnclaveLibrary).
+pub fn harden(under: Under) -> io::Result<()> {
+    match crate::memory::forbid_core_dumps() {
+        Err(error)
+            if under == Under::EnclaveLibrary && error.raw_os_error() == Some(libc::ENOSYS) =>
+        {
+            tracing::warn!(
+                "the system has no prctl: what keeps other processes from this memory is an \
+                 enclave, or nothing"
+            );
+        }
+        done => done?,
+    }
     match crate::memory::lock_memory() {
         locked @ crate::memory::Locked::All => tracing::info!("{locked}"),
         not => tracing::warn!("{not}"),

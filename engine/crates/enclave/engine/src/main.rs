@@ -12,7 +12,11 @@ use coffer_engine::{
     connection,
     enclave::{Enclave, Settings},
 };
-use coffer_process::{hardening, lifeline, listen::Listener};
+use coffer_process::{
+    hardening::{self, Under},
+    lifeline,
+    listen::Listener,
+};
 use coffer_protocol::{EvidenceKind, evidence::VERSION};
 use coffer_release::issue::{self, Interfaces};
 
@@ -56,9 +60,13 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    hardening::harden()?;
     let issuer = issue::issuer(arguments.evidence, &Interfaces::default())?;
     let kind = issuer.kind();
+    hardening::harden(match kind {
+        // What it is without hardware is shown by simulated evidence.
+        EvidenceKind::Sgx | EvidenceKind::Simulated => Under::EnclaveLibrary,
+        EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => Under::Kernel,
+    })?;
     match kind {
         EvidenceKind::Simulated => {
             tracing::warn!("simulated evidence: nothing proves what this engine is")

@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Failure> {
-    hardening::harden()?;
+    hardening::harden(hardening::Under::Kernel)?;
     let home = arguments.home.as_deref();
     let named = arguments.config_dir.as_deref().or(home);
     if let Some(old) = ConfigDir::old_name(named, home) {

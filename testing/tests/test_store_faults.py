@@ -84,8 +84,9 @@ class Site:
         return self.owner.coffer(*arguments, check=check, env=env)
 
     def requests(self, name: str, operation: Operation) -> int:
-        """How many an operation takes where nothing is in its way."""
+        """How many an operation takes where nothing is in its way, and nothing is new to it."""
         if name not in self._requests:
+            assert operation(self) is None
             before = self.store.relay.count
             assert operation(self) is None
             self._requests[name] = self.store.relay.count - before

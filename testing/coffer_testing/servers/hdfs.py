@@ -85,8 +85,17 @@ class Hdfs:
         return {"spark.hadoop.dfs.replication": "1", **keys}
 
     def environment(self) -> dict[str, str]:
-        """What the command line needs to reach it."""
-        return {"HADOOP_USER_NAME": USER}
+        """What the command line needs to reach it: of keys it reads in Hadoop's configuration."""
+        if not self._keys:
+            return {"HADOOP_USER_NAME": USER}
+        properties = "".join(
+            f"<property><name>{name}</name><value>{value}</value></property>"
+            for name, value in self._keys.items()
+        )
+        site = self._folder / "conf" / "core-site.xml"
+        site.parent.mkdir(exist_ok=True)
+        site.write_text(f"<configuration>{properties}</configuration>\n")
+        return {"HADOOP_USER_NAME": USER, "HADOOP_CONF_DIR": str(site.parent)}
 
     def dump(self, _: Path) -> list[Path]:
         """What a host can read: the disks of NameNode and DataNode, and what they say."""

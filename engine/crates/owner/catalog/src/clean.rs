@@ -204,11 +204,17 @@ pub fn clean_unfinished(
     let Some(_lease) = Lease::alone(config_dir, record.id, Use::Writing)? else {
         return Err(Error::BeingWritten(record.name.clone()));
     };
-    clear_away(register, record)
+    clear_away(register, record, &BTreeSet::new())
 }
 
-/// The same by the writer itself.
-pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Vec<PathBuf>, Error> {
+/// The same by the writer itself, which was told of files that were `made`. A store may answer that
+/// one of them is not there, and have it all the same: then the record stays, by which the owner
+/// clears it away later.
+pub(crate) fn clear_away(
+    register: &Register,
+    record: &TableRecord,
+    made: &BTreeSet<PathBuf>,
+) -> Result<Vec<PathBuf>, Error> {
     let record = register
         .by_id(record.id)?
         .ok_or_else(|| Error::UnknownTable(record.name.clone()))?;
@@ -232,8 +238,10 @@ pub(crate) fn clear_away(register: &Register, record: &TableRecord) -> Result<Ve
             }
         }
     }
-    register.remove_unfinished(record.id)?;
-    journal::forget(register, record.id)?;
+    if url(&record.path).is_none() || made.iter().all(|file| removed.contains(file)) {
+        register.remove_unfinished(record.id)?;
+        journal::forget(register, record.id)?;
+    }
     Ok(removed)
 }
 

@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeSet, HashSet},
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use coffer_custody::{ConfigDir, Draft, Policy, TableKey, Vault, WrappedKey};
@@ -88,6 +88,8 @@ pub struct TableWrite {
     /// The table's folder, held open: files and manifest are to lie in this very one.
     pub(crate) root: Folder,
     pub(crate) id: WriteId,
+    /// Files that it is said to have made.
+    made: Mutex<BTreeSet<PathBuf>>,
     _lease: Lease,
 }
 
@@ -221,6 +223,7 @@ impl TableWrite {
             parent: None,
             root,
             id,
+            made: Mutex::default(),
             _lease: lease,
         })
     }
@@ -269,6 +272,7 @@ impl TableWrite {
             partition_columns,
             parent: None,
             id,
+            made: Mutex::default(),
             _lease: lease,
             record,
         }))
@@ -339,6 +343,7 @@ impl TableWrite {
                 change,
             }),
             id: WriteId::draw()?,
+            made: Mutex::default(),
             _lease: Lease::shared(config_dir, record.id, Use::Writing)?,
             record,
             key,
@@ -392,6 +397,7 @@ impl TableWrite {
     /// that very folder.
     pub fn has_files(&self, files: &[(&str, u64)]) -> Result<(), Error> {
         let paths: Vec<&Path> = files.iter().map(|(path, _)| Path::new(*path)).collect();
+        self.note(paths.iter().copied());
         let lengths = self.root.lengths(&paths)?;
         for ((path, size), length) in files.iter().zip(lengths) {
             match length {
@@ -407,6 +413,11 @@ impl TableWrite {
             }
         }
         Ok(())
+    }
+
+    fn note<'a>(&self, made: impl Iterator<Item = &'a Path>) {
+        let mut known = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(made.map(Path::to_owned));
     }
 
     /// The number that the version will have.
@@ -449,6 +460,7 @@ impl TableWrite {
     /// given up: it does not count and never will, so that the same rows can be written again.
     /// [`Error::PublicationUnknown`] alone leaves open whether it counts.
     pub fn publish(self, files: Vec<FilePin>) -> Result<VerifiedManifest, Error> {
+        self.note(files.iter().map(|file| Path::new(&file.path)));
         let published = publish::publish(&self, files);
         self.after(published)
     }
@@ -468,7 +480,11 @@ impl TableWrite {
     /// Gives the write up: removes its files, and a table that was to be new.
     pub fn abandon(self) -> Result<(), Error> {
         if self.parent.is_none() {
-            return clean::clear_away(&self.register, &self.record).map(|_| ());
+            let made = self
+                .made
+                .into_inner()
+                .unwrap_or_else(PoisonError::into_inner);
+            return clean::clear_away(&self.register, &self.record, &made).map(|_| ());
         }
         let files = self.root.walk()?;
         clean::remove_written(&self.root, files, self.id, &HashSet::new()).map(|_| ())

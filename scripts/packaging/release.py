@@ -37,9 +37,7 @@ def make(
         "source": source,
         "toolchain": _toolchain(profile, level),
         "files": {str(path.relative_to(into)): _file(path) for path in files},
-        "programs": {
-            path.name: _file(path) for path in sorted(built.iterdir()) if not path.suffix
-        },
+        "programs": {path.name: _file(path) for path in sorted(built.iterdir()) if not path.suffix},
         # No image for a TEE is built yet.
         "measurements": {},
     }

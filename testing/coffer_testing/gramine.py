@@ -4,8 +4,8 @@ there, with ENOSYS.
 `python -m coffer_testing.gramine PROGRAM ARGUMENT…` becomes that program, under a filter of the
 kernel's (seccomp) which its children keep. The list is that of Gramine's documentation ("Gramine
 features", version 1.5): calls that it has, also those that it has in part. So this shows that a
-program asks for no call that is not there; that it asks for none in a way that is not there, it does
-not show.
+program asks for no call that is not there; that it asks for none in a way that is not there, it
+does not show.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ import os
 import struct
 import sys
 
-# By name, with their numbers on x86-64.
-CALLS = {
-    name: int(number)
-    for name, _, number in (
-        call.partition("=")
-        for call in """
+# Of x86-64.
+_LISTED = """
 read=0 write=1 open=2 close=3 stat=4 fstat=5 lstat=6 poll=7 lseek=8 mmap=9 mprotect=10 munmap=11
 brk=12 rt_sigaction=13 rt_sigprocmask=14 rt_sigreturn=15 ioctl=16 pread64=17 pwrite64=18 readv=19
 writev=20 access=21 pipe=22 select=23 sched_yield=24 msync=26 mincore=27 madvise=28 dup=32 dup2=33
@@ -46,9 +42,9 @@ renameat=264 readlinkat=267 fchmodat=268 faccessat=269 pselect6=270 ppoll=271 se
 get_robust_list=274 epoll_pwait=281 eventfd=284 fallocate=285 accept4=288 eventfd2=290
 epoll_create1=291 dup3=292 pipe2=293 preadv=295 pwritev=296 recvmmsg=299 prlimit64=302
 sendmmsg=307 getcpu=309 getrandom=318 mlock2=325
-""".split()
-    )
-}
+"""
+# Numbers by name.
+CALLS = {name: int(number) for name, number in (call.split("=") for call in _LISTED.split())}
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _X86_64 = 0xC000003E

@@ -217,6 +217,18 @@ pub(crate) struct Verify {
     /// owner's config directory is not at hand: signature and results are checked then
     #[arg(long, value_name = "HEX", conflicts_with_all = ["table", "engine"])]
     pub(crate) signer: Option<Signer>,
+    /// The key of a log that the release must be in, by the proof `release.tlog-proof` beside it
+    #[arg(long, value_name = "KEY", requires = "release")]
+    pub(crate) log: Option<coffer_log::note::PublicKey>,
+    /// A witness of the log, by its key
+    #[arg(long, value_name = "KEY", requires = "log")]
+    pub(crate) witness: Vec<coffer_log::note::PublicKey>,
+    /// So many of the witnesses must have signed the log's state
+    #[arg(long, value_name = "N", requires = "log", default_value_t = 1)]
+    pub(crate) quorum: usize,
+    /// Signatures of witnesses that are older do not count
+    #[arg(long, value_name = "HOURS", requires = "log", default_value_t = 168)]
+    pub(crate) max_age_hours: u32,
     /// A new folder for what was seen: challenge, evidence and checks
     #[arg(long, value_name = "FOLDER", requires = "engine")]
     pub(crate) out: Option<LocalPath>,

@@ -176,7 +176,8 @@ impl Service {
             self.vault.follow(coffer_kms::of(policy));
             self.known.lock().note_masters(policy);
         }
-        if before.attestation != now.attestation {
+        // Another policy may have to be in a log itself.
+        if before.attestation != now.attestation || policy.asks_a_log() {
             self.end_refused_engines(policy);
         }
         self.end_refused_uses();

@@ -5,6 +5,8 @@
 mod challenges;
 mod checks;
 
+use std::time::SystemTime;
+
 use coffer_protocol::{
     OwnerPublicKey,
     evidence::{
@@ -13,7 +15,7 @@ use coffer_protocol::{
     },
 };
 
-use crate::{Attestation, Policy};
+use crate::{Attestation, Policy, policy::Logged};
 
 pub use challenges::Challenges;
 pub use checks::{Check, Checks};
@@ -62,6 +64,24 @@ pub struct AttestedEngine {
 }
 
 impl AttestedEngine {
+    fn of(
+        kind: EvidenceKind,
+        owner: &OwnerPublicKey,
+        challenge: Challenge,
+        evidence: &Evidence,
+        measurement: String,
+        _: &Logged,
+    ) -> Self {
+        Self {
+            key: evidence.engine_key,
+            kind,
+            owner: *owner,
+            challenge,
+            evidence_hash: evidence.hash(),
+            measurement,
+        }
+    }
+
     /// Its public key.
     pub fn key(&self) -> &EnginePublicKey {
         &self.key
@@ -120,14 +140,15 @@ pub fn attest_host(
     let kind = EvidenceKind::Simulated;
     let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
     simulated::verify(&evidence.report, &expected)?;
-    Ok(AttestedEngine {
-        key: evidence.engine_key,
+    // Nothing of the owner's code or policy is relied on here.
+    Ok(AttestedEngine::of(
         kind,
-        owner: *owner,
+        owner,
         challenge,
-        evidence_hash: evidence.hash(),
-        measurement: String::new(),
-    })
+        evidence,
+        String::new(),
+        &Logged::NOT_ASKED,
+    ))
 }
 
 /// Checks evidence against the policy. `challenge` is one that this process handed out
@@ -159,14 +180,15 @@ pub fn attest(
             checks.measurement()
         }
     };
-    Ok(AttestedEngine {
-        key: evidence.engine_key,
+    let logged = policy.logged(SystemTime::now())?;
+    Ok(AttestedEngine::of(
         kind,
-        owner: *owner,
+        owner,
         challenge,
-        evidence_hash: evidence.hash(),
+        evidence,
         measurement,
-    })
+        &logged,
+    ))
 }
 
 /// Checks the evidence of an engine that was admitted once more, against a policy that has changed

@@ -39,6 +39,7 @@ mod owner_key;
 mod passphrase;
 pub mod policy;
 pub mod recovery;
+mod release;
 mod scheme_key;
 mod sender;
 mod stamp;
@@ -64,6 +65,7 @@ pub use policy::{
     Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, Policy, PolicyDigest, PolicyError,
     PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
 };
+pub use release::{File, RELEASE_TYPE, Release, ReleaseError, Source};
 pub use scheme_key::LinkKey;
 pub use sender::ReleaseSender;
 pub use stamp::Stamp;

@@ -4,7 +4,8 @@
 //! it: what the client engine itself knows of one session, and the names of the operators that the
 //! driver says it ran over what it was given. Results are in it by their [`ResultDigest`].
 //!
-//! A [`Release`] says which files are Coffer's, and what they were made from.
+//! A [`Release`](coffer_custody::Release) says which files are Coffer's, and what they were made
+//! from.
 //!
 //! Both are signed in an [`Envelope`].
 #![warn(missing_docs)]
@@ -21,12 +22,10 @@
 
 mod envelope;
 mod receipt;
-mod release;
 mod result;
 
 pub use envelope::{Envelope, EnvelopeError};
 pub use receipt::{
     AtClient, Input, Plan, Query, RECEIPT_TYPE, Receipt, ReceiptError, ResultPart, Written,
 };
-pub use release::{File, RELEASE_TYPE, Release, ReleaseError, Source};
 pub use result::{ResultDigest, ResultError};

@@ -44,6 +44,14 @@ pub enum EvidenceError {
         /// What it found.
         found: String,
     },
+    /// The policy demands that something is in a transparency log, and no proof shows it.
+    #[error("the log does not show the {what}: {why}")]
+    NotLogged {
+        /// `release` or `policy`; `log`: the log itself.
+        what: String,
+        /// Why.
+        why: String,
+    },
     /// Asked of an engine: its hardware made no report.
     #[error("no {kind} evidence can be made: {reason}")]
     NotMade {
@@ -103,6 +111,9 @@ coffer_sealing::error_table! {
     Self::Refused { .. } => "evidence_refused",
         "coffer verify --engine ADDRESS shows every check; what must match is under [attestation] \
             in the policy";
+    Self::NotLogged { .. } => "not_logged",
+        "put it into the log, have the witnesses sign, and write the proofs that [log] in the \
+            policy names anew (coffer-log; docs/reference/log.md)";
     Self::NotMade { .. } => "evidence_not_made",
         "docs/attestation says what the host must have; the engine needs rights to its device";
     Self::MalformedReport => "malformed_report", CHANGED_BETWEEN;

@@ -5,10 +5,13 @@ use std::{
     collections::BTreeSet,
     env, fs, io,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
+use coffer_custody::{File, RELEASE_TYPE, Release};
+use coffer_log::{Entry, LogError, Proof, Trust};
 use coffer_sealing::sha256;
-use coffer_statement::{Envelope, File, RELEASE_TYPE, Release};
+use coffer_statement::Envelope;
 use serde_json::json;
 
 use super::ticks::Ticks;
@@ -20,6 +23,7 @@ use crate::{
 
 const RELEASE: &str = "release.json";
 const SIGNED: &str = "release.dsse.json";
+const LOGGED: &str = "release.tlog-proof";
 
 pub(super) fn run(folder: &Path, args: &Verify) -> Result<(), Failure> {
     let path = folder.join(RELEASE);
@@ -28,6 +32,7 @@ pub(super) fn run(folder: &Path, args: &Verify) -> Result<(), Failure> {
         .map_err(|error| Failure::new(Exit::Check, format!("{}: {error}", path.display())))?;
     let mut ticks = Ticks::default();
     signature(&mut ticks, folder, &bytes, args)?;
+    log(&mut ticks, folder, &bytes, args)?;
     for (name, file) in &release.files {
         // A path that leads out of the folder is no file of it.
         let inside = Path::new(name)
@@ -42,7 +47,8 @@ pub(super) fn run(folder: &Path, args: &Verify) -> Result<(), Failure> {
     let mut there = BTreeSet::new();
     list(folder, folder, &mut there).map_err(|error| Failure::io("list", folder, error))?;
     for name in &there {
-        if name != RELEASE && name != SIGNED && !release.files.contains_key(name) {
+        if ![RELEASE, SIGNED, LOGGED].contains(&name.as_str()) && !release.files.contains_key(name)
+        {
             ticks.note("file", false, format!("{name} is not the release's"));
         }
     }
@@ -107,6 +113,42 @@ fn signature(
         Err(error) => (false, error.to_string()),
     };
     ticks.note("signature", passed, found);
+    Ok(())
+}
+
+/// Whether the release is in the log whose key is named, as enough of the witnesses saw.
+fn log(ticks: &mut Ticks, folder: &Path, release: &[u8], args: &Verify) -> Result<(), Failure> {
+    let path = folder.join(LOGGED);
+    let proof = match fs::read(&path) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(Failure::io("read", &path, error)),
+    };
+    let Some(key) = &args.log else {
+        if proof.is_some() {
+            let found = "--log and --witness name no keys to check it by";
+            ticks.note("log", None, found.to_owned());
+        }
+        return Ok(());
+    };
+    let age = Duration::from_secs(3600).saturating_mul(args.max_age_hours);
+    let trust = Trust::new(key.clone(), args.witness.clone(), args.quorum, age)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let checked = |bytes: &[u8]| -> Result<String, LogError> {
+        let entry = Entry::Release(sha256(release));
+        let found = trust.verify(&Proof::parse(bytes)?, &entry, SystemTime::now(), None)?;
+        let (index, state) = (found.index, found.checkpoint);
+        Ok(format!(
+            "entry {index} of {} in {}",
+            state.size, state.origin
+        ))
+    };
+    let (passed, found) = match proof.as_deref().map(checked) {
+        Some(Ok(found)) => (true, found),
+        Some(Err(error)) => (false, error.to_string()),
+        None => (false, format!("there is no {LOGGED}")),
+    };
+    ticks.note("log", passed, found);
     Ok(())
 }
 

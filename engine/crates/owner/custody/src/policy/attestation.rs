@@ -9,6 +9,8 @@ use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::pinned::PinnedRelease;
+
 /// So many bytes, written in hexadecimal.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hex<const N: usize>(pub [u8; N]);
@@ -58,6 +60,8 @@ pub struct Attestation {
     /// How long an engine is relied on after it proved itself: then it proves itself again, or gets
     /// no key and loses its sessions.
     pub renew_evidence_after_seconds: NonZeroU32,
+    /// A release whose measurements count as pinned.
+    pub release: Option<PinnedRelease>,
     /// Intel SGX.
     pub sgx: Sgx,
     /// Intel TDX.
@@ -82,6 +86,7 @@ impl Default for Attestation {
             max_collateral_age_days: 30,
             max_evidence_age_seconds: 300,
             renew_evidence_after_seconds: A_DAY,
+            release: None,
             sgx: Sgx::default(),
             tdx: Tdx::default(),
             sev_snp: SevSnp::default(),

@@ -291,6 +291,23 @@ pub enum PolicyError {
         /// Those it names.
         known: Vec<String>,
     },
+    /// Keys of a log or its witnesses that cannot be used.
+    #[error("[log]: {0}")]
+    Log(coffer_log::LogError),
+    /// A log that is asked for nothing.
+    #[error("[log] demands nothing")]
+    NothingLogged,
+    /// The release must be in a log, and engines of other code are accepted.
+    #[error("[log] demands the release, and [attestation] pins none, or other code beside it")]
+    LooseMeasurements,
+    /// The release that is pinned cannot be used.
+    #[error("cannot use the release {path}: {reason}", path = path.display())]
+    Release {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
     /// The entry of a table says something else than what was to be recorded.
     #[error("table {table:?} has another {what} in the policy")]
     Conflict {
@@ -387,6 +404,16 @@ coffer_sealing::error_table! {
     Self::WriteRoot { .. } => "write_root", "name a folder, without `..`";
     Self::UnknownUser { name, known } => "unknown_user",
         nearest(name, known).unwrap_or_else(|| "add the user to the policy under [users]".into());
+    Self::Log(_) => "log_keys",
+        "coffer-log prints public keys as NAME+ID+BASE64; name each witness once, and a quorum \
+            of them";
+    Self::NothingLogged => "log_demand",
+        "set demand = [\"release\"], [\"policy\"] or both, or remove [log]";
+    Self::LooseMeasurements => "loose_measurements",
+        "pin the release under [attestation.release], and remove the lists of measurements and \
+            signers";
+    Self::Release { .. } => "policy_release",
+        "put the release.json there whose SHA-256 the policy names";
     Self::Conflict { .. } => "policy_conflict",
         "change or remove the table's entry in the policy, or use another name";
 }

@@ -16,6 +16,7 @@ use crate::{
         Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
         access::{Access, Role, User},
         column::{Names, Written, WrittenDomain, column, protections},
+        log::{LogPolicy, WrittenLog},
         zone::{self, WrittenZone},
     },
 };
@@ -45,6 +46,7 @@ struct Document {
     links: BTreeMap<String, Link>,
     masters: BTreeMap<String, String>,
     limits: Limits,
+    log: Option<WrittenLog>,
     roles: BTreeMap<String, Role>,
     users: BTreeMap<String, User>,
 }
@@ -132,6 +134,12 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         .into_iter()
         .map(|(name, written)| Ok((name.clone(), link(&name, written, &master)?)))
         .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
+    let (attestation, alone) = attestation(document.attestation, folder)?.with_release(folder)?;
+    let release = attestation.release.as_ref().map(|pinned| pinned.sha256.0);
+    let log = document
+        .log
+        .map(|written| LogPolicy::read(written, folder, release, alone))
+        .transpose()?;
     Ok(Draft {
         access: Access::new(document.roles, document.users, folder)?,
         literals_per_day: document.limits.literals_per_day,
@@ -142,8 +150,9 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         domains,
         master,
         host_results: document.host_results == HostResults::Accept,
-        evidence: evidence(&document.attestation.accept)?,
-        attestation: attestation(document.attestation, folder)?,
+        evidence: evidence(&attestation.accept)?,
+        attestation,
+        log,
         zones: zone::zones(document.zones, folder)?,
         trust_cluster_deploy_mode: document.driver.trust_cluster_deploy_mode,
         trust_executors: document.driver.trust_executors,

@@ -14,6 +14,8 @@ mod difference;
 pub mod edit;
 mod error;
 mod file;
+mod log;
+mod pinned;
 pub mod signed;
 mod zone;
 
@@ -31,6 +33,8 @@ pub use access::Rights;
 pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
+pub(crate) use log::Logged;
+pub use pinned::PinnedRelease;
 pub use signed::{Policy, PolicyDigest, PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review};
 pub use zone::Zone;
 
@@ -53,6 +57,7 @@ pub struct Draft {
     host_results: bool,
     evidence: Vec<EvidenceKind>,
     attestation: Attestation,
+    log: Option<log::LogPolicy>,
     trust_cluster_deploy_mode: bool,
     trust_executors: bool,
     unverified_inputs: Vec<PathBuf>,
@@ -291,6 +296,11 @@ impl Draft {
     /// What evidence must show, by kind.
     pub fn attestation(&self) -> &Attestation {
         &self.attestation
+    }
+
+    /// Whether something must be in a transparency log before a key leaves.
+    pub fn asks_a_log(&self) -> bool {
+        self.log.is_some()
     }
 
     /// Whether the driver may run on the host, because the owner trusts that site.

@@ -22,13 +22,15 @@ use std::{
     ops::Deref,
     path::{Path, PathBuf},
     str::FromStr,
+    time::SystemTime,
 };
 
 use aws_lc_rs::digest;
+use coffer_protocol::evidence::EvidenceError;
 
 use crate::{
     ConfigDir, durable,
-    policy::{Draft, PolicyError, difference::difference, file},
+    policy::{Draft, Logged, PolicyError, difference::difference, file},
 };
 
 pub use crate::keyring::PolicyKey;
@@ -49,6 +51,13 @@ impl PolicyDigest {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest::digest(&digest::SHA256, text).as_ref());
         Self(bytes)
+    }
+}
+
+impl PolicyDigest {
+    /// Its bytes.
+    pub fn as_bytes(&self) -> [u8; 32] {
+        self.0
     }
 }
 
@@ -214,6 +223,14 @@ impl Policy {
     /// Its version and digest.
     pub fn head(&self) -> PolicyHead {
         self.head
+    }
+
+    /// That all that it demands is in the log, itself perhaps.
+    pub(crate) fn logged(&self, now: SystemTime) -> Result<Logged, EvidenceError> {
+        match &self.draft.log {
+            Some(log) => log.check(self.head.digest.0, now),
+            None => Ok(Logged::NOT_ASKED),
+        }
     }
 
     /// Its digest.

@@ -1,4 +1,5 @@
-//! What a release says of itself.
+//! What a release says of itself: which files are Coffer's, what they were made from, and what
+//! evidence of its engines shows.
 
 use std::collections::BTreeMap;
 

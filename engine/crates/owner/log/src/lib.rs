@@ -1,10 +1,11 @@
 //! Transparency logs of what a data owner relies on: releases, and the owner's own policies.
 //!
 //! A log is a Merkle tree that only grows ([`tree`], RFC 9162). Who keeps it signs its size and
-//! root, a [`Checkpoint`]; *witnesses* sign that too, each only if the tree grew from what it signed
-//! before. So who has a checkpoint with signatures of enough witnesses, and a [proof](Trust::verify)
-//! that an entry is in its tree, knows that everybody else can see that entry too: a release that
-//! was made for one victim alone is in no log, or in one that its maker's peers can read.
+//! root, a [`Checkpoint`]; *witnesses* sign that too, each only if the tree grew from what it
+//! signed before. So who has a checkpoint with signatures of enough witnesses, and a
+//! [proof](Trust::verify) that an entry is in its tree, knows that everybody else can see that
+//! entry too: a release that was made for one victim alone is in no log, or in one that its
+//! maker's peers can read.
 //!
 //! Formats are those of C2SP: signed notes ([`note`]), checkpoints, cosignatures
 //! (`tlog-cosignature`), proofs as files (`tlog-proof`), and tiles for the log itself

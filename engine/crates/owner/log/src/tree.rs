@@ -137,14 +137,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_path_leads_to_the_root_and_no_other_does(size in 1_u64..200, index in 0_u64..200, bit in 0_usize..256) {
+        fn a_path_leads_to_the_root_and_no_other_does(
+            size in 1_u64..200,
+            index in 0_u64..200,
+            bit in 0_usize..256,
+        ) {
             let leaves: Vec<Hash> = (0..size).map(|n| leaf(&n.to_be_bytes())).collect();
             let at = usize::try_from(index).unwrap();
             let Some(steps) = path(&leaves, at) else {
                 prop_assert!(index >= size);
                 return Ok(());
             };
-            let found = |leaf: &Hash, index, size, steps: &[Hash]| root_by(leaf, index, size, steps);
+            let found = root_by;
             let wanted = Some(root(&leaves));
             prop_assert_eq!(found(&leaves[at], index, size, &steps), wanted);
             // Another leaf, another place, a step more or less or changed.

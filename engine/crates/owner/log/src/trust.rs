@@ -11,7 +11,8 @@ use crate::{
 /// Clocks differ by so much: a signature from further ahead does not count.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(300);
 
-/// Keys, and how many of them. Made by [`Trust::new`] alone, which sees to it that there are enough.
+/// Keys, and how many of them. Made by [`Trust::new`] alone, which sees to it that there are
+/// enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Trust {
     log: PublicKey,

@@ -191,7 +191,8 @@ mod tests {
     use super::*;
     use crate::{Draft, Policy};
 
-    const RELEASE: &str = r#"{"format": 1, "version": "0.1.0", "source": {"commit": "a", "tree": "b"},
+    const RELEASE: &str = r#"{"format": 1, "version": "0.1.0", "source":
+        {"commit": "a", "tree": "b"},
         "toolchain": {}, "files": {}, "programs": {}, "measurements": {"sgx": {"mrenclave":
         "1111111111111111111111111111111111111111111111111111111111111111"}}}"#;
 
@@ -220,8 +221,8 @@ mod tests {
             let folder = self.folder.path().display();
             format!(
                 "[attestation]\naccept = [\"simulated\"]\n{more}\n[log]\nkey = \"{}\"\n\
-                 witnesses = [\"{}\"]\nquorum = 1\nmax_age_hours = 1\nproofs = \"{folder}/proofs\"\n\
-                 demand = {demand}\n",
+                 witnesses = [\"{}\"]\nquorum = 1\nmax_age_hours = 1\n\
+                 proofs = \"{folder}/proofs\"\ndemand = {demand}\n",
                 self.log.public(),
                 self.witness.public(),
             )
@@ -352,7 +353,8 @@ mod tests {
             "{right}[attestation.sgx]\nmrenclave = [\"{other}\"]\n"
         ));
         loose(&format!(
-            "{right}[attestation.sgx]\nsigners = [{{ mrsigner = \"{other}\", product = 1, min_svn = 1 }}]\n"
+            "{right}[attestation.sgx]\nsigners = [{{ mrsigner = \"{other}\", product = 1, \
+             min_svn = 1 }}]\n"
         ));
         assert!(matches!(
             parse("[\"release\"]", &wrong),

@@ -36,7 +36,7 @@ const TRIAL: usize = 1 << 16;
 const MOST_KEPT: usize = 1 << 10;
 
 /// Of the child's rows, in any order, those that the rows before them leave a rank of at most
-/// `limit`: all that have such a rank at last, and some more. [`super::group_limit`] takes those
+/// `limit`: all that have such a rank at last, and some more. [`super::GroupLimitExec`] takes those
 /// out when the rows are sorted, of which there are fewer now.
 #[derive(Debug)]
 pub(crate) struct LeadersExec {

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_custody::{Attestation, MasterUri, Policy, PolicyDigest};
+use coffer_custody::{Attestation, LogPolicy, MasterUri, Policy, PolicyDigest};
 use coffer_protocol::{EvidenceError, wire::ClientMessage};
 use parking_lot::Mutex;
 
@@ -21,6 +21,7 @@ struct Followed {
     version: u64,
     digest: PolicyDigest,
     attestation: Attestation,
+    demanded: Option<(LogPolicy, Option<PolicyDigest>)>,
     masters: Vec<(String, MasterUri)>,
 }
 
@@ -31,6 +32,7 @@ impl Followed {
             version: policy.head().version,
             digest: policy.digest(),
             attestation: policy.attestation().clone(),
+            demanded: policy.demanded(),
             masters: masters
                 .map(|(name, uri)| (name.to_owned(), uri.clone()))
                 .collect(),
@@ -176,8 +178,7 @@ impl Service {
             self.vault.follow(coffer_kms::of(policy));
             self.known.lock().note_masters(policy);
         }
-        // Another policy may have to be in a log itself.
-        if before.attestation != now.attestation || policy.asks_a_log() {
+        if (&before.attestation, &before.demanded) != (&now.attestation, &now.demanded) {
             self.end_refused_engines(policy);
         }
         self.end_refused_uses();

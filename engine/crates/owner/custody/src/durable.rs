@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -35,6 +35,21 @@ pub(crate) fn create(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .persist_noclobber(path)
         .map_err(|failed| failed.error)?;
     sync_folder(path)
+}
+
+/// A file's bytes. One with more than `most` is an error.
+pub(crate) fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(most.saturating_add(1))
+        .read_to_end(&mut bytes)?;
+    match u64::try_from(bytes.len()) {
+        Ok(length) if length <= most => Ok(bytes),
+        _ => Err(io::Error::new(
+            io::ErrorKind::FileTooLarge,
+            format!("it has more than {most} bytes"),
+        )),
+    }
 }
 
 /// Held while a file is read, changed and replaced.

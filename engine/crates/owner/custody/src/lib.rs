@@ -62,8 +62,8 @@ pub use master::{
 pub use owner_key::OwnerKey;
 pub use passphrase::{Passphrase, PassphraseError};
 pub use policy::{
-    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, Policy, PolicyDigest, PolicyError,
-    PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
+    Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, LogPolicy, Policy, PolicyDigest,
+    PolicyError, PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review, Rights, TablePolicy, Zone,
 };
 pub use release::{File, RELEASE_TYPE, Release, ReleaseError, Source};
 pub use scheme_key::LinkKey;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Bytes of a checkpoint with its signatures, or of a proof, at most.
-pub const MOST_BYTES: usize = 64 << 10;
+pub const MOST_BYTES: u64 = 64 << 10;
 
 /// The state of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]

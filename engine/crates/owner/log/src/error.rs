@@ -66,6 +66,9 @@ pub enum LogError {
         /// Now.
         to: u64,
     },
+    /// Somebody wrote meanwhile.
+    #[error("the log's checkpoint was changed meanwhile: try again")]
+    Changed,
     /// A file of the log that does not go with its checkpoint.
     #[error("{0} is missing or is not what the checkpoint says")]
     Tile(PathBuf),

@@ -9,8 +9,7 @@
 //! Files are written whole, the checkpoint last: who is interrupted leaves the log as it was.
 
 use std::{
-    fs::{self, File},
-    io::{self, Write},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -18,6 +17,7 @@ use crate::{
     Checkpoint, Entry, LogError, MOST_BYTES, Proof,
     note::{Note, PrivateKey, PublicKey},
     tree::{self, Hash},
+    whole,
 };
 
 const CHECKPOINT: &str = "checkpoint";
@@ -51,7 +51,7 @@ impl Tiles {
         let path = self.0.join(CHECKPOINT);
         let bytes = fs::read(&path).map_err(LogError::io(&path))?;
         match String::from_utf8(bytes) {
-            Ok(text) if text.len() <= MOST_BYTES => Ok(text),
+            Ok(text) if u64::try_from(text.len()).is_ok_and(|n| n <= MOST_BYTES) => Ok(text),
             _ => Err(LogError::Note("it is no text, or too long")),
         }
     }
@@ -82,9 +82,7 @@ impl Tiles {
     /// Adds entries that are not there yet, and signs the new state. Gives the places of all of
     /// them.
     pub fn append(&self, key: &PrivateKey, entries: &[Entry]) -> Result<Vec<u64>, LogError> {
-        let lock = self.0.join(".lock");
-        let held = File::create(&lock).map_err(LogError::io(&lock))?;
-        held.lock().map_err(LogError::io(&lock))?;
+        let _turn = self.turn()?;
         let state = self.state(key.public())?;
         self.leaves(&state)?;
         let mut all = self.entries(state.size)?;
@@ -132,9 +130,19 @@ impl Tiles {
         Ok(entries)
     }
 
-    /// Puts a checkpoint in the place of the one that is there: the same with another signature.
-    pub fn replace(&self, checkpoint: &str) -> Result<(), LogError> {
-        self.write(Path::new(CHECKPOINT), checkpoint.as_bytes())
+    /// Puts a checkpoint with one signature more in the place of the one that was read; the log
+    /// must not have grown meanwhile, nor another witness have signed.
+    pub fn add_signature(&self, read: &str, signed: &str) -> Result<(), LogError> {
+        let _turn = self.turn()?;
+        let same = Note::parse(read)?.text() == Note::parse(signed)?.text();
+        match same && self.checkpoint()? == read {
+            true => self.write(Path::new(CHECKPOINT), signed.as_bytes()),
+            false => Err(LogError::Changed),
+        }
+    }
+
+    fn turn(&self) -> Result<fs::File, LogError> {
+        whole::hold(&self.0.join(".lock"))
     }
 
     fn publish(&self, key: &PrivateKey, entries: &[Vec<u8>]) -> Result<(), LogError> {
@@ -165,28 +173,17 @@ impl Tiles {
         }
         let size = u64::try_from(entries.len()).unwrap_or(u64::MAX);
         let origin = key.public().name().to_owned();
-        self.replace(&Checkpoint { origin, size, root }.sign(key))
+        let signed = Checkpoint { origin, size, root }.sign(key);
+        self.write(Path::new(CHECKPOINT), signed.as_bytes())
     }
 
-    /// A file, whole and on the disk; one that says the same already is left alone.
+    /// A file that anybody may read; one that says the same already is left alone.
     fn write(&self, file: &Path, bytes: &[u8]) -> Result<(), LogError> {
         let path = self.0.join(file);
-        if fs::read(&path).is_ok_and(|there| there == bytes) {
-            return Ok(());
+        match fs::read(&path).is_ok_and(|there| there == bytes) {
+            true => Ok(()),
+            false => whole::replace(&path, bytes, 0o644),
         }
-        let written = || -> io::Result<()> {
-            let folder = path.parent().unwrap_or(&self.0);
-            fs::create_dir_all(folder)?;
-            let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
-            fresh.write_all(bytes)?;
-            fresh.as_file().sync_all()?;
-            // What anybody may read.
-            let rights = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-            fresh.as_file().set_permissions(rights)?;
-            fresh.persist(&path)?;
-            File::open(folder)?.sync_all()
-        };
-        written().map_err(LogError::io(path.clone()))
     }
 }
 

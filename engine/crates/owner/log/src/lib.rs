@@ -30,6 +30,7 @@ pub mod note;
 mod proof;
 pub mod tree;
 mod trust;
+pub mod whole;
 mod witness;
 
 pub use checkpoint::{Checkpoint, MOST_BYTES};

@@ -9,11 +9,11 @@
 use std::{fmt, str::FromStr};
 
 use aws_lc_rs::{
-    digest::{SHA256, digest},
     rand::{SecureRandom, SystemRandom},
     signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey},
 };
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use coffer_sealing::sha256;
 
 use crate::LogError;
 
@@ -77,11 +77,8 @@ impl PublicKey {
         let mut bytes = format!("{}\n", self.name).into_bytes();
         bytes.push(self.signs.byte());
         bytes.extend(self.key);
-        let mut id = [0; 4];
-        id.iter_mut()
-            .zip(digest(&SHA256, &bytes).as_ref())
-            .for_each(|(to, from)| *to = *from);
-        id
+        let [a, b, c, d, ..] = sha256(&bytes);
+        [a, b, c, d]
     }
 
     /// Whether it made the signature of a message.
@@ -266,6 +263,13 @@ impl Note {
     /// What is signed.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The note without the signatures of that name.
+    pub(crate) fn without(&self, name: &str) -> String {
+        let others = self.signatures.iter().filter(|(of, _)| of != name);
+        let lines = others.map(|(of, bytes)| format!("{DASH}{of} {}\n", BASE64.encode(bytes)));
+        format!("{}\n{}", self.text, lines.collect::<String>())
     }
 
     /// When the key signed it, in seconds since 1970 (0 for a log's key, which does not say); none

@@ -23,7 +23,7 @@ pub struct Proof {
 impl Proof {
     /// Reads one.
     pub fn parse(bytes: &[u8]) -> Result<Self, LogError> {
-        if bytes.len() > MOST_BYTES {
+        if u64::try_from(bytes.len()).is_ok_and(|length| length > MOST_BYTES) {
             return Err(LogError::Proof("it is longer than any proof"));
         }
         let text = std::str::from_utf8(bytes).map_err(|_| LogError::Proof("it is no text"))?;

@@ -8,7 +8,8 @@ use crate::{
     note::{Note, PrivateKey, PublicKey},
 };
 
-/// The log's checkpoint with the witness's signature below it, and the state to remember. `before`:
+/// The log's checkpoint as it was read, the same with the witness's signature below it, and the
+/// state to remember, before the signature is shown to anybody. `before`:
 /// the state that it signed last. Whether the tree goes on from there is computed from the log's
 /// tiles, all of them.
 pub fn cosign(
@@ -17,7 +18,7 @@ pub fn cosign(
     witness: &PrivateKey,
     before: Option<&Checkpoint>,
     now: SystemTime,
-) -> Result<(String, Checkpoint), LogError> {
+) -> Result<(String, String, Checkpoint), LogError> {
     let text = tiles.checkpoint()?;
     let note = Note::parse(&text)?;
     let found = Checkpoint::open(&note, log)?;
@@ -39,6 +40,8 @@ pub fn cosign(
         }
     }
     let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let line = witness.line(note.text(), seconds);
-    Ok((format!("{text}{line}"), found))
+    // One signature of this witness is enough: a log that does not grow is signed again and again.
+    let others = note.without(witness.public().name());
+    let signed = format!("{others}{}", witness.line(note.text(), seconds));
+    Ok((text, signed, found))
 }

@@ -53,8 +53,9 @@ impl Site {
         let mut state = None;
         for witness in witnesses {
             let key = &self.witnesses[*witness];
-            let (text, found) = cosign(&self.tiles, self.log.public(), key, None, at).unwrap();
-            self.tiles.replace(&text).unwrap();
+            let (read, signed, found) =
+                cosign(&self.tiles, self.log.public(), key, None, at).unwrap();
+            self.tiles.add_signature(&read, &signed).unwrap();
             state = Some(found);
         }
         state.unwrap_or_else(|| self.tiles.state(self.log.public()).unwrap())
@@ -241,8 +242,8 @@ fn witnesses_are_counted_once_each_and_strangers_are_not() {
     // One that nobody named; one of a known name with a key of its own.
     for name in ["stranger.example", "w1.example.org"] {
         let key = PrivateKey::generate(name, Signs::Cosignatures).unwrap();
-        let (text, _) = cosign(&site.tiles, site.log.public(), &key, None, now()).unwrap();
-        site.tiles.replace(&text).unwrap();
+        let (read, signed, _) = cosign(&site.tiles, site.log.public(), &key, None, now()).unwrap();
+        site.tiles.add_signature(&read, &signed).unwrap();
     }
     too_few(&site, 1);
     site.sign(&[2], now());
@@ -326,9 +327,10 @@ fn a_witness_signs_no_fork_and_nothing_older() {
     site.append(0..4);
     let witness = &site.witnesses[0];
     let sign = |site: &Site, before: &Checkpoint| {
-        cosign(&site.tiles, site.log.public(), witness, Some(before), now()).map(|(_, found)| found)
+        cosign(&site.tiles, site.log.public(), witness, Some(before), now())
+            .map(|(_, _, found)| found)
     };
-    let (_, first) = cosign(&site.tiles, site.log.public(), witness, None, now()).unwrap();
+    let (_, _, first) = cosign(&site.tiles, site.log.public(), witness, None, now()).unwrap();
     let forked = site.fork();
     site.append(4..8);
     let second = sign(&site, &first).unwrap();
@@ -362,6 +364,35 @@ fn a_witness_signs_no_fork_and_nothing_older() {
         ),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_signature_takes_nothing_back_that_came_meanwhile() {
+    let site = Site::new();
+    site.append(0..2);
+    let sign = |witness: usize| {
+        let key = &site.witnesses[witness];
+        cosign(&site.tiles, site.log.public(), key, None, now()).unwrap()
+    };
+    let add = |read: &str, signed: &str| site.tiles.add_signature(read, signed);
+    let (late, other) = (sign(0), sign(1));
+    add(&other.0, &other.1).unwrap();
+    assert!(matches!(add(&late.0, &late.1), Err(LogError::Changed)));
+    let late = sign(0);
+    site.append(2..3);
+    assert!(matches!(add(&late.0, &late.1), Err(LogError::Changed)));
+    assert_eq!(site.tiles.state(site.log.public()).unwrap().size, 3);
+    // Signed again and again, a checkpoint has one line of each witness.
+    for hours in 0..3 {
+        site.sign(&[0, 1], crate::now() + hours * HOUR);
+    }
+    assert_eq!(
+        site.tiles.checkpoint().unwrap().matches('\u{2014}').count(),
+        3
+    );
+    // Nor is it another checkpoint.
+    let now = site.tiles.checkpoint().unwrap();
+    assert!(matches!(add(&now, &late.1), Err(LogError::Changed)));
 }
 
 #[test]

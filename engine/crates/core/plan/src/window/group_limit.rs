@@ -1,11 +1,11 @@
-//! The first rows of each window partition, before a window ranks them: row by row, nothing is
-//! held.
+//! The first rows of each window partition, before a window ranks them: of sorted rows row by row,
+//! nothing is held; of others, before they are sorted, [as far as a few keys tell](super::leaders).
 
 use std::{fmt, sync::Arc};
 
 use arrow::{array::BooleanArray, compute::filter_record_batch};
 use datafusion_common::{Result, tree_node::TreeNodeRecursion};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
@@ -16,14 +16,25 @@ use futures::StreamExt;
 
 use super::{
     Keys,
+    leaders::Leaders,
     running::{Running, SoFar},
 };
 use crate::operator::operator_basics;
 
-/// Of the child's rows, which come sorted by the keys, those whose rank is at most `limit`.
+/// How the child's rows come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Come {
+    /// By the keys: those whose rank is at most `limit` go on.
+    Sorted,
+    /// In any order: all of those go on, and some more. The same over sorted rows follows.
+    Unsorted,
+}
+
+/// Of the child's rows those whose rank is at most `limit`, as far as it can be told.
 #[derive(Debug)]
 pub(super) struct GroupLimitExec {
     child: Arc<dyn ExecutionPlan>,
+    come: Come,
     keys: Keys,
     rank: SoFar,
     limit: usize,
@@ -34,6 +45,7 @@ pub(super) struct GroupLimitExec {
 impl GroupLimitExec {
     pub(super) fn new(
         child: Arc<dyn ExecutionPlan>,
+        come: Come,
         keys: Keys,
         rank: SoFar,
         limit: usize,
@@ -41,6 +53,7 @@ impl GroupLimitExec {
         let properties = Arc::clone(child.properties());
         Self {
             child,
+            come,
             keys,
             rank,
             limit,
@@ -50,15 +63,24 @@ impl GroupLimitExec {
     }
 }
 
+/// Which rows go on.
+enum Keeping {
+    Ranked(Running),
+    Leading(Leaders),
+    All,
+}
+
 impl DisplayAs for GroupLimitExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "GroupLimitExec: {:?} <= {}", self.rank, self.limit)
+        let (come, rank, limit) = (self.come, self.rank, self.limit);
+        write!(f, "GroupLimitExec: {rank:?} <= {limit}, {come:?}")
     }
 }
 
 impl ExecutionPlan for GroupLimitExec {
     operator_basics!(one child, |plan, child| Self::new(
                 child,
+                plan.come,
                 plan.keys.clone(),
                 plan.rank,
                 plan.limit,
@@ -71,17 +93,40 @@ impl ExecutionPlan for GroupLimitExec {
     ) -> Result<SendableRecordBatchStream> {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let schema = self.child.schema();
-        let mut running = Running::new(&self.keys, &schema)?;
         let (rank, limit) = (self.rank, self.limit);
+        let mut keeping = match self.come {
+            Come::Sorted => Keeping::Ranked(Running::new(&self.keys, &schema)?),
+            Come::Unsorted => {
+                let held = MemoryConsumer::new(format!("GroupLimitExec[{partition}]"));
+                let held = held.register(context.memory_pool());
+                Keeping::Leading(Leaders::new(&self.keys, rank, limit, &schema, held)?)
+            }
+        };
         let input = self.child.execute(partition, context)?;
         let rows = input.map(move |batch| {
             let batch = batch?;
             let _timer = metrics.elapsed_compute().timer();
-            let mut kept = Vec::with_capacity(batch.num_rows());
-            running.each(&batch, |place| {
-                kept.push(rank.of(place) <= limit);
-                Ok(())
-            })?;
+            let kept = match &mut keeping {
+                Keeping::Ranked(running) => {
+                    let mut kept = Vec::with_capacity(batch.num_rows());
+                    running.each(&batch, |place| {
+                        kept.push(rank.of(place) <= limit);
+                        Ok(())
+                    })?;
+                    kept
+                }
+                Keeping::Leading(leaders) => {
+                    let kept = leaders.keep(&batch)?;
+                    if !leaders.goes_on() {
+                        keeping = Keeping::All;
+                    }
+                    kept
+                }
+                Keeping::All => {
+                    metrics.record_output(batch.num_rows());
+                    return Ok(batch);
+                }
+            };
             let batch = filter_record_batch(&batch, &BooleanArray::from(kept))?;
             metrics.record_output(batch.num_rows());
             Ok(batch)

@@ -1,33 +1,19 @@
-//! Rows that are not among the first of their group, left out before they are sorted.
+//! Rows that are not among the first of their group, told before rows are sorted.
 
 use std::{
     cmp::Ordering,
     collections::{BinaryHeap, HashMap},
-    fmt,
-    sync::Arc,
 };
 
 use arrow::{
-    array::BooleanArray,
-    compute::filter_record_batch,
+    datatypes::SchemaRef,
     record_batch::RecordBatch,
     row::{OwnedRow, Row},
 };
-use datafusion_common::{Result, tree_node::TreeNodeRecursion};
-use datafusion_execution::{
-    SendableRecordBatchStream, TaskContext,
-    memory_pool::{MemoryConsumer, MemoryReservation},
-};
-use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
-    stream::RecordBatchStreamAdapter,
-};
-use futures::StreamExt;
+use datafusion_common::Result;
+use datafusion_execution::memory_pool::MemoryReservation;
 
 use super::{KeyRows, Keys, running::SoFar};
-use crate::operator::operator_basics;
 
 /// After so many rows it is asked whether leaving some out was worth the looking.
 const TRIAL: usize = 1 << 16;
@@ -35,101 +21,9 @@ const TRIAL: usize = 1 << 16;
 /// So many keys are kept of a group at most: no rows are left out for a higher limit.
 const MOST_KEPT: usize = 1 << 10;
 
-/// Of the child's rows, in any order, those that the rows before them leave a rank of at most
-/// `limit`: all that have such a rank at last, and some more. [`super::GroupLimitExec`] takes those
-/// out when the rows are sorted, of which there are fewer now.
-#[derive(Debug)]
-pub(crate) struct LeadersExec {
-    child: Arc<dyn ExecutionPlan>,
-    keys: Keys,
-    rank: SoFar,
-    limit: usize,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl LeadersExec {
-    /// Whether rows can be told apart before they are sorted, by few keys of each group.
-    pub(super) fn can(keys: &Keys, limit: usize) -> bool {
-        !keys.order.is_empty() && limit <= MOST_KEPT
-    }
-
-    pub(super) fn new(
-        child: Arc<dyn ExecutionPlan>,
-        keys: Keys,
-        rank: SoFar,
-        limit: usize,
-    ) -> Self {
-        let properties = Arc::clone(child.properties());
-        Self {
-            child,
-            keys,
-            rank,
-            limit,
-            properties,
-            metrics: ExecutionPlanMetricsSet::new(),
-        }
-    }
-}
-
-impl DisplayAs for LeadersExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "LeadersExec: {:?} <= {}", self.rank, self.limit)
-    }
-}
-
-impl ExecutionPlan for LeadersExec {
-    operator_basics!(one child, |plan, child| Self::new(
-                child,
-                plan.keys.clone(),
-                plan.rank,
-                plan.limit,
-            ), else "leaders of groups have one child");
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let schema = self.child.schema();
-        let held = MemoryConsumer::new(format!("LeadersExec[{partition}]"))
-            .register(context.memory_pool());
-        let mut leaders = Some(Leaders {
-            partition: KeyRows::some(&self.keys.partition, &schema)?,
-            order: KeyRows::new(&self.keys.order, &schema)?,
-            rank: self.rank,
-            limit: self.limit,
-            groups: HashMap::default(),
-            held,
-            seen: 0,
-            kept: 0,
-        });
-        let rows = self.child.execute(partition, context)?.map(move |batch| {
-            let batch = batch?;
-            let Some(known) = leaders.as_mut() else {
-                return Ok(batch);
-            };
-            let timer = metrics.elapsed_compute().timer();
-            let kept = known.keep(&batch)?;
-            if !known.goes_on() {
-                leaders = None;
-            }
-            let batch = filter_record_batch(&batch, &BooleanArray::from(kept))?;
-            timer.done();
-            metrics.record_output(batch.num_rows());
-            Ok(batch)
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-}
-
-/// The least keys of each group so far.
-struct Leaders {
+/// The least keys of each group so far. A row that has `limit` rows before it in its group, in
+/// whatever order they came, has them at last, too.
+pub(super) struct Leaders {
     partition: Option<KeyRows>,
     order: KeyRows,
     rank: SoFar,
@@ -141,8 +35,33 @@ struct Leaders {
 }
 
 impl Leaders {
+    /// Whether rows can be told apart before they are sorted, by few keys of each group.
+    pub(super) fn can(keys: &Keys, limit: usize) -> bool {
+        !keys.order.is_empty() && limit <= MOST_KEPT
+    }
+
+    /// `held`: what keys may take of memory; without room no row is left out.
+    pub(super) fn new(
+        keys: &Keys,
+        rank: SoFar,
+        limit: usize,
+        schema: &SchemaRef,
+        held: MemoryReservation,
+    ) -> Result<Self> {
+        Ok(Self {
+            partition: KeyRows::some(&keys.partition, schema)?,
+            order: KeyRows::new(&keys.order, schema)?,
+            rank,
+            limit,
+            groups: HashMap::default(),
+            held,
+            seen: 0,
+            kept: 0,
+        })
+    }
+
     /// Whether rows stay, by their place in the batch.
-    fn keep(&mut self, batch: &RecordBatch) -> Result<Vec<bool>> {
+    pub(super) fn keep(&mut self, batch: &RecordBatch) -> Result<Vec<bool>> {
         let partition = self.partition.as_ref().map(|keys| keys.of(batch));
         let (partition, order) = (partition.transpose()?, self.order.of(batch)?);
         let mut kept = Vec::with_capacity(batch.num_rows());
@@ -196,7 +115,54 @@ impl Leaders {
     }
 
     /// Whether rows were left out that repay the looking.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         self.seen < TRIAL || self.kept < self.seen - self.seen / 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::{
+        array::Int64Array,
+        datatypes::{DataType, Field, Schema},
+    };
+    use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use datafusion_physical_expr::{PhysicalSortExpr, expressions::Column};
+
+    use super::*;
+
+    /// Rows of 10 groups, the least keys first, under a pool of so many bytes: how many stay.
+    fn kept(bytes: usize) -> usize {
+        let fields = ["g", "v"].map(|name| Field::new(name, DataType::Int64, false));
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let by = |name: &str, at| -> Arc<[PhysicalSortExpr]> {
+            [PhysicalSortExpr::new_default(Arc::new(Column::new(
+                name, at,
+            )))]
+            .into()
+        };
+        let keys = Keys {
+            partition: by("g", 0),
+            order: by("v", 1),
+        };
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(bytes));
+        let held = MemoryConsumer::new("test").register(&pool);
+        let mut leaders = Leaders::new(&keys, SoFar::Rank, 3, &schema, held).unwrap();
+        let groups: Int64Array = (0..1000).map(|row| row % 10).collect();
+        let values: Int64Array = (0..1000).collect();
+        let batch = RecordBatch::try_new(schema, vec![Arc::new(groups), Arc::new(values)]);
+        let kept = leaders.keep(&batch.unwrap()).unwrap();
+        kept.into_iter().filter(|kept| *kept).count()
+    }
+
+    #[test]
+    fn without_room_no_row_is_left_out() {
+        assert_eq!(kept(1 << 20), 30);
+        assert_eq!(kept(0), 1000);
+        // Room for some groups, and for some of their keys.
+        let some = kept(1000);
+        assert!((31..1000).contains(&some), "{some}");
     }
 }

@@ -40,8 +40,8 @@ use datafusion_physical_plan::{ExecutionPlan, sorts::sort::SortExec};
 use crate::{Unsupported, expressions::Expressions, order};
 use calls::Calls;
 use exec::WindowExec;
-use group_limit::GroupLimitExec;
-use leaders::LeadersExec;
+use group_limit::{Come, GroupLimitExec};
+use leaders::Leaders;
 use running::SoFar;
 
 /// The operators of a Window node, the top one first.
@@ -66,7 +66,8 @@ pub(crate) fn group_limit(
 ) -> Result<Vec<Arc<dyn ExecutionPlan>>, Unsupported> {
     let (rank, most) = limit_of(node, limit)?;
     let sorted = Sorted::new(node, &limit.partition, &limit.order, input, expressions)?;
-    let top = GroupLimitExec::new(Arc::clone(&sorted.input), sorted.keys(), rank, most);
+    let input = Arc::clone(&sorted.input);
+    let top = GroupLimitExec::new(input, Come::Sorted, sorted.keys(), rank, most);
     Ok(sorted.below(Arc::new(top)))
 }
 
@@ -86,10 +87,11 @@ pub(crate) fn leaders(
         &input.schema(),
         expressions,
     )?;
-    Ok(match LeadersExec::can(&keys, most) {
-        true => Arc::new(LeadersExec::new(input, keys, rank, most)),
-        false => input,
-    })
+    if !Leaders::can(&keys, most) {
+        return Ok(input);
+    }
+    let limit = GroupLimitExec::new(input, Come::Unsorted, keys, rank, most);
+    Ok(Arc::new(limit))
 }
 
 fn limit_of(node: u32, limit: &WindowGroupLimit) -> Result<(SoFar, usize), Unsupported> {

@@ -385,7 +385,7 @@ async fn the_first_rows_of_each_group() {
 }
 
 /// A limit of groups over a sort, as Spark plans it, keeps what one over sorted rows keeps: also
-/// where groups are many, where keys are many to a group, and where memory has no room for them.
+/// where groups are many, and where keys are many to a group.
 #[tokio::test]
 async fn rows_behind_the_first_of_each_group_are_not_sorted() {
     let schema = table();
@@ -435,7 +435,7 @@ async fn rows_behind_the_first_of_each_group_are_not_sorted() {
             .indent(false)
             .to_string();
         (
-            text.matches("LeadersExec").count(),
+            text.matches("Unsorted").count(),
             text.matches("SortExec").count(),
         )
     };

@@ -5,8 +5,7 @@
 //! log does not go back behind it.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -43,7 +42,7 @@ enum Demand {
 
 /// A log, and what must be in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LogPolicy {
+pub struct LogPolicy {
     trust: Trust,
     proofs: PathBuf,
     demand: Vec<Demand>,
@@ -87,6 +86,11 @@ impl LogPolicy {
             demand: written.demand,
             release,
         })
+    }
+
+    /// Whether the policy itself must be in it.
+    pub(super) fn demands_policy(&self) -> bool {
+        self.demand.contains(&Demand::Policy)
     }
 
     /// Whether all that is demanded is in the log, by the proofs that are there. `policy`: SHA-256
@@ -142,7 +146,7 @@ impl LogPolicy {
     ) -> Result<(Included, String), LogError> {
         let name = format!("{}.tlog-proof", hex::encode(entry.digest()));
         let path = self.proofs.join(name);
-        let bytes = read(&path).map_err(|error| io(&path, error))?;
+        let bytes = durable::read_at_most(&path, MOST_BYTES).map_err(|error| io(&path, error))?;
         let proof = Proof::parse(&bytes)?;
         let included = self.trust.verify(&proof, entry, now, before)?;
         Ok((included, proof.checkpoint))
@@ -150,23 +154,13 @@ impl LogPolicy {
 
     /// The state that was seen last: the log signed it, so nobody else made it up.
     fn seen(&self, path: &Path) -> Result<Option<Checkpoint>, LogError> {
-        let bytes = match read(path) {
+        let bytes = match durable::read_at_most(path, MOST_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(|error| io(path, error))?,
         };
         let text = String::from_utf8_lossy(&bytes);
         Checkpoint::open(&Note::parse(&text)?, self.trust.log()).map(Some)
     }
-}
-
-/// No more than a proof may have, and one byte to tell.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let most = u64::try_from(MOST_BYTES).unwrap_or(u64::MAX);
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(most.saturating_add(1))
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 fn io(path: &Path, source: io::Error) -> LogError {
@@ -238,8 +232,9 @@ mod tests {
         fn log(&self, entries: &[Entry], proved: &[Entry]) {
             self.tiles.append(&self.log, entries).unwrap();
             let now = SystemTime::now();
-            let signed = cosign(&self.tiles, self.log.public(), &self.witness, None, now);
-            self.tiles.replace(&signed.unwrap().0).unwrap();
+            let (read, signed, _) =
+                cosign(&self.tiles, self.log.public(), &self.witness, None, now).unwrap();
+            self.tiles.add_signature(&read, &signed).unwrap();
             for entry in proved {
                 let proof = self.tiles.prove(self.log.public(), entry).unwrap();
                 fs::write(self.proof(entry), proof.to_text()).unwrap();
@@ -279,8 +274,8 @@ mod tests {
         let proof = site.tiles.prove(site.log.public(), &other).unwrap();
         fs::write(site.proof(&entry), proof.to_text()).unwrap();
         assert!(why(&policy, now).contains("does not lead from this entry"));
-        fs::write(site.proof(&entry), vec![b'a'; MOST_BYTES + 1]).unwrap();
-        assert!(why(&policy, now).contains("longer than any proof"));
+        fs::write(site.proof(&entry), vec![b'a'; (64 << 10) + 1]).unwrap();
+        assert!(why(&policy, now).contains("more than 65536 bytes"));
     }
 
     #[test]

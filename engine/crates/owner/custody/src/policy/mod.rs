@@ -33,6 +33,7 @@ pub use access::Rights;
 pub use attestation::Attestation;
 pub use column::{ColumnPolicy, Domain};
 pub use error::PolicyError;
+pub use log::LogPolicy;
 pub(crate) use log::Logged;
 pub use pinned::PinnedRelease;
 pub use signed::{Policy, PolicyDigest, PolicyHead, PolicyHeads, PolicyKey, PolicyLock, Review};
@@ -296,11 +297,6 @@ impl Draft {
     /// What evidence must show, by kind.
     pub fn attestation(&self) -> &Attestation {
         &self.attestation
-    }
-
-    /// Whether something must be in a transparency log before a key leaves.
-    pub fn asks_a_log(&self) -> bool {
-        self.log.is_some()
     }
 
     /// Whether the driver may run on the host, because the owner trusts that site.

@@ -1,15 +1,11 @@
 //! `[attestation.release]`: the measurements of a release in the place of loose numbers.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Release,
+    Release, durable,
     policy::{
         PolicyError,
         attestation::{Attestation, Hex},
@@ -49,7 +45,8 @@ impl Attestation {
             path: path.clone(),
             reason,
         };
-        let bytes = read(&path).map_err(|error| failed(error.to_string()))?;
+        let bytes =
+            durable::read_at_most(&path, MOST).map_err(|error| failed(error.to_string()))?;
         let found = coffer_sealing::sha256(&bytes);
         if found != pinned.sha256.0 {
             return Err(failed(format!("its SHA-256 is {}", hex::encode(found))));
@@ -85,10 +82,4 @@ fn add<const N: usize>(list: &mut Vec<Hex<N>>, value: &str) -> Result<(), &'stat
         list.push(Hex(bytes));
     }
     Ok(())
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

@@ -18,7 +18,7 @@
 use std::{
     fmt,
     fs::File,
-    io::{self, Read},
+    io,
     ops::Deref,
     path::{Path, PathBuf},
     str::FromStr,
@@ -30,7 +30,7 @@ use coffer_protocol::evidence::EvidenceError;
 
 use crate::{
     ConfigDir, durable,
-    policy::{Draft, Logged, PolicyError, difference::difference, file},
+    policy::{Draft, LogPolicy, Logged, PolicyError, difference::difference, file},
 };
 
 pub use crate::keyring::PolicyKey;
@@ -223,6 +223,13 @@ impl Policy {
     /// Its version and digest.
     pub fn head(&self) -> PolicyHead {
         self.head
+    }
+
+    /// The log that must show something before a key leaves, and this policy's digest if it must
+    /// show that: as long as neither changes, what was in the log is there.
+    pub fn demanded(&self) -> Option<(LogPolicy, Option<PolicyDigest>)> {
+        let log = self.draft.log.as_ref()?;
+        Some((log.clone(), log.demands_policy().then(|| self.digest())))
     }
 
     /// That all that it demands is in the log, itself perhaps.
@@ -448,15 +455,8 @@ pub(super) fn text<'a>(bytes: &'a [u8], path: &Path) -> Result<&'a str, PolicyEr
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
     // The signature has the text and some bytes more.
-    File::open(path)?
-        .take(LIMIT + 4096)
-        .read_to_end(&mut bytes)?;
-    match u64::try_from(bytes.len()) {
-        Ok(length) if length < LIMIT + 4096 => Ok(bytes),
-        _ => Err(io::Error::other("it is too large for a policy")),
-    }
+    durable::read_at_most(path, LIMIT + 4095)
 }
 
 fn io(path: &Path, source: io::Error) -> PolicyError {

@@ -10,13 +10,14 @@ use std::{
     time::SystemTime,
 };
 
-use aws_lc_rs::digest::{SHA256, digest};
 use clap::{Args, Parser, Subcommand};
 use coffer_log::{
     Checkpoint, Entry, LogError, cosign,
     keeper::Tiles,
     note::{Note, PrivateKey, PublicKey, Signs},
+    whole,
 };
+use coffer_sealing::sha256;
 
 /// A transparency log of releases and policies, as a folder of files that any web server can show
 /// (C2SP tlog-tiles).
@@ -111,8 +112,8 @@ struct What {
 
 impl What {
     fn entries(&self) -> Result<Vec<Entry>, LogError> {
-        let release = self.release.as_deref().map(sha256).transpose()?;
-        let policy = self.policy.as_deref().map(sha256).transpose()?;
+        let release = self.release.as_deref().map(digest).transpose()?;
+        let policy = self.policy.as_deref().map(digest).transpose()?;
         let entries = [release.map(Entry::Release), policy.map(Entry::Policy)];
         Ok(entries.into_iter().flatten().collect())
     }
@@ -166,16 +167,21 @@ fn run(command: Command) -> Result<(), LogError> {
             state,
         } => {
             let tiles = Tiles::at(&folder);
+            // Of two that sign at once, one would not see what the other has signed.
+            let mut lock = state.clone().into_os_string();
+            lock.push(".lock");
+            let _turn = whole::hold(Path::new(&lock))?;
             let before = match fs::read_to_string(&state) {
                 Ok(text) => Some(Checkpoint::open(&Note::parse(&text)?, &log)?),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
                 Err(error) => return Err(io(&state)(error)),
             };
             let now = SystemTime::now();
-            let (text, found) = cosign(&tiles, &log, &private(&key)?, before.as_ref(), now)?;
+            let witness = private(&key)?;
+            let (read, signed, found) = cosign(&tiles, &log, &witness, before.as_ref(), now)?;
             // First what is signed is remembered, and then it is shown.
-            remember(&state, &text)?;
-            tiles.replace(&text)?;
+            whole::replace(&state, signed.as_bytes(), 0o600)?;
+            tiles.add_signature(&read, &signed)?;
             println!("{} entries", found.size);
         }
         Command::Prove {
@@ -184,11 +190,10 @@ fn run(command: Command) -> Result<(), LogError> {
             out,
             what,
         } => {
-            fs::create_dir_all(&out).map_err(io(&out))?;
             for entry in what.entries()? {
                 let proof = Tiles::at(&folder).prove(&log, &entry)?;
                 let path = out.join(format!("{}.tlog-proof", hex::encode(entry.digest())));
-                remember(&path, &proof.to_text())?;
+                whole::replace(&path, proof.to_text().as_bytes(), 0o644)?;
                 println!("{}", path.display());
             }
         }
@@ -205,30 +210,12 @@ fn run(command: Command) -> Result<(), LogError> {
     Ok(())
 }
 
-/// A small file, whole or as it was.
-fn remember(path: &Path, text: &str) -> Result<(), LogError> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty());
-    let written = || -> std::io::Result<()> {
-        let mut fresh = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-        fresh.write_all(text.as_bytes())?;
-        fresh.as_file().sync_all()?;
-        fresh.persist(path)?;
-        Ok(())
-    };
-    written().map_err(io(path))
-}
-
 fn private(path: &Path) -> Result<PrivateKey, LogError> {
     PrivateKey::parse(&fs::read_to_string(path).map_err(io(path))?)
 }
 
-fn sha256(path: &Path) -> Result<[u8; 32], LogError> {
-    let bytes = fs::read(path).map_err(io(path))?;
-    let mut hash = [0; 32];
-    hash.copy_from_slice(digest(&SHA256, &bytes).as_ref());
-    Ok(hash)
+fn digest(path: &Path) -> Result<[u8; 32], LogError> {
+    Ok(sha256(&fs::read(path).map_err(io(path))?))
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> LogError {

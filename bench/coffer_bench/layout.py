@@ -41,7 +41,8 @@ def of(side: str, tables: dict[str, Path], folder: Path) -> dict[str, Any]:
 
 def rewrite(tables: dict[str, Path], folder: Path) -> dict[str, Path]:
     """The tables as plain Parquet with as many rows in each file and row group as `coffer encrypt`
-    puts there, with its compression and its indexes of pages; by name."""
+    puts there, and with its indexes of pages; by name. Compressed as Spark does it: its reader
+    fails at some pages of LZ4, which sealed files have."""
     written = {name: folder / name for name in tables}
     owner = Owner.create(folder / "trusted")
     for name, path in owner.encrypt(tables, folder / "sealed").items():
@@ -53,7 +54,7 @@ def rewrite(tables: dict[str, Path], folder: Path) -> dict[str, Path]:
 
 
 def _write(file: Path, rows: _Rows, count: int, groups: int) -> None:
-    with pq.ParquetWriter(file, rows.schema, compression="lz4", write_page_index=True) as writer:
+    with pq.ParquetWriter(file, rows.schema, compression="snappy", write_page_index=True) as writer:
         for group in range(groups):
             # The last group has what the others leave.
             share = -(-count // groups)

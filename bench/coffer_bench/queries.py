@@ -6,10 +6,10 @@ of them.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import re
 import statistics
@@ -136,8 +136,8 @@ def _tuned(
     drivers: dict[str, Side], texts: Iterable[str], candidates: tuple[int, ...], measured: Measured
 ) -> dict[str, dict[str, str]]:
     """The settings by side: of the numbers of partitions that by which all queries together took
-    the side the least time, in one run each after one to warm up. A query that fails counts when
-    it is measured."""
+    the side the least time, in one run each after one to warm up. One with which a query fails is
+    taken only if all are such."""
     if not candidates:
         return {}
     chosen = {}
@@ -148,14 +148,19 @@ def _tuned(
         for partitions in (candidates[0], *candidates):
             seconds = 0.0
             for sql in texts:
-                with contextlib.suppress(QueryFailed):
+                try:
                     seconds += driver.timed(sql, _partitions(partitions))["seconds"]
+                except QueryFailed:
+                    seconds = math.inf
             totals[partitions] = round(seconds, 3)
         best = min(totals, key=lambda partitions: totals[partitions])
         print(f"{side}: {best} shuffle partitions of {totals}", file=sys.stderr)
         measured.settings.setdefault("tuned", {})[side] = {
             "partitions": best,
-            "seconds": {str(partitions): taken for partitions, taken in totals.items()},
+            "seconds": {
+                str(partitions): taken if math.isfinite(taken) else None
+                for partitions, taken in totals.items()
+            },
         }
         chosen[side] = _partitions(best)
     return chosen

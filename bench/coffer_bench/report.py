@@ -99,7 +99,7 @@ def spread(taken: dict[str, list[float]]) -> dict[str, Any]:
 def show(result: dict[str, Any]) -> None:
     """The medians side by side on standard output."""
     sides = {side: queries for side, queries in result["seconds"].items() if queries}
-    print(f"{'query':<10}" + "".join(f"{side:>10}" for side in sides) + "  same answer?")
+    print(f"{'query':<10}" + "".join(f"{side:>17}" for side in sides) + "  same answer?")
     for name, same in result["same_answer"].items():
         medians = "".join(_median(queries.get(name)) for queries in sides.values())
         print(f"{name:<10}{medians}  {'yes' if same else 'NO'}")
@@ -113,7 +113,7 @@ def show(result: dict[str, Any]) -> None:
 
 
 def _median(seconds: list[float] | None) -> str:
-    return f"{statistics.median(seconds):>10.3f}" if seconds else f"{'-':>10}"
+    return f"{statistics.median(seconds):>17.3f}" if seconds else f"{'-':>17}"
 
 
 def machine() -> dict[str, Any]:

@@ -151,6 +151,8 @@ class Timed:
 
     def timed(self, _: str, conf: dict[str, str] | None = None) -> dict[str, Any]:
         partitions = (conf or {})["spark.sql.shuffle.partitions"]
+        if partitions not in self.seconds:
+            raise QueryFailed("Py4JJavaError", "too few", None)
         counted = {"counters": {}, "milliseconds": {}}
         return {"seconds": self.seconds[partitions], "schema": [], "rows": [], **counted}
 
@@ -167,6 +169,7 @@ def test_each_side_runs_with_the_partitions_that_suit_it(
     each = {
         "spark": Timed({"4": 3.0, "8": 2.0, "16": 2.5}),
         "coffer": Timed({"4": 1.0, "8": 2.0, "16": 3.0}),
+        "unsealed": Timed({"16": 3.0}),
     }
     monkeypatch.setattr(
         queries, "EVERY", {name: lambda *_, side=side: side for name, side in each.items()}
@@ -179,6 +182,11 @@ def test_each_side_runs_with_the_partitions_that_suit_it(
         "seconds": {"4": 6.0, "8": 4.0, "16": 5.0},
     }
     assert found.settings["tuned"]["coffer"]["partitions"] == 4
+    # What fails is no fast query.
+    assert found.settings["tuned"]["unsealed"] == {
+        "partitions": 16,
+        "seconds": {"4": None, "8": None, "16": 6.0},
+    }
     assert found.seconds["spark"]["q1"] == [2.0] and found.seconds["coffer"]["q2"] == [1.0]
     assert len(found.settings["load"]) == 2
 

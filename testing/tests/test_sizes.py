@@ -25,6 +25,7 @@ from wiretap import Read, Task, Wiretap
 FILES, ROWS = 4, 8000  # of `facts`: a file is a task
 KEYS = 1000  # of `facts` and `dims`; each as often as the others
 UNIT = 8192
+MARK = "471108150000"  # what values of a partition column are counted from
 NONE: dict[str, str] = {}
 POW2 = {"spark.coffer.pad": "pow2"}
 FIXED = {"spark.coffer.pad": "fixed", "spark.coffer.pad.bytes": str(UNIT)}
@@ -546,11 +547,12 @@ def test_a_write_shows_files_their_sizes_and_how_many_partition_values_a_task_me
         many,
         others,
     )
-    # Four tasks, each of which met so many values; the values are in no path.
+    # Four tasks, each of which met so many values; the values are in no path (and long enough that
+    # no random name of a file holds their digits by chance).
     for values in (2, 5):
-        text = f"SELECT v, pmod(v, {values}) + 4711 AS p FROM facts WHERE id % 8000 < 100"
+        text = f"SELECT v, pmod(v, {values}) + {MARK}L AS p FROM facts WHERE id % 8000 < 100"
         assert len(written(f"parted{values}", text, how="PARTITIONED BY (p)")) == FILES * values
-        assert not any("4711" in str(file) for file in (tmp_path / f"parted{values}").rglob("*"))
+        assert not any(MARK in str(file) for file in (tmp_path / f"parted{values}").rglob("*"))
     # Not padded, as the document says.
     padded = written("padded", rows.format(500), POW2)
     assert all(abs(one - other) < 64 for one, other in zip(few, padded, strict=True)), (few, padded)

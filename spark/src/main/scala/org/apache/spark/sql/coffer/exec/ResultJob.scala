@@ -1,7 +1,6 @@
 package org.apache.spark.sql.coffer.exec
 
 import java.io.ByteArrayOutputStream
-import java.nio.channels.Channels
 
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.coffer.common.CofferException
@@ -48,13 +47,12 @@ object ResultJob {
     override def apply(context: TaskContext, runs: Iterator[SealedTask]): TaskOutcome = {
       val run = runs.next()
       val stream = new ByteArrayOutputStream()
-      val channel = Channels.newChannel(stream)
       val done = run.run { (target, bytes) =>
         if (target != 0) throw new CofferException(
           "COFFER_ENGINE_PROTOCOL",
           s"the engine sent target $target of a result",
           "use the engine and the jar of one build")
-        while (bytes.hasRemaining) channel.write(bytes)
+        SealedTask.write(bytes, stream)
       }
       TaskOutcome(
         run.partition,

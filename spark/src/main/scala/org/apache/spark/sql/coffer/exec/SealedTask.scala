@@ -1,5 +1,6 @@
 package org.apache.spark.sql.coffer.exec
 
+import java.io.OutputStream
 import java.nio.ByteBuffer
 
 import scala.reflect.ClassTag
@@ -61,9 +62,18 @@ trait SealedTask {
 
   /**
    * Runs to the end. `out` is given each piece of each target's sealed stream, targets ascending;
-   * the buffer is valid during the call only.
+   * the buffer is one over an array, and valid during the call only.
    */
   def run(out: (Int, ByteBuffer) => Unit): Done
+}
+
+object SealedTask {
+
+  /** All that is left of a piece, without a copy between. */
+  def write(piece: ByteBuffer, to: OutputStream): Unit = {
+    to.write(piece.array, piece.arrayOffset + piece.position(), piece.remaining)
+    piece.position(piece.limit())
+  }
 }
 
 /** How tasks reach the engine beside this executor: the plugin says, when it starts there. */

@@ -2,7 +2,6 @@ package org.apache.spark.sql.coffer.exec
 
 import java.io.OutputStream
 import java.nio.ByteBuffer
-import java.nio.channels.{Channels, WritableByteChannel}
 
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
@@ -99,11 +98,11 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
 
   private final class Streams(output: ShuffleMapOutputWriter, targets: Int) {
     private var target = -1
-    private var stream: Option[(OutputStream, WritableByteChannel)] = None
+    private var stream = Option.empty[OutputStream]
 
     val take: (Int, ByteBuffer) => Unit = (next, bytes) => {
       if (next != target) advance(next)
-      stream.foreach { case (_, channel) => while (bytes.hasRemaining) channel.write(bytes) }
+      stream.foreach(SealedTask.write(bytes, _))
     }
 
     private def advance(next: Int): Unit = {
@@ -112,8 +111,7 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
         s"the engine sent target $next after target $target of $targets",
         "use the engine and the jar of one build")
       close()
-      val out = output.getPartitionWriter(next).openStream()
-      stream = Some((out, Channels.newChannel(out)))
+      stream = Some(output.getPartitionWriter(next).openStream())
       target = next
     }
 
@@ -126,7 +124,7 @@ final class SealedShuffleWrite(commits: Commits) extends ShuffleWriteProcessor {
     }
 
     private def close(): Unit = {
-      stream.foreach(_._1.close())
+      stream.foreach(_.close())
       stream = None
     }
   }

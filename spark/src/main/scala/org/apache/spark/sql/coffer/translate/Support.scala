@@ -112,8 +112,9 @@ object Support {
   }
 
   private def known(plan: SparkPlan, context: Context): Seq[Unsupported] =
-    // Rows may be many to compare.
-    if (plan.children.isEmpty) node(plan, context)
+    // Rows may be many to compare; and a subquery, kept here, would keep its whole query, with all
+    // that it has broadcast.
+    if (plan.children.isEmpty || plan.subqueries.nonEmpty) node(plan, context)
     else {
       val shape = Shape.of(plan)
       if (remembers && supported.getIfPresent(shape) != null) Nil

@@ -69,6 +69,7 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
   private val header = ByteBuffer.allocate(HEADER).order(ByteOrder.LITTLE_ENDIAN)
   private var incoming = ByteBuffer.allocateDirect(BUFFER)
   private val outgoing = ByteBuffer.allocateDirect(BUFFER).order(ByteOrder.LITTLE_ENDIAN)
+  private var lent = ByteBuffer.allocate(0)
 
   def send(kind: Int, message: MessageLite): Unit = send(kind, ByteBuffer.wrap(message.toByteArray))
 
@@ -99,14 +100,30 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
     outgoing.clear()
   }
 
-  def receive(): Message = {
+  def receive(): Message = receive(ByteBuffer.allocate(_))
+
+  /**
+   * A message whose payload is valid until the next one is received. Most are pieces of streams as
+   * large as a region of the collector's, and gone as soon as they are written: a buffer for each
+   * would be what the heap is mostly collected for.
+   */
+  def receiveLent(): Message = receive { length =>
+    if (length > LENT) ByteBuffer.allocate(length)
+    else {
+      if (length > lent.capacity) lent = ByteBuffer.allocate(
+        math.min(LENT, math.max(LEAST_LENT, Integer.highestOneBit(length) << 1)))
+      lent.duplicate().clear().limit(length)
+    }
+  }
+
+  private def receive(buffer: Int => ByteBuffer): Message = {
     header.clear()
     fill(header)
     header.flip()
     val length = Integer.toUnsignedLong(header.getInt())
     if (length < 1 || length > MAX_LENGTH) throw tooLong(length, MAX_LENGTH)
     val kind = header.get() & 0xff
-    val body = ByteBuffer.allocate((length - 1).toInt)
+    val body = buffer((length - 1).toInt)
     readInto(body)
     body.flip()
     Message(kind, body)
@@ -150,6 +167,7 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
 
   override def close(): Unit = {
     incoming = ByteBuffer.allocate(0)
+    lent = ByteBuffer.allocate(0)
     socket.close()
   }
 
@@ -160,6 +178,9 @@ final class Channel private (socket: SocketChannel, val peer: Address, longest: 
 object Channel {
   private val HEADER = 5
   private val BUFFER = 1 << 18
+  private val LEAST_LENT = 1 << 12
+  // A piece of a stream, with its header.
+  private val LENT = (1 << 20) + 64
   val MAX_LENGTH: Long = 64L << 20
 
   /** Requests to the client engine may hold whole results. */

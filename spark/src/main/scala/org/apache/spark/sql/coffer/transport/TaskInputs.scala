@@ -2,6 +2,7 @@ package org.apache.spark.sql.coffer.transport
 
 import java.io.{ByteArrayInputStream, IOException, InputStream}
 import java.nio.ByteBuffer
+import java.util.concurrent.ConcurrentLinkedDeque
 
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.broadcast.Broadcast
@@ -17,7 +18,8 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 final class TaskInputs(
     rectangles: Seq[Rectangle],
     broadcasts: Map[Int, Broadcast[Array[Array[Byte]]]],
-    context: TaskContext) {
+    context: TaskContext)
+    extends AutoCloseable {
   // A broadcast is fetched only if the engine asks for it: it needs one task's answer for all
   // tasks.
   private val readers =
@@ -29,19 +31,30 @@ final class TaskInputs(
         input ->
           new Reader(of.value.iterator.map(new ByteArrayInputStream(_)))
       }
-  private val buffer = new Array[Byte](TaskInputs.CHUNK)
+  private var buffer = Option.empty[Array[Byte]]
   private var fault: Option[IOException] = None
 
   /** The next piece of an input, up to 1 MiB, valid until the next call; none at its end. */
   def next(input: Int): Option[ByteBuffer] = readers.get(input).flatMap { reader =>
+    val into = buffer.getOrElse {
+      val taken = TaskInputs.take()
+      buffer = Some(taken)
+      taken
+    }
     val n =
-      try reader.fill(buffer)
+      try reader.fill(into)
       catch {
         case e: IOException =>
           fault = Some(e)
           throw e
       }
-    if (n == 0) None else Some(ByteBuffer.wrap(buffer, 0, n))
+    if (n == 0) None else Some(ByteBuffer.wrap(into, 0, n))
+  }
+
+  /** Nothing that was given is valid afterwards. */
+  override def close(): Unit = {
+    buffer.foreach(TaskInputs.spare.addFirst)
+    buffer = None
   }
 
   /** Whether an exception came from reading blocks rather than from the engine's socket. */
@@ -102,5 +115,11 @@ final class TaskInputs(
 
 object TaskInputs {
   val CHUNK: Int = 1 << 20
+
+  /** Buffers of tasks that have ended: no more than have run at once. */
+  private val spare = new ConcurrentLinkedDeque[Array[Byte]]()
+  private def take(): Array[Byte] =
+    Option(spare.pollFirst()).getOrElse(new Array[Byte](CHUNK))
+
   private val asStored: (BlockId, InputStream) => InputStream = (_, in) => in
 }

@@ -69,6 +69,7 @@ private[transport] final class TaskRun(
         storage.abandon()
       }
       storage.close()
+      inputs.close()
     }
   }
 
@@ -108,7 +109,7 @@ private[transport] final class TaskRun(
     var done: Option[Done] = None
     while (done.isEmpty) {
       context.killTaskIfInterrupted()
-      val message = channel.receive()
+      val message = channel.receiveLent()
       message.kind match {
         case M.OUT_VALUE =>
           val target = u32(message)

@@ -29,7 +29,7 @@ class ClusterFailed(RuntimeError):
     """A daemon did not come up; the message says where its log is."""
 
 
-def _copied(spark: Path, target: Path) -> Path:
+def copied(spark: Path, target: Path) -> Path:
     """A Spark that another account can read, of links where the file system allows it."""
 
     def put(source: str, at: str) -> None:
@@ -76,7 +76,7 @@ class Cluster:
         self._daemons: list[subprocess.Popen[bytes]] = []
         folder.mkdir(parents=True, exist_ok=True)
         if user is not None:
-            self._spark = _copied(self._spark, folder / "spark")
+            self._spark = copied(self._spark, folder / "spark")
             self._give(folder)
         try:
             log = self._start("Master", ["--port", "0"], "master", {})

@@ -12,7 +12,7 @@ import pytest
 
 import coffer
 import coffer_spark
-from coffer import config_dir, shell
+from coffer import config_dir, containers, shell
 from coffer.__main__ import main
 from coffer._find import carries, processor_lacks, put_program
 from coffer.session import FILTER_OPTION
@@ -192,6 +192,19 @@ def test_the_driver_starts_with_the_filter_beside_its_other_options(
     assert coffer.configuration()[key] == f"-Done -Dtwo {ours}"
     (programs / "spark-defaults.conf").write_text(f"{key}={ours} -Done\n")
     assert coffer.configuration()[key] == f"{ours} -Done"
+
+
+def test_a_container_has_room_for_its_engine() -> None:
+    key = "spark.executor.memoryOverhead"
+    for master in ("yarn", "k8s://https://host:6443"):
+        assert containers.overhead(master, {}) == {key: "2432m"}
+        for memory, want in (("512MiB", "896m"), ("1g", "1408m"), ("1073741824", "1408m")):
+            conf = {"spark.coffer.engine.memory": memory}
+            assert containers.overhead(master, conf) == {key: want}
+        for said in (key, f"{key}Factor", "spark.coffer.engine.address"):
+            assert containers.overhead(master, {said: "1"}) == {}
+        assert containers.overhead(master, {"spark.coffer.engine.memory": "much"}) == {}
+    assert containers.overhead("local[2]", {}) == containers.overhead("spark://h:7077", {}) == {}
 
 
 def test_shell_makes_views_of_the_policys_tables() -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coffer import cancelling, notebook, pickles, results
+from coffer import cancelling, containers, notebook, pickles, results
 from coffer._find import carries, engine_jar, find_binary, find_jar
 from coffer.config_dir import renamed
 
@@ -61,6 +61,7 @@ def configuration(
         _JAVA_OPTIONS: _java_options(_spark_default(_JAVA_OPTIONS)),
         # A worker of Python functions has had rows in the clear: it ends with its query.
         "spark.python.worker.reuse": "false",
+        **containers.overhead(master or "", {}),
     }
     # A jar's own programs are those of its build.
     if not carries(plugin, "coffer-client"):
@@ -112,7 +113,9 @@ def session(
             "hint: stop it first, or start Spark with the settings of coffer.configuration()"
         )
     ours = configuration(config_dir, passphrase_file, master)
-    settings = {**ours, **conf}
+    # For the engine's memory as it is here, not as it would be by default.
+    ours.pop(containers.OVERHEAD, None)
+    settings = {**ours, **containers.overhead(master, conf), **conf}
     # An application's own jars come beside Coffer's.
     settings["spark.jars"] = _together(ours["spark.jars"], conf.get("spark.jars", ""))
     settings[_JAVA_OPTIONS] = _java_options(settings[_JAVA_OPTIONS])

@@ -1,10 +1,8 @@
 package org.apache.spark.sql.coffer.exec
 
-import java.util.Locale
-
 import org.apache.spark.SparkContext
 import org.apache.spark.internal.config.EXECUTOR_CORES
-import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.common.{CofferConf, EngineMemory}
 import org.apache.spark.sql.coffer.proto.plan.{Fragment, Join, Node}
 import org.apache.spark.sql.coffer.translate.{Nodes, TranslatedFragment}
 
@@ -21,10 +19,8 @@ object JoinMemory {
   private val FACTOR = 4
 
   /** Bytes of an engine's memory for each task that may run in it at once. */
-  def share(sc: SparkContext): Long = {
-    val memory = parse(sc.getConf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY))
-    memory / math.max(1, tasksPerExecutor(sc))
-  }
+  def share(sc: SparkContext): Long =
+    EngineMemory.of(sc.getConf) / math.max(1, tasksPerExecutor(sc))
 
   def fit(
       fragment: Fragment,
@@ -84,23 +80,5 @@ object JoinMemory {
         known.maxOption.getOrElse(conf.get(EXECUTOR_CORES))
       }
     cores / math.max(1, conf.getInt("spark.task.cpus", 1))
-  }
-
-  private val size = """(\d{1,18})\s*([a-z]*)""".r
-  private val units: Map[String, Long] = Map("" -> 1L, "b" -> 1L) ++
-    "kmgt".zipWithIndex.flatMap { case (c, i) =>
-      val binary = 1L << (10 * (i + 1))
-      Seq(s"$c" -> binary, s"${c}ib" -> binary, s"${c}b" -> math.pow(1000, i + 1).toLong)
-    }
-
-  /** As the engine reads it: `512MiB`, `2g`, bytes. */
-  private[exec] def parse(text: String): Long = text.trim.toLowerCase(Locale.ROOT) match {
-    case size(number, unit) if units.contains(unit) =>
-      Math.multiplyExact(number.toLong, units(unit))
-    case _ =>
-      throw new CofferException(
-        "COFFER_CONF",
-        s"${CofferConf.ENGINE_MEMORY} is no size: $text",
-        "write it like 512MiB or 2GiB")
   }
 }

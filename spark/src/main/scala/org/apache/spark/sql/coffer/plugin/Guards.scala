@@ -5,7 +5,7 @@ import java.nio.file.{Path, Paths}
 import java.util.Locale
 
 import org.apache.spark.{SparkConf, SPARK_VERSION}
-import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, EngineMemory}
 import org.apache.spark.sql.coffer.transport.EngineProcess
 import org.apache.spark.sql.coffer.versions.LINE
 
@@ -23,6 +23,7 @@ object Guards {
     javaSerializer(conf)
     eventLog(conf)
     shuffle(conf)
+    container(conf)
   }
 
   /** Another line's classes differ where nobody would look for it. */
@@ -84,6 +85,17 @@ object Guards {
       case Some(_) => None
       case None => Some(Paths.get(text).toAbsolutePath.normalize)
     }
+  }
+
+  /** Rather a word now than containers that are ended in the midst of queries. */
+  private def container(conf: SparkConf): Unit = EngineMemory.missing(conf).foreach { needed =>
+    throw new CofferException(
+      "COFFER_CONTAINER_MEMORY",
+      "an executor's container has no room for the engine beside it: with the engine's " +
+        s"${conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY)} it would be " +
+        "ended for taking more memory than it asked for",
+      s"set ${EngineMemory.OVERHEAD} to ${needed}m or more (coffer.session does), or " +
+        s"${CofferConf.ENGINE_MEMORY} to less")
   }
 
   /** Both change what a map output's id means; sealed commit records are matched by it. */

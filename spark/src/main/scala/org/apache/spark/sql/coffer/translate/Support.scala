@@ -47,16 +47,16 @@ object Support {
    * same each time. What runs is translated once more when its stage is sealed, whatever is found
    * here.
    */
-  private val supported = CacheBuilder.newBuilder.maximumSize(4096).expireAfterAccess(60,
+  private[translate] val supported = CacheBuilder.newBuilder.maximumSize(4096).expireAfterAccess(60,
     TimeUnit.SECONDS).build[Shape, Shape]()
 
   /** An operator without what is below it: that is known by its columns. */
-  private final case class Shape(
+  private[translate] final case class Shape(
       operator: Class[_],
       arguments: Seq[Any],
       inputs: Seq[Seq[(ExprId, DataType, Boolean)]])
 
-  private object Shape {
+  private[translate] object Shape {
     def of(plan: SparkPlan): Shape = Shape(
       plan.getClass,
       plan.productIterator.filter {

@@ -7,7 +7,7 @@ import java.util.{Base64, Properties}
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.{SparkContext, SparkException}
-import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.common.{CofferException, EngineMemory}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.coffer.split.CofferScan.Slice
@@ -76,12 +76,12 @@ class PiecesSuite extends AnyFunSuite {
   }
 
   test("an engine's memory is read as the engine reads it") {
-    assert(JoinMemory.parse("512MiB") == (512L << 20))
-    assert(JoinMemory.parse("2GiB") == (2L << 30))
-    assert(JoinMemory.parse("1073741824") == (1L << 30))
-    assert(JoinMemory.parse("64 KiB") == (64L << 10))
+    assert(EngineMemory.parse("512MiB") == (512L << 20))
+    assert(EngineMemory.parse("2GiB") == (2L << 30))
+    assert(EngineMemory.parse("1073741824") == (1L << 30))
+    assert(EngineMemory.parse("64 KiB") == (64L << 10))
     Seq("", "much", "1.5GiB", "-1").foreach { text =>
-      assert(intercept[CofferException](JoinMemory.parse(text)).code == "COFFER_CONF", text)
+      assert(intercept[CofferException](EngineMemory.parse(text)).code == "COFFER_CONF", text)
     }
   }
 

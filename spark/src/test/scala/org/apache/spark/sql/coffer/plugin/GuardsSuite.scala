@@ -47,6 +47,23 @@ class GuardsSuite extends AnyFunSuite {
     Guards.check(conf("spark.coffer.passphraseFile" -> "/home/me/pass"), None)
   }
 
+  test("a container has room for its engine") {
+    val engine = "spark.coffer.engine.memory" -> "1GiB"
+    def overhead(size: String) = "spark.executor.memoryOverhead" -> size
+    Seq("yarn", "k8s://https://host:6443").foreach { name =>
+      val master = "spark.master" -> name
+      assert(refused("COFFER_CONTAINER_MEMORY", conf(master, engine)).hint.contains("1408m"))
+      refused("COFFER_CONTAINER_MEMORY", conf(master, engine, overhead("1407m")))
+      refused("COFFER_CONTAINER_MEMORY", conf(master, engine, "spark.executor.memory" -> "13g"))
+      refused("COFFER_CONTAINER_MEMORY", conf(master, overhead("2g")))
+      Guards.check(conf(master, engine, overhead("1408m")), None)
+      Guards.check(conf(master, engine, overhead("2g")), None)
+      Guards.check(conf(master, engine, "spark.executor.memory" -> "14g"), None)
+      Guards.check(conf(master, "spark.coffer.engine.address" -> "unix:/run/engine"), None)
+    }
+    Guards.check(conf("spark.master" -> "spark://host:7077", engine), None)
+  }
+
   test("event logs need a trusted folder around them") {
     val on = "spark.eventLog.enabled" -> "true"
     refused("COFFER_EVENT_LOG", conf(on, "spark.eventLog.dir" -> "/data/events"))

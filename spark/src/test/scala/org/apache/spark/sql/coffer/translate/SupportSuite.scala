@@ -1,7 +1,11 @@
 package org.apache.spark.sql.coffer.translate
 
+import scala.jdk.CollectionConverters._
+
 import org.scalatest.funsuite.AnyFunSuite
 
+import org.apache.spark.sql.catalyst.expressions.{Expression, PlanExpression}
+import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.functions.udf
 
 /** What is refused, and in which words. */
@@ -21,6 +25,25 @@ class SupportSuite extends AnyFunSuite with PlanFixture {
       withConf(query.conf :+ ("spark.sql.adaptive.enabled" -> "true"): _*)(
         assert(messages(query.sql) === Nil, query.name))
     }
+  }
+
+  test("what is remembered keeps no plan, or a query would be kept with all that it broadcast") {
+    Seq("false", "true").foreach { adaptive =>
+      withConf("spark.sql.adaptive.enabled" -> adaptive) {
+        assert(messages("SELECT i FROM t WHERE l = (SELECT max(l) FROM t b) AND d < " +
+            "(SELECT avg(d) FROM t) ORDER BY (SELECT min(i) FROM t)").isEmpty)
+        assert(messages("SELECT i, count(*) FROM t GROUP BY i HAVING count(*) > " +
+            "(SELECT min(l) FROM t)").isEmpty)
+      }
+    }
+    def holds(argument: Any): Boolean = argument match {
+      case e: Expression => e.exists(_.isInstanceOf[PlanExpression[_]])
+      case several: Iterable[_] => several.exists(holds)
+      case one: Option[_] => one.exists(holds)
+      case other => other.isInstanceOf[SparkPlan]
+    }
+    val kept = Support.supported.asMap.keySet.asScala.flatMap(_.arguments)
+    assert(kept.nonEmpty && !kept.exists(holds))
   }
 
   test("joins") {

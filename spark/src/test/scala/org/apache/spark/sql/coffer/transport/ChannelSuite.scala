@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.transport
 
-import java.io.{EOFException, IOException}
+import java.io.{ByteArrayOutputStream, EOFException, IOException}
 import java.net.{StandardProtocolFamily, UnixDomainSocketAddress}
 import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.channels.{ServerSocketChannel, SocketChannel}
@@ -15,6 +15,7 @@ import com.google.protobuf.ByteString
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.common.CofferException
+import org.apache.spark.sql.coffer.exec.SealedTask
 import org.apache.spark.sql.coffer.proto.wire.{
   ClientMessage,
   Hello,
@@ -80,6 +81,26 @@ class ChannelSuite extends AnyFunSuite {
       val answer = channel.receive()
       assert(answer.kind == 10)
       assert(answer.bytes.sameElements(big))
+      channel.close()
+    }
+  }
+
+  test("a lent message is whole until the next one, whatever came before") {
+    val sizes = Seq(700000, 1, 0, 5000, 3 << 20, 4095, 1 << 20)
+    def payload(size: Int) = Array.tabulate[Byte](size)(i => ((i + size) % 251).toByte)
+    withPeer { socket =>
+      sizes.foreach(size => write(socket, message(7, payload(size))))
+    } { address =>
+      val channel = Channel.connect(address)
+      sizes.foreach { size =>
+        val lent = channel.receiveLent().payload
+        assert(lent.remaining == size)
+        assert(lent.array.slice(lent.arrayOffset, lent.arrayOffset + size).sameElements(
+            payload(size)))
+        val written = new ByteArrayOutputStream
+        SealedTask.write(lent, written)
+        assert(written.toByteArray.sameElements(payload(size)) && !lent.hasRemaining)
+      }
       channel.close()
     }
   }

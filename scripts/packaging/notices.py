@@ -12,7 +12,7 @@ import programs
 # By workspace: whose dependencies are shipped.
 SHIPPED = {
     "engine": ("coffer-cli", "coffer-client", "coffer-engine"),
-    "helpers": ("coffer-verifiers", "coffer-aws-helper", "coffer-store"),
+    "helpers": ("coffer-verifiers", "coffer-aws-helper", "coffer-relay", "coffer-store"),
 }
 _FILE = re.compile(r"(?i)^(licen[cs]e|copying|notice|copyright|unlicense)")
 

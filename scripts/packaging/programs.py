@@ -15,9 +15,9 @@ GLIBC = "2.28"
 
 # By workspace. coffer-tpm-quote is not among them: it links the system's libtss2.
 ENGINES = ("coffer", "coffer-client", "coffer-engine")
-HELPERS = ("coffer-attest", "coffer-aws", "coffer-store")
+HELPERS = ("coffer-attest", "coffer-aws", "coffer-relay", "coffer-store")
 # What a jar carries: what executors and a driver start.
-CARRIED = ("coffer-engine", "coffer-client", "coffer-attest", "coffer-aws")
+CARRIED = ("coffer-engine", "coffer-client", "coffer-attest", "coffer-aws", "coffer-relay")
 
 _V2 = "cx16 lahf_lm pni popcnt sse4_1 sse4_2 ssse3"
 # What a processor of each level has, by the names of /proc/cpuinfo.

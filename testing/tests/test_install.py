@@ -18,7 +18,7 @@ from coffer_testing.installed import ROOT, Shipped, environment, install
 from coffer_testing.pages import code
 
 PROGRAMS = ["coffer", "coffer-attest", "coffer-aws", "coffer-client", "coffer-engine"]
-PROGRAMS += ["coffer-store"]
+PROGRAMS += ["coffer-relay", "coffer-store"]
 
 
 @pytest.fixture(scope="module")

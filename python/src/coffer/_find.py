@@ -28,6 +28,7 @@ PROGRAMS = (
     "coffer-engine",
     "coffer-attest",
     "coffer-aws",
+    "coffer-relay",
     "coffer-store",
     "coffer-tpm-quote",
 )

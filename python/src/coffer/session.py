@@ -92,7 +92,8 @@ def session(
     `~/.coffer`); `home` is its old name. The keyring's passphrase comes from `passphrase_file`,
     from the environment variable `COFFER_PASSPHRASE`, or from a prompt when a terminal or a
     notebook is there that can ask. With `spark.coffer.client.socket`, the socket of the owner's key
-    service, there is neither config directory nor passphrase here. Further settings go in by name:
+    service, or `spark.coffer.client.address`, where it is over the network, there is neither config
+    directory nor passphrase here. Further settings go in by name:
     `coffer.session(**{"spark.sql.shuffle.partitions": "8"})`; they win over Coffer's own.
 
     With a cluster's master, Python pickles from executors are opened by a list of names (see
@@ -201,6 +202,7 @@ def _passphrase(settings: dict[str, str]) -> Iterator[None]:
     given = (
         "spark.coffer.passphraseFile" in settings
         or "spark.coffer.client.socket" in settings
+        or "spark.coffer.client.address" in settings
         or PASSPHRASE in os.environ
     )
     if given or not notebook.can_ask():

@@ -42,8 +42,11 @@ pub struct Who {
     /// The policy's name for the user, or [`Who::OWNER`] or [`Who::NOBODY`], which no user is
     /// called.
     pub user: String,
-    /// The account of the operating system.
+    /// The account of the operating system; [`Who::ELSEWHERE`] for who came over the network.
     pub uid: u32,
+    /// Of who came over the network: SHA-256 of the certificate, in hexadecimal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub certificate: String,
     /// The Spark application; empty for a command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub application: String,
@@ -55,11 +58,15 @@ impl Who {
     /// An account that is no user's.
     pub const NOBODY: &str = "(nobody)";
 
+    /// No account of this machine.
+    pub const ELSEWHERE: u32 = u32::MAX;
+
     /// The owner, in a command that this account runs.
     pub fn owner() -> Self {
         Self {
             user: Self::OWNER.to_owned(),
             uid: own_uid(),
+            certificate: String::new(),
             application: String::new(),
         }
     }

@@ -77,6 +77,7 @@ fn who() -> Who {
     Who {
         user: "ann".to_owned(),
         uid: 1001,
+        certificate: String::new(),
         application: "app".to_owned(),
     }
 }

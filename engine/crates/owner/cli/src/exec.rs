@@ -12,6 +12,7 @@ use coffer_custody::location::local;
 use crate::{
     args::{Explain, Passed, PolicyAdvise, Sql},
     failure::{Exit, Failure},
+    keys::args::Serve,
     site::Site,
 };
 
@@ -32,7 +33,7 @@ pub(crate) fn engine(args: &Passed) -> Result<(), Failure> {
 
 /// The key service, in this process's place. The passphrase goes by file or environment, as it
 /// came.
-pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
+pub(crate) fn serve(site: &Site, asked: &Serve) -> Result<(), Failure> {
     let program = beside()?.join("coffer-client");
     if !program.is_file() {
         return Err(Failure::new(
@@ -42,11 +43,21 @@ pub(crate) fn serve(site: &Site, socket: &Path) -> Result<(), Failure> {
         .hint("install it into the same folder as coffer"));
     }
     let mut command = Command::new(&program);
-    command
-        .arg("--serve")
-        .arg(socket)
-        .arg("--config-dir")
-        .arg(site.config_dir()?.path());
+    command.arg("--config-dir").arg(site.config_dir()?.path());
+    if let Some(address) = asked.listen {
+        command.arg("--serve-tls").arg(address.to_string());
+    }
+    let files = [
+        ("--serve", &asked.socket),
+        ("--tls-certificate", &asked.certificate),
+        ("--tls-key", &asked.key),
+        ("--tls-users", &asked.users),
+    ];
+    for (option, file) in files {
+        if let Some(file) = file {
+            command.arg(option).arg(&**file);
+        }
+    }
     if let Some(file) = site.passphrase_file() {
         command.arg("--passphrase-file").arg(file);
     }

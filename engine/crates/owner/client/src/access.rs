@@ -2,11 +2,12 @@
 //!
 //! The driver's JVM belongs to the user, so nothing that it says counts here: who the user is was
 //! settled when the client engine started (the owner lowers itself with `--user`) or, in a key
-//! service, by the kernel's word on the connection. What the user may read and write the policy
-//! says as it is now: a right that is taken away is gone with the next stage.
+//! service, by the kernel's word on the connection, or by a certificate. What the user may read and
+//! write the policy says as it is now: a right that is taken away is gone with the next stage.
 
 use std::{sync::Arc, time::Duration};
 
+use coffer_audit::Who;
 use coffer_custody::{Policy, Rights, Stamp};
 use coffer_protocol::{
     plan::Fragment,
@@ -24,28 +25,76 @@ const REST: Duration = Duration::from_secs(2);
 #[derive(Default)]
 pub(crate) struct Read(Option<([Stamp; 2], Arc<Policy>)>);
 
-/// The account at the other end, by the kernel's word.
-#[derive(Clone)]
-pub(crate) struct Peer {
-    pub(crate) uid: u32,
-    /// Its name, where it has one.
-    pub(crate) name: Option<String>,
+/// Who is at the other end of a connection.
+#[derive(Debug, Clone)]
+pub(crate) enum Peer {
+    /// An account, by the kernel's word.
+    Account {
+        uid: u32,
+        /// Its name, where it has one.
+        name: Option<String>,
+    },
+    /// Who holds the key of a certificate, by the word of the relay that spoke TLS with it.
+    Certificate {
+        /// Its subject alternative names.
+        names: Vec<String>,
+        /// SHA-256 of it, in hexadecimal.
+        fingerprint: String,
+    },
+}
+
+/// By what a peer is told from others.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum PeerId {
+    Account(u32),
+    Certificate(String),
 }
 
 impl Peer {
     pub(crate) fn of(uid: u32) -> Self {
         let account = uzers::get_user_by_uid(uid);
         let name = account.as_ref().and_then(|account| account.name().to_str());
-        Self {
+        Self::Account {
             uid,
             name: name.map(str::to_owned),
         }
     }
 
+    pub(crate) fn id(&self) -> PeerId {
+        match self {
+            Self::Account { uid, .. } => PeerId::Account(*uid),
+            Self::Certificate { fingerprint, .. } => PeerId::Certificate(fingerprint.clone()),
+        }
+    }
+
     /// The user that it is by a policy.
     pub(crate) fn user<'a>(&self, policy: &'a Policy) -> Result<&'a str, ClientError> {
-        let user = policy.user_of(self.uid, self.name.as_deref());
-        user?.ok_or(ClientError::UnknownAccount(self.uid))
+        let user = match self {
+            Self::Account { uid, name } => policy.user_of(*uid, name.as_deref()),
+            Self::Certificate { names, .. } => policy.user_of_certificate(names),
+        };
+        user?.ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> ClientError {
+        match self {
+            Self::Account { uid, .. } => ClientError::UnknownAccount(*uid),
+            Self::Certificate { names, .. } => ClientError::UnknownCertificate(names.join(", ")),
+        }
+    }
+
+    /// For the audit log: nobody yet, of an application that has no name yet.
+    pub(crate) fn who(&self) -> Who {
+        let (uid, certificate) = match self {
+            Self::Account { uid, .. } => (*uid, String::new()),
+            Self::Certificate { fingerprint, .. } => (Who::ELSEWHERE, fingerprint.clone()),
+        };
+        Who {
+            user: Who::NOBODY.to_owned(),
+            uid,
+            certificate,
+            application: String::new(),
+        }
     }
 }
 
@@ -117,7 +166,7 @@ impl Service {
                 .map_err(|error| self.as_user_sees(error))?
                 != user
         {
-            return Err(ClientError::UnknownAccount(peer.uid));
+            return Err(peer.unknown());
         }
         policy
             .rights(user)

@@ -41,6 +41,8 @@ const TIDYING: Duration = Duration::from_secs(30);
 enum Visitor {
     Driver(Arc<Service>),
     Guest(Guest),
+    /// The owner's relay, which has yet to say whom it brings.
+    Relay(Arc<KeyService>),
 }
 
 /// Accepts connections of one application for ever, each served by a thread of its own.
@@ -65,6 +67,25 @@ pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
         () = accept_at(&listener, move |read| keys.enter(read.peer_uid()).map(Visitor::Guest)) => {}
         () = tidying => {}
     }
+}
+
+/// The same for connections that come by way of the owner's relay: of this process's own account,
+/// as the kernel says, and of no other.
+pub async fn accept_introduced(keys: Arc<KeyService>, listener: &Listener) {
+    let own = own_account();
+    accept_at(listener, move |read| match (read.peer_uid(), own) {
+        (Some(uid), Some(own)) if uid == own => Ok(Visitor::Relay(Arc::clone(&keys))),
+        (Some(uid), _) => Err(ClientError::UnknownAccount(uid)),
+        (None, _) => Err(ClientError::NoCredentials),
+    })
+    .await;
+}
+
+fn own_account() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self")
+        .map(|found| found.uid())
+        .ok()
 }
 
 /// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are let in
@@ -125,15 +146,26 @@ async fn serve(
 ) -> Result<(), WireError> {
     match visitor {
         Visitor::Driver(service) => talk(&service, None, read, write).await,
-        Visitor::Guest(guest) => {
+        Visitor::Guest(guest) => attend(guest, read, write).await,
+        Visitor::Relay(keys) => {
             let Some(first) = greeting(&mut read, GREETING).await? else {
                 return Ok(());
             };
-            match KeyService::attach(guest, &first) {
-                Ok(attached) => talk(&attached.service, Some(first), read, write).await,
+            match keys.enter_introduced(&first) {
+                Ok(guest) => attend(guest, read, write).await,
                 Err(error) => problem(&error, &mut write).await,
             }
         }
+    }
+}
+
+async fn attend(guest: Guest, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), WireError> {
+    let Some(first) = greeting(&mut read, GREETING).await? else {
+        return Ok(());
+    };
+    match KeyService::attach(guest, &first) {
+        Ok(attached) => talk(&attached.service, Some(first), read, write).await,
+        Err(error) => problem(&error, &mut write).await,
     }
 }
 
@@ -173,7 +205,7 @@ async fn talk(
             Err(error) => {
                 problem(&error, &mut write).await?;
                 // Whose account is no user's any more knocks again, and is counted as a stranger.
-                if matches!(error, ClientError::UnknownAccount(_)) {
+                if error.is_stranger() {
                     return Ok(());
                 }
             }

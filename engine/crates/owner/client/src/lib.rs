@@ -41,6 +41,7 @@ mod guesses;
 mod kinds;
 mod literals;
 mod live;
+pub mod network;
 mod opened;
 mod origins;
 mod protections;

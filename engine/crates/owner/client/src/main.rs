@@ -1,9 +1,14 @@
 //! `coffer-client`: the client engine's process.
 
-use std::{os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    net::SocketAddr, os::unix::fs::PermissionsExt, path::PathBuf, process::ExitCode, sync::Arc,
+};
 
 use clap::{Parser, ValueEnum};
-use coffer_client::{ClientError, KeyService, Service, connection};
+use coffer_client::{
+    ClientError, KeyService, Service, connection,
+    network::{Network, Relay},
+};
 use coffer_custody::{ConfigDir, ConfigDirError, Passphrase, PassphraseError};
 use coffer_process::{address::Address, hardening, lifeline, listen::Listener};
 use coffer_protocol::evidence::VERSION;
@@ -13,12 +18,27 @@ use coffer_protocol::evidence::VERSION;
 #[command(name = "coffer-client", version = VERSION)]
 struct Arguments {
     /// Where to listen: unix:PATH, or tcp:HOST:PORT on loopback
-    #[arg(long, required_unless_present = "serve", conflicts_with = "serve")]
+    #[arg(long, required_unless_present_any = ["serve", "serve_tls"])]
+    #[arg(conflicts_with_all = ["serve", "serve_tls"])]
     listen: Option<Address>,
     /// Serve drivers of other accounts at this Unix socket, each with the rights of its user in the
     /// policy
     #[arg(long, value_name = "PATH", conflicts_with = "user")]
     serve: Option<PathBuf>,
+    /// Serve drivers on other machines here too, over mutual TLS: each with the rights of the user
+    /// whose certificate it shows
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "user")]
+    #[arg(requires_all = ["tls_certificate", "tls_key", "tls_users"])]
+    serve_tls: Option<SocketAddr>,
+    /// File with the key service's certificate, and those between it and its authority (PEM)
+    #[arg(long, value_name = "FILE", requires = "serve_tls")]
+    tls_certificate: Option<PathBuf>,
+    /// File with the certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "serve_tls")]
+    tls_key: Option<PathBuf>,
+    /// File with the certificates of the authority that makes users' certificates (PEM)
+    #[arg(long, value_name = "FILE", requires = "serve_tls")]
+    tls_users: Option<PathBuf>,
     /// Folder with keyring and policy (else COFFER_CONFIG_DIR, else ~/.coffer)
     #[arg(long, value_name = "FOLDER")]
     config_dir: Option<PathBuf>,
@@ -91,9 +111,9 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(file) => Passphrase::from_file(file)?,
         None => Passphrase::from_env()?,
     };
-    let serving = match &arguments.serve {
-        Some(_) => Serving::Users(Arc::new(KeyService::open(config_dir, &passphrase)?)),
-        None => {
+    let serving = match arguments.serve.is_some() || arguments.serve_tls.is_some() {
+        true => Serving::Users(Arc::new(KeyService::open(config_dir, &passphrase)?)),
+        false => {
             let service = Service::open(config_dir, &passphrase)?;
             Serving::Driver(Arc::new(match &arguments.user {
                 Some(user) => service.on_behalf_of(user)?,
@@ -109,9 +129,17 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         .build()?;
     let ended = runtime.block_on(async {
         let listener = listen(arguments)?;
+        let relayed = relayed(arguments)?;
         let asked = lifeline::asked_to_stop()?;
+        let network = relayed
+            .as_ref()
+            .map(|(relay, _)| relay.address().to_owned());
+        let local = listener
+            .as_ref()
+            .map(|listener| listener.address().to_string());
         lifeline::say_ready(&serde_json::json!({
-            "listening": listener.address().to_string(),
+            "listening": local.as_ref().or(network.as_ref()),
+            "network": network,
             "version": VERSION,
         }))?;
         let lifeline = async {
@@ -121,7 +149,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         tokio::select! {
-            () = serving.accept(listener) => Ok(()),
+            () = serving.accept(listener, relayed) => Ok(()),
             () = lifeline => Ok(()),
             () = asked => Ok(()),
         }
@@ -141,11 +169,27 @@ enum Serving {
 }
 
 impl Serving {
-    async fn accept(&self, listener: Listener) {
-        match self {
-            Self::Driver(service) => connection::accept(Arc::clone(service), listener).await,
-            Self::Users(keys) => connection::accept_users(Arc::clone(keys), listener).await,
-        }
+    async fn accept(&self, listener: Option<Listener>, relayed: Option<(Relay, Listener)>) {
+        let own = async {
+            match (self, listener) {
+                (_, None) => std::future::pending().await,
+                (Self::Driver(service), Some(listener)) => {
+                    connection::accept(Arc::clone(service), listener).await;
+                }
+                (Self::Users(keys), Some(listener)) => {
+                    connection::accept_users(Arc::clone(keys), listener).await;
+                }
+            }
+        };
+        let brought = async {
+            match (self, &relayed) {
+                (Self::Users(keys), Some((_, listener))) => {
+                    connection::accept_introduced(Arc::clone(keys), listener).await;
+                }
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::join!(own, brought);
     }
 
     fn end(&self) {
@@ -156,16 +200,34 @@ impl Serving {
     }
 }
 
-fn listen(arguments: &Arguments) -> Result<Listener, Failure> {
+/// What brings users from the network, and where it brings them to.
+fn relayed(arguments: &Arguments) -> Result<Option<(Relay, Listener)>, Failure> {
+    let given = (
+        arguments.serve_tls,
+        &arguments.tls_certificate,
+        &arguments.tls_key,
+        &arguments.tls_users,
+    );
+    let (Some(address), Some(certificate), Some(key), Some(users)) = given else {
+        return Ok(None);
+    };
+    let network = Network {
+        address,
+        certificate: certificate.clone(),
+        key: key.clone(),
+        users_authority: users.clone(),
+    };
+    Ok(Some(Relay::start(&network).map_err(|error| Failure {
+        error: format!("cannot serve over the network: {error}"),
+        hint: "see what coffer-relay said before; it is to lie beside coffer-client".to_owned(),
+    })?))
+}
+
+fn listen(arguments: &Arguments) -> Result<Option<Listener>, Failure> {
     let address = match (&arguments.serve, &arguments.listen) {
         (Some(path), _) => Address::Unix(path.clone()),
         (None, Some(address)) => address.clone(),
-        (None, None) => {
-            return Err(Failure {
-                error: "neither --listen nor --serve is given".to_owned(),
-                hint: String::new(),
-            });
-        }
+        (None, None) => return Ok(None),
     };
     let failed = |error: std::io::Error| Failure {
         error: format!("cannot listen on {address}: {error}"),
@@ -176,7 +238,7 @@ fn listen(arguments: &Arguments) -> Result<Listener, Failure> {
         // Every account may knock: who it is the kernel says, and the policy who comes in.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(failed)?;
     }
-    Ok(listener)
+    Ok(Some(listener))
 }
 
 impl From<std::io::Error> for Failure {

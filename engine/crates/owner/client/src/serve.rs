@@ -3,9 +3,12 @@
 //!
 //! Who connects the kernel says, by the credentials of the Unix socket's other end; `[users]` of
 //! the policy maps the account to roles, and an account that is no user's is refused before a byte
-//! that it sends is read and before it costs a thread. Each application of each user has a state of
-//! its own ([`Service`]): sessions, tables, engines and writes of one are nothing to another.
-//! Neither passphrase nor keyring reaches a user's account.
+//! that it sends is read and before it costs a thread. Over the network it is who holds the key of
+//! a certificate: a relay of the owner's, in a program of its own, speaks TLS with it, and says at
+//! a socket that is the owner's alone whose the connection is ([`crate::network`]).
+//!
+//! Each application of each user has a state of its own ([`Service`]): sessions, tables, engines and
+//! writes of one are nothing to another. Neither passphrase nor keyring reaches a user's account.
 //!
 //! What it does not do: bound the memory and time that a listed user takes.
 
@@ -15,15 +18,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use coffer_audit::{Event, Seldom, Who};
+use coffer_audit::{Event, Seldom};
 use coffer_custody::{ConfigDir, Passphrase};
 use coffer_protocol::{
     framing::Message,
-    wire::{ClientMessage, Hello},
+    wire::{ClientMessage, Hello, Introduce},
 };
 use parking_lot::Mutex;
 
-use crate::{ClientError, Service, access::Peer, guesses::Guesses};
+use crate::{
+    ClientError, Service,
+    access::{Peer, PeerId},
+    guesses::Guesses,
+};
 
 /// How long an application's state outlives its last connection: a driver keeps some as long as it
 /// runs.
@@ -40,12 +47,12 @@ pub struct KeyService {
     /// The owner's own, which no connection reaches: it has keyring, policy and audit log.
     front: Service,
     applications: Mutex<HashMap<ApplicationId, Served>>,
-    /// Connections by account.
-    guests: Mutex<HashMap<u32, usize>>,
+    /// Connections by account or certificate.
+    guests: Mutex<HashMap<PeerId, usize>>,
     /// What each user had encrypted.
     guesses: Mutex<HashMap<String, Arc<Mutex<Guesses>>>>,
     /// By account; one person may have many (subordinate ones).
-    refusals: Mutex<Seldom<u32>>,
+    refusals: Mutex<Seldom<PeerId>>,
 }
 
 /// A connection of a user's account.
@@ -58,10 +65,11 @@ pub(crate) struct Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         let mut guests = self.keys.guests.lock();
-        if let Some(count) = guests.get_mut(&self.peer.uid) {
+        let id = self.peer.id();
+        if let Some(count) = guests.get_mut(&id) {
             *count = count.saturating_sub(1);
             if *count == 0 {
-                guests.remove(&self.peer.uid);
+                guests.remove(&id);
             }
         }
     }
@@ -70,7 +78,7 @@ impl Drop for Guest {
 /// Whose application: nothing of it is shared with another.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct ApplicationId {
-    uid: u32,
+    peer: PeerId,
     user: String,
     application: String,
 }
@@ -126,13 +134,31 @@ impl KeyService {
 
     /// Lets the account of a connection in, if it is a user's. Nothing that it sent plays a part.
     pub(crate) fn enter(self: &Arc<Self>, uid: Option<u32>) -> Result<Guest, ClientError> {
-        let uid = uid.ok_or(ClientError::NoCredentials)?;
-        self.guest(uid)
-            .inspect_err(|error| self.refused(uid, error))
+        let peer = Peer::of(uid.ok_or(ClientError::NoCredentials)?);
+        self.guest(&peer)
+            .inspect_err(|error| self.refused(&peer, error))
     }
 
-    fn guest(self: &Arc<Self>, uid: u32) -> Result<Guest, ClientError> {
-        let peer = Peer::of(uid);
+    /// Lets in whom the relay's first message names, if it is a user's certificate.
+    pub(crate) fn enter_introduced(
+        self: &Arc<Self>,
+        first: &Message,
+    ) -> Result<Guest, ClientError> {
+        if i32::from(first.kind) != i32::from(ClientMessage::Introduce) {
+            return Err(ClientError::NotIntroduced);
+        }
+        let introduced: Introduce = first
+            .decode("INTRODUCE")
+            .map_err(|_| ClientError::NotIntroduced)?;
+        let peer = Peer::Certificate {
+            names: introduced.names,
+            fingerprint: hex::encode(introduced.fingerprint),
+        };
+        self.guest(&peer)
+            .inspect_err(|error| self.refused(&peer, error))
+    }
+
+    fn guest(self: &Arc<Self>, peer: &Peer) -> Result<Guest, ClientError> {
         // What is wrong with the policy is the owner's to know.
         let policy = self
             .front
@@ -143,14 +169,14 @@ impl KeyService {
             .map_err(ClientError::without_policy)?
             .to_owned();
         let mut guests = self.guests.lock();
-        let count = guests.entry(uid).or_default();
+        let count = guests.entry(peer.id()).or_default();
         if *count >= CONNECTIONS {
             return Err(ClientError::TooManyConnections(CONNECTIONS));
         }
         *count += 1;
         Ok(Guest {
             keys: Arc::clone(self),
-            peer,
+            peer: peer.clone(),
             user,
         })
     }
@@ -167,7 +193,7 @@ impl KeyService {
             return Err(ClientError::Malformed("HELLO"));
         }
         let application = ApplicationId {
-            uid: guest.peer.uid,
+            peer: guest.peer.id(),
             user: guest.user.clone(),
             application: hello.application,
         };
@@ -216,17 +242,12 @@ impl KeyService {
         applications.retain(|_, held| held.connections > 0 || held.idle.elapsed() < IDLE);
     }
 
-    fn refused(&self, uid: u32, error: &ClientError) {
+    fn refused(&self, peer: &Peer, error: &ClientError) {
         let event = Event::refused("connect", error.code(), error.in_owners_log());
-        let Some(event) = self.refusals.lock().record(uid, event) else {
+        let Some(event) = self.refusals.lock().record(peer.id(), event) else {
             return;
         };
-        let who = Who {
-            user: Who::NOBODY.to_owned(),
-            uid,
-            application: String::new(),
-        };
-        if let Err(failed) = self.front.audit.append(&who, event) {
+        if let Err(failed) = self.front.audit.append(&peer.who(), event) {
             tracing::error!(error = %failed, "a refusal is not in the audit log");
         }
     }
@@ -234,7 +255,7 @@ impl KeyService {
 
 #[cfg(test)]
 mod tests {
-    use coffer_audit::Record;
+    use coffer_audit::{Record, Who};
     use coffer_custody::Keyring;
     use coffer_protocol::wire::NewSession;
 
@@ -330,6 +351,48 @@ mod tests {
     }
 
     #[test]
+    fn whom_the_relay_brings_is_known_by_a_name_in_the_certificate() {
+        let policy = POLICY.replacen("account = 4000000001", "certificate = \"ann@b\"", 1);
+        let (_folder, keys) = keys(&policy);
+        let brought = |names: &[&str], certificate: &[u8]| {
+            let introduced = Introduce {
+                names: names.iter().map(ToString::to_string).collect(),
+                fingerprint: certificate.to_vec().into(),
+            };
+            keys.enter_introduced(&message(ClientMessage::Introduce, &introduced))
+        };
+        let attached = KeyService::attach(brought(&["x", "ann@b"], b"one").unwrap(), &hello());
+        let service = attached.unwrap().service.clone();
+        assert_eq!(service.who().certificate, hex::encode("one"));
+        assert_eq!(
+            (service.who().user.as_str(), service.who().uid),
+            ("ann", Who::ELSEWHERE)
+        );
+        assert!(service.rights().unwrap().reads("t", "a"));
+        // Nor is an account's user one by the account's name, or a certificate's an account's.
+        for names in [&[][..], &["bob"], &["4000000002"], &["ANN@b"]] {
+            for _ in 0..3 {
+                assert_eq!(
+                    code(brought(names, b"other")),
+                    "unknown_certificate",
+                    "{names:?}"
+                );
+            }
+        }
+        assert_eq!(code(keys.enter(Some(ANN))), "unknown_account");
+        assert_eq!(code(keys.enter_introduced(&hello())), "not_introduced");
+        let mut cut = message(ClientMessage::Introduce, &Introduce::default());
+        cut.payload = vec![0xff].into();
+        assert_eq!(code(keys.enter_introduced(&cut)), "not_introduced");
+        let refused: Vec<_> = records(&keys)
+            .into_iter()
+            .map(|record| record.who)
+            .collect();
+        assert_eq!(refused[0].certificate, hex::encode("other"));
+        assert_eq!(refused.len(), 2, "one for each stranger");
+    }
+
+    #[test]
     fn what_is_wrong_with_the_policy_only_the_owner_reads() {
         let (_folder, keys) = keys(POLICY);
         let attached = attached(&keys, ANN);
@@ -415,7 +478,12 @@ mod tests {
 
     #[test]
     fn an_account_that_is_two_users_is_let_in_as_neither() {
-        let Some(name) = Peer::of(0).name else { return };
+        let Peer::Account {
+            name: Some(name), ..
+        } = Peer::of(0)
+        else {
+            return;
+        };
         let (_folder, keys) = keys(&format!(
             "[users.a]\naccount = \"{name}\"\n[users.b]\naccount = 0\n"
         ));

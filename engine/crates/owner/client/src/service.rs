@@ -153,10 +153,7 @@ impl Service {
             known: Arc::clone(&self.known),
             guesses,
             read: Mutex::default(),
-            account: Who {
-                uid: peer.uid,
-                ..Who::owner()
-            },
+            account: peer.who(),
             peer: Some(peer),
             spills: Arc::clone(&self.spills),
             audit: AuditLog::of(&self.config_dir, self.vault.keyring()),

@@ -1,5 +1,7 @@
 //! What can be typed after `coffer keys`.
 
+use std::net::SocketAddr;
+
 use clap::{Args, Subcommand};
 use coffer_custody::recovery::Scheme;
 
@@ -79,13 +81,9 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "FILE")]
         new_passphrase_file: Option<LocalPath>,
     },
-    /// Serve drivers of other accounts, each with the rights of its user in the policy
-    /// (coffer-client --serve)
-    Serve {
-        /// The Unix socket; made, and open to every account: who connects the kernel says
-        #[arg(long, value_name = "PATH")]
-        socket: LocalPath,
-    },
+    /// Serve drivers of other accounts and on other machines, each with the rights of its user in
+    /// the policy
+    Serve(Serve),
     /// Forget a table, and with it the key that opens its files
     Forget {
         /// The table's name
@@ -94,6 +92,28 @@ pub(crate) enum KeysCommand {
         #[arg(long)]
         yes: bool,
     },
+}
+
+/// Where a key service listens.
+#[derive(Args)]
+pub(crate) struct Serve {
+    /// The Unix socket for this machine's accounts; made, and open to every one of them: who
+    /// connects the kernel says
+    #[arg(long, value_name = "PATH", required_unless_present = "listen")]
+    pub(crate) socket: Option<LocalPath>,
+    /// Serve drivers on other machines here, over mutual TLS: who connects a certificate says
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(requires_all = ["certificate", "key", "users"])]
+    pub(crate) listen: Option<SocketAddr>,
+    /// File with the key service's certificate, and those between it and its authority (PEM)
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) certificate: Option<LocalPath>,
+    /// File with the certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) key: Option<LocalPath>,
+    /// File with the certificates of the authority that makes users' certificates (PEM)
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) users: Option<LocalPath>,
 }
 
 #[derive(Args)]

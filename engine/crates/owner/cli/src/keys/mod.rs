@@ -49,7 +49,7 @@ pub(crate) fn run(site: &Site, args: Keys) -> Result<(), Failure> {
         KeysCommand::Passwd {
             new_passphrase_file,
         } => passwd(site, new_passphrase_file.as_deref()),
-        KeysCommand::Serve { socket } => exec::serve(site, &socket),
+        KeysCommand::Serve(serve) => exec::serve(site, &serve),
         KeysCommand::Forget { table, yes } => forget(site, &table, yes),
     }
 }

@@ -376,6 +376,12 @@ pub enum ClientError {
     /// An account that is no user's.
     #[error("account {0} is no user of the policy")]
     UnknownAccount(u32),
+    /// A certificate that is no user's.
+    #[error("no user of the policy has this certificate, with the names: {0}")]
+    UnknownCertificate(String),
+    /// A relay that does not say whom it brings.
+    #[error("a connection of the relay did not begin with whom it is for")]
+    NotIntroduced,
     /// More connections of one account than a key service takes.
     #[error("an account has {0} connections at most")]
     TooManyConnections(usize),
@@ -438,6 +444,11 @@ impl From<coffer_format::Error> for ClientError {
 }
 
 impl ClientError {
+    /// Whether who asks is no user of the policy, or no longer.
+    pub(crate) fn is_stranger(&self) -> bool {
+        matches!(self, Self::UnknownAccount(_) | Self::UnknownCertificate(_))
+    }
+
     /// Whether somebody was refused what the owner, the policy or the table's state does not allow:
     /// the audit log has those.
     pub(crate) fn is_refusal(&self) -> bool {
@@ -459,6 +470,7 @@ impl ClientError {
             | Self::ClusterDeployMode
             | Self::PolicyOfOwner(_)
             | Self::UnknownAccount(_)
+            | Self::UnknownCertificate(_)
             | Self::Unlisted(_)
             | Self::PlainAtClient
             | Self::PlainElsewhere(_)

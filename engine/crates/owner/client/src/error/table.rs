@@ -122,6 +122,10 @@ coffer_sealing::error_table! {
     Self::NoCredentials => "no_credentials", "connect over the Unix socket of the key service";
     Self::UnknownAccount(_) => "unknown_account",
         "the owner adds the account to a user in the policy: `account` under [users]";
+    Self::UnknownCertificate(_) => "unknown_certificate",
+        "the owner adds one of its subject alternative names to a user in the policy: \
+            `certificate` under [users]";
+    Self::NotIntroduced => "not_introduced", "use coffer-client and coffer-relay of one build";
     Self::TooManyConnections(_) => "too_many_connections",
         "run fewer applications and queries at a time";
     Self::TooManyApplications(_) => "too_many_applications",

@@ -90,7 +90,13 @@ impl fmt::Display for Account {
 pub(super) struct User {
     roles: Vec<String>,
     account: Option<Account>,
+    certificate: Option<Certificate>,
 }
+
+/// The name in the certificate that a user shows to a key service over the network: a subject
+/// alternative name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Certificate(String);
 
 /// Roles and users, checked against each other.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -121,6 +127,7 @@ impl Access {
             crate::policy::file::check_name(name)?;
         }
         let mut accounts: BTreeMap<&Account, &str> = BTreeMap::new();
+        let mut certificates: BTreeMap<&Certificate, &str> = BTreeMap::new();
         for (name, user) in &users {
             if let Some(role) = user.roles.iter().find(|role| !roles.contains_key(*role)) {
                 return Err(PolicyError::UnknownRole {
@@ -136,6 +143,14 @@ impl Access {
                     first: first.to_owned(),
                     second: name.clone(),
                     account: account.to_string(),
+                });
+            }
+            if let Some(certificate) = &user.certificate
+                && let Some(first) = certificates.insert(certificate, name)
+            {
+                return Err(PolicyError::CertificateTwice {
+                    first: first.to_owned(),
+                    second: name.clone(),
                 });
             }
         }
@@ -170,6 +185,29 @@ impl Access {
         self.roles
             .iter()
             .map(move |(name, role)| (name.as_str(), alone(role)))
+    }
+
+    /// The user of a certificate with these names.
+    pub(super) fn user_of_certificate(
+        &self,
+        names: &[String],
+    ) -> Result<Option<&str>, PolicyError> {
+        let is = |user: &User| {
+            let certificate = user.certificate.as_ref();
+            certificate.is_some_and(|Certificate(wanted)| names.contains(wanted))
+        };
+        let mut found = self
+            .users
+            .iter()
+            .filter(|(_, user)| is(user))
+            .map(|(name, _)| name);
+        match (found.next(), found.next()) {
+            (Some(first), Some(second)) => Err(PolicyError::CertificateTwice {
+                first: first.clone(),
+                second: second.clone(),
+            }),
+            (first, _) => Ok(first.map(String::as_str)),
+        }
     }
 
     /// Names and numbers of accounts meet only here, where the system has said which belong
@@ -318,6 +356,19 @@ impl<'de> Deserialize<'de> for Tables {
     }
 }
 
+impl<'de> Deserialize<'de> for Certificate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        match name.trim() == name && !name.is_empty() {
+            true => Ok(Self(name)),
+            false => Err(de::Error::invalid_value(
+                de::Unexpected::Str(&name),
+                &"a name in the user's certificate, as ann@example.org",
+            )),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Account {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visitor;
@@ -422,6 +473,38 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_one_user_or_none() {
+        let policy = policy(
+            "[users.ann]\ncertificate = \"ann@example.org\"\n\
+             [users.bob]\ncertificate = \"spiffe://example.org/bob\"\n[users.eve]\n",
+        )
+        .unwrap();
+        let user_of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            policy
+                .user_of_certificate(&names)
+                .map(|user| user.map(str::to_owned))
+        };
+        assert_eq!(
+            user_of(&["x", "ann@example.org"]).unwrap().as_deref(),
+            Some("ann")
+        );
+        let bob = user_of(&["spiffe://example.org/bob"]).unwrap();
+        assert_eq!(bob.as_deref(), Some("bob"));
+        for strangers in [
+            &[][..],
+            &["eve"],
+            &["ANN@example.org"],
+            &["ann@example.org "],
+            &[""],
+        ] {
+            assert_eq!(user_of(strangers).unwrap(), None, "{strangers:?}");
+        }
+        let both = user_of(&["ann@example.org", "spiffe://example.org/bob"]).unwrap_err();
+        assert_eq!(both.code(), "certificate_twice");
+    }
+
+    #[test]
     fn an_account_that_is_one_user_by_name_and_another_by_number_is_nobodys() {
         let policy = policy(POLICY).unwrap();
         let error = policy.user_of(1002, Some("ann")).unwrap_err();
@@ -495,6 +578,12 @@ mod tests {
                 "[users.a]\naccount = 7\n[users.b]\naccount = 7",
                 "account_twice",
             ),
+            (
+                "[users.a]\ncertificate = \"c\"\n[users.b]\ncertificate = \"c\"",
+                "certificate_twice",
+            ),
+            ("[users.a]\ncertificate = \"\"", "policy_syntax"),
+            ("[users.a]\ncertificate = \" a\"", "policy_syntax"),
             ("[users.a]\naccount = \"\"", "policy_syntax"),
             ("[users.a]\naccount = -1", "policy_syntax"),
             ("[users.\"a b\"]", "bad_table_name"),

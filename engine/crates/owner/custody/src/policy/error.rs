@@ -275,6 +275,14 @@ pub enum PolicyError {
         /// The account.
         account: String,
     },
+    /// Two users with one certificate.
+    #[error("users {first:?} and {second:?} have the same certificate")]
+    CertificateTwice {
+        /// One user.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// A root that cannot be compared with other paths.
     #[error("role {role:?}: {path} is no root to write below", path = path.display())]
     WriteRoot {
@@ -401,6 +409,8 @@ coffer_sealing::error_table! {
                 "add the role to the policy under [roles], or take it from the user".into());
     Self::AccountTwice { .. } => "account_twice",
         "an account is one user: give that one the roles of both";
+    Self::CertificateTwice { .. } => "certificate_twice",
+        "a certificate is one user: give that one the roles of both";
     Self::WriteRoot { .. } => "write_root", "name a folder, without `..`";
     Self::UnknownUser { name, known } => "unknown_user",
         nearest(name, known).unwrap_or_else(|| "add the user to the policy under [users]".into());

@@ -273,6 +273,11 @@ impl Draft {
         self.access.user_of(uid, account)
     }
 
+    /// The user whose certificate has these names. Errors when it is more than one's.
+    pub fn user_of_certificate(&self, names: &[String]) -> Result<Option<&str>, PolicyError> {
+        self.access.user_of_certificate(names)
+    }
+
     /// Whether results of engines that prove nothing are accepted: no value is read there, but the
     /// answer may be wrong.
     pub fn accepts_host_results(&self) -> bool {

@@ -17,6 +17,16 @@ object CofferConf {
   /** The socket of a key service: this account then needs no config directory and no passphrase. */
   val CLIENT_SOCKET = "spark.coffer.client.socket"
 
+  /**
+   * A key service on another machine, as `host:port`, and the files (PEM) by which this side and
+   * that know each other: this side's certificate, its key, and the authority of the key service's
+   * certificate.
+   */
+  val CLIENT_ADDRESS = "spark.coffer.client.address"
+  val CLIENT_CERTIFICATE = "spark.coffer.client.certificate"
+  val CLIENT_KEY = "spark.coffer.client.key"
+  val CLIENT_AUTHORITY = "spark.coffer.client.authority"
+
   /** The policy's user that the owner lowers itself to. */
   val USER = "spark.coffer.user"
 

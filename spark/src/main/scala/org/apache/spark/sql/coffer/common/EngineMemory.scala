@@ -13,9 +13,9 @@ object EngineMemory {
     parse(conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY))
 
   /**
-   * What is missing of an executor's container, in MiB, for an engine in it: YARN and Kubernetes end
-   * a container that takes more memory than its executor's and this overhead. Of a JVM's own needs
-   * beyond its heap the overhead has Spark's least, 384 MiB.
+   * The overhead, in MiB, that an executor's container lacks for an engine in it: YARN and
+   * Kubernetes end a container that takes more memory than its executor's and this overhead. Of a
+   * JVM's own needs beyond its heap the overhead has Spark's least, 384 MiB.
    */
   def missing(conf: SparkConf): Option[Long] = {
     val contained = Seq("yarn", "k8s").exists(conf.get("spark.master", "").startsWith)

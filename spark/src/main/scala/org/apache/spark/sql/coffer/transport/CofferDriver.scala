@@ -146,7 +146,10 @@ object CofferDriver extends Logging {
     val conf = sc.conf
     val application = s"coffer-${UUID.randomUUID}"
     val service = conf.getOption(CofferConf.CLIENT_SOCKET)
-    val process = if (service.isDefined) None else Some(startClient(conf))
+    val process =
+      if (conf.contains(CofferConf.CLIENT_ADDRESS)) Some(startRelay(conf))
+      else if (service.isDefined) None
+      else Some(startClient(conf))
     try {
       val greeting = Hello.newBuilder
         .setProtocol(CofferConf.PROTOCOL)
@@ -157,7 +160,7 @@ object CofferDriver extends Logging {
         .setHostEngines(CofferConf.hostEngines(conf))
         .build()
       val address =
-        service.map(socket => Address.parse(s"unix:$socket")).orElse(process.map(_.address)).get
+        process.map(_.address).orElse(service.map(path => Address.parse(s"unix:$path"))).get
       val client =
         new ClientConnections(address, greeting, () => process.flatMap(_.exitReport),
           () => sc.hadoopConfiguration)
@@ -178,14 +181,39 @@ object CofferDriver extends Logging {
   }
 
   /** What the client engine starts, from beside itself. */
-  private val HELPERS = Seq("coffer-attest", "coffer-aws")
+  private val RELAY = "coffer-relay"
+  private val HELPERS = Seq("coffer-attest", "coffer-aws", RELAY)
 
-  private def startClient(conf: SparkConf): EngineProcess = {
+  private def clientProgram(conf: SparkConf): Path = {
     def folders = Seq(Utils.getLocalDir(conf), sys.props("java.io.tmpdir"))
-    val binary = Programs.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
+    Programs.locate("coffer-client", conf.getOption(CofferConf.CLIENT_PATH),
       CofferConf.CLIENT_PATH,
       name =>
         CarriedPrograms.here.unpack(name +: HELPERS, Utils.getContextOrSparkClassLoader, folders))
+  }
+
+  /**
+   * What brings this driver's requests to a key service on another machine. It has the user's
+   * certificate, and no key of data.
+   */
+  private def startRelay(conf: SparkConf): EngineProcess = {
+    def file(key: String) = conf.getOption(key).getOrElse(throw new CofferException(
+        "COFFER_CONF",
+        s"${CofferConf.CLIENT_ADDRESS} is set and $key is not",
+        s"set ${CofferConf.CLIENT_CERTIFICATE}, ${CofferConf.CLIENT_KEY} and " +
+          s"${CofferConf.CLIENT_AUTHORITY} to files in PEM form"))
+    val arguments = Seq(
+      "--connect", conf.get(CofferConf.CLIENT_ADDRESS),
+      "--certificate", file(CofferConf.CLIENT_CERTIFICATE),
+      "--key", file(CofferConf.CLIENT_KEY),
+      "--authority", file(CofferConf.CLIENT_AUTHORITY),
+      "--lifeline", "stdin")
+    EngineProcess.start("relay", clientProgram(conf).resolveSibling(RELAY), passphrase = false)(
+      (_: Path) => arguments)
+  }
+
+  private def startClient(conf: SparkConf): EngineProcess = {
+    val binary = clientProgram(conf)
     val arguments = Seq("--lifeline", "stdin") ++ CofferConf.CONFIG_DIR.get(conf).toSeq.flatMap(
       Seq("--config-dir", _)) ++
       conf.getOption(CofferConf.PASSPHRASE_FILE).toSeq.flatMap(Seq("--passphrase-file", _)) ++

@@ -7,8 +7,9 @@
 //! a certificate: a relay of the owner's, in a program of its own, speaks TLS with it, and says at
 //! a socket that is the owner's alone whose the connection is ([`crate::network`]).
 //!
-//! Each application of each user has a state of its own ([`Service`]): sessions, tables, engines and
-//! writes of one are nothing to another. Neither passphrase nor keyring reaches a user's account.
+//! Each application of each user has a state of its own ([`Service`]): sessions, tables, engines
+//! and writes of one are nothing to another. Neither passphrase nor keyring reaches a user's
+//! account.
 //!
 //! What it does not do: bound the memory and time that a listed user takes.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import platform
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from coffer import config_dir, containers, shell
 from coffer.__main__ import main
 from coffer._find import carries, processor_lacks, put_program
 from coffer.session import FILTER_OPTION
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -196,6 +199,9 @@ def test_the_driver_starts_with_the_filter_beside_its_other_options(
 
 def test_a_container_has_room_for_its_engine() -> None:
     key = "spark.executor.memoryOverhead"
+    # What the plugin takes for a default, too: scripts/gen-configuration compares it with this.
+    known = tomllib.loads((ROOT / "scripts/docs/configuration.toml").read_text())
+    assert known["settings"]["spark.coffer.engine.memory"]["default"] == containers.DEFAULT
     for master in ("yarn", "k8s://https://host:6443"):
         assert containers.overhead(master, {}) == {key: "2432m"}
         for memory, want in (("512MiB", "896m"), ("1g", "1408m"), ("1073741824", "1408m")):

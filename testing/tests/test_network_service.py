@@ -4,6 +4,8 @@ certificate, with that user's columns, until the policy says otherwise."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -188,3 +190,10 @@ def test_the_relays_socket_is_the_services_alone(service: Service) -> None:
     assert door.is_socket()
     assert door.parent.stat().st_mode & 0o777 == 0o700
     assert not Path(f"/proc/{relay}/environ").read_bytes()
+
+
+def test_a_service_without_its_relay_ends(service: Service) -> None:
+    """The last test: nobody is served afterwards."""
+    (relay,) = named({service.process.pid}, "coffer-relay")
+    os.kill(relay, signal.SIGKILL)
+    assert service.process.wait(timeout=30) == 1

@@ -26,7 +26,7 @@ use crate::names::introduce;
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections that have not yet shown who they are.
-const STRANGERS: usize = 64;
+const STRANGERS: usize = 1024;
 /// Connections in all.
 const CONNECTIONS: usize = 4096;
 /// Bytes of one direction at a time.

@@ -84,8 +84,8 @@ fn connector(of: &Pair, authority: &Authority) -> TlsConnector {
     TlsConnector::from(Arc::new(files.client().unwrap()))
 }
 
-/// A server for users of one authority, whose own certificate is of another; what it brings comes to
-/// the listener.
+/// A server for users of one authority, whose own certificate is of another; what it brings comes
+/// to the listener.
 async fn server(users: &Authority, site: &Authority) -> (String, UnixListener) {
     let own = site.pair("server", host());
     let files = Files {

@@ -81,10 +81,6 @@ class Kubernetes:
         with self._lock:
             return {run.pid for run in self._runs.values()}
 
-    def log(self, pod: str) -> Path:
-        """What a pod says."""
-        return self.folder / pod / "log"
-
     def stop(self) -> None:
         """Ends the pods, then the server."""
         self._stopping.set()
@@ -130,14 +126,6 @@ class Kubernetes:
                 "metadata": {"resourceVersion": str(self._version)},
                 "items": copy.deepcopy(items),
             }
-
-    def relabel(self, kind: str, name: str, labels: dict[str, str]) -> Object | None:
-        with self._lock:
-            found = self._objects.get((kind, name))
-            if found is not None:
-                found["metadata"].setdefault("labels", {}).update(labels)
-                self._tell("MODIFIED", found)
-            return copy.deepcopy(found)
 
     def delete(self, kind: str, name: str) -> bool:
         with self._lock:
@@ -306,29 +294,6 @@ def _handler(cluster: Kubernetes) -> type[BaseHTTPRequestHandler]:
             kind, _ = self._asked()
             asked = self._body()
             self._answer(cluster.create(kind, asked), 201)
-
-        def do_PUT(self) -> None:
-            kind, name = self._asked()
-            asked = self._body()
-            self._found(cluster.relabel(kind, name, asked["metadata"].get("labels", {})))
-
-        def do_PATCH(self) -> None:
-            kind, name = self._asked()
-            asked = self._body()
-            if isinstance(asked, list):
-                prefix = "/metadata/labels/"
-                labels = {
-                    one["path"].removeprefix(prefix).replace("~1", "/"): one["value"]
-                    for one in asked
-                    if one["op"] in ("add", "replace") and one["path"].startswith(prefix)
-                }
-            else:
-                labels = asked.get("metadata", {}).get("labels", {})
-            held = cluster.read(kind, name)
-            if held is None and "fieldManager" in self._query():
-                self._answer(cluster.create(kind, asked), 201)
-            else:
-                self._found(cluster.relabel(kind, name, labels))
 
         def do_DELETE(self) -> None:
             kind, name = self._asked()

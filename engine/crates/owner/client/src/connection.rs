@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, io, panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
+use coffer_audit::Who;
 use coffer_process::listen::{Listener, ReadHalf, WriteHalf};
 use coffer_protocol::{
     framing::{Message, WireError, put_message, put_raw, read_message_up_to},
@@ -71,21 +72,14 @@ pub async fn accept_users(keys: Arc<KeyService>, listener: Listener) {
 
 /// The same for connections that come by way of the owner's relay: of this process's own account,
 /// as the kernel says, and of no other.
-pub async fn accept_introduced(keys: Arc<KeyService>, listener: &Listener) {
-    let own = own_account();
-    accept_at(listener, move |read| match (read.peer_uid(), own) {
-        (Some(uid), Some(own)) if uid == own => Ok(Visitor::Relay(Arc::clone(&keys))),
-        (Some(uid), _) => Err(ClientError::UnknownAccount(uid)),
-        (None, _) => Err(ClientError::NoCredentials),
+pub async fn accept_introduced(keys: Arc<KeyService>, listener: Listener) {
+    let own = Who::owner().uid;
+    accept_at(&listener, move |read| match read.peer_uid() {
+        Some(uid) if uid == own => Ok(Visitor::Relay(Arc::clone(&keys))),
+        Some(uid) => Err(ClientError::UnknownAccount(uid)),
+        None => Err(ClientError::NoCredentials),
     })
     .await;
-}
-
-fn own_account() -> Option<u32> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self")
-        .map(|found| found.uid())
-        .ok()
 }
 
 /// `enter` may take its time, with a directory service or the disk: up to [`ENTERING`] are let in

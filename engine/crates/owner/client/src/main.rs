@@ -129,7 +129,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
         .build()?;
     let ended = runtime.block_on(async {
         let listener = listen(arguments)?;
-        let relayed = relayed(arguments)?;
+        let relayed = relayed(arguments).await?;
         let asked = lifeline::asked_to_stop()?;
         let network = relayed
             .as_ref()
@@ -149,7 +149,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
         };
         tokio::select! {
-            () = serving.accept(listener, relayed) => Ok(()),
+            error = serving.accept(listener, relayed) => Err(error.into()),
             () = lifeline => Ok(()),
             () = asked => Ok(()),
         }
@@ -169,10 +169,16 @@ enum Serving {
 }
 
 impl Serving {
-    async fn accept(&self, listener: Option<Listener>, relayed: Option<(Relay, Listener)>) {
+    /// Accepts connections until the relay has ended, if there is one: who came that way would not
+    /// be served any more, and nobody be told.
+    async fn accept(
+        &self,
+        listener: Option<Listener>,
+        relayed: Option<(Relay, Listener)>,
+    ) -> std::io::Error {
         let own = async {
             match (self, listener) {
-                (_, None) => std::future::pending().await,
+                (_, None) => {}
                 (Self::Driver(service), Some(listener)) => {
                     connection::accept(Arc::clone(service), listener).await;
                 }
@@ -180,16 +186,23 @@ impl Serving {
                     connection::accept_users(Arc::clone(keys), listener).await;
                 }
             }
+            std::future::pending().await
         };
         let brought = async {
-            match (self, &relayed) {
-                (Self::Users(keys), Some((_, listener))) => {
-                    connection::accept_introduced(Arc::clone(keys), listener).await;
+            let (Self::Users(keys), Some((mut relay, listener))) = (self, relayed) else {
+                return std::future::pending().await;
+            };
+            tokio::select! {
+                () = connection::accept_introduced(Arc::clone(keys), listener) => {
+                    std::future::pending().await
                 }
-                _ => std::future::pending().await,
+                error = relay.ended() => error,
             }
         };
-        tokio::join!(own, brought);
+        tokio::select! {
+            error = own => error,
+            error = brought => error,
+        }
     }
 
     fn end(&self) {
@@ -201,7 +214,7 @@ impl Serving {
 }
 
 /// What brings users from the network, and where it brings them to.
-fn relayed(arguments: &Arguments) -> Result<Option<(Relay, Listener)>, Failure> {
+async fn relayed(arguments: &Arguments) -> Result<Option<(Relay, Listener)>, Failure> {
     let given = (
         arguments.serve_tls,
         &arguments.tls_certificate,
@@ -217,9 +230,11 @@ fn relayed(arguments: &Arguments) -> Result<Option<(Relay, Listener)>, Failure> 
         key: key.clone(),
         users_authority: users.clone(),
     };
-    Ok(Some(Relay::start(&network).map_err(|error| Failure {
-        error: format!("cannot serve over the network: {error}"),
-        hint: "see what coffer-relay said before; it is to lie beside coffer-client".to_owned(),
+    Ok(Some(Relay::start(&network).await.map_err(|error| {
+        Failure {
+            error: format!("cannot serve over the network: {error}"),
+            hint: "see what coffer-relay said before; it is to lie beside coffer-client".to_owned(),
+        }
     })?))
 }
 

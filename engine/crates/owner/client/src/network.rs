@@ -1,5 +1,5 @@
-//! Users who come over the network: `coffer-relay`, a program of its own beside this one, speaks TLS
-//! with them, asks for their certificates, and brings their connections to a socket that is this
+//! Users who come over the network: `coffer-relay`, a program of its own beside this one, speaks
+//! TLS with them, asks for their certificates, and brings their connections to a socket that is this
 //! account's alone.
 //!
 //! TLS and certificates need large libraries, and meet bytes of anybody. In a process of its own
@@ -7,21 +7,25 @@
 
 use std::{
     fs::Permissions,
-    io::{self, BufRead, BufReader},
+    io,
     net::SocketAddr,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
+    process::Stdio,
+    time::Duration,
 };
 
 use coffer_process::{address::Address, helper, listen::Listener};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, ChildStdin, Command},
+    time::timeout,
+};
 
 /// The relay's program.
 const PROGRAM: &str = "coffer-relay";
-/// How long a relay that is to end may take for it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a relay may take until it listens.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where users come in, and how they and this service know each other.
 pub struct Network {
@@ -35,30 +39,36 @@ pub struct Network {
     pub users_authority: PathBuf,
 }
 
-/// A running relay. It ends with this, and with this process.
+/// A running relay. It ends with this, and with this process: then its standard input ends.
 pub struct Relay {
     child: Child,
     address: String,
+    _lifeline: Option<ChildStdin>,
     /// Of the socket that it brings connections to.
     _folder: tempfile::TempDir,
 }
 
 impl Relay {
     /// Starts it, and gives the listener that it brings connections to. Inside of a runtime.
-    pub fn start(network: &Network) -> io::Result<(Self, Listener)> {
+    pub async fn start(network: &Network) -> io::Result<(Self, Listener)> {
         let folder = tempfile::Builder::new()
             .prefix("coffer-relay-")
             .permissions(Permissions::from_mode(0o700))
             .tempdir()?;
         let socket = folder.path().join("s");
         let listener = Listener::bind(&Address::Unix(socket.clone()))?;
-        let child = command(network, &socket).spawn()?;
-        let mut relay = Self {
+        let mut child = command(network, &socket).spawn()?;
+        // Waiting for a child would close it.
+        let lifeline = child.stdin.take();
+        let address = timeout(PATIENCE, ready(&mut child))
+            .await
+            .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        let relay = Self {
             child,
-            address: String::new(),
+            address,
+            _lifeline: lifeline,
             _folder: folder,
         };
-        relay.address = relay.ready()?;
         Ok((relay, listener))
     }
 
@@ -67,32 +77,24 @@ impl Relay {
         &self.address
     }
 
-    /// What it says when it listens; if it does not, its words are on standard error.
-    fn ready(&mut self) -> io::Result<String> {
-        let failed = || io::Error::other("coffer-relay did not start");
-        let stdout = self.child.stdout.take().ok_or_else(failed)?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let said: serde_json::Value = serde_json::from_str(&line).map_err(|_| failed())?;
-        let address = said.get("listening").and_then(serde_json::Value::as_str);
-        Ok(address.ok_or_else(failed)?.to_owned())
+    /// Resolves when it has ended, which it does not of itself.
+    pub async fn ended(&mut self) -> io::Error {
+        match self.child.wait().await {
+            Ok(status) => io::Error::other(format!("coffer-relay ended ({status})")),
+            Err(error) => error,
+        }
     }
 }
 
-impl Drop for Relay {
-    fn drop(&mut self) {
-        // It ends when its standard input does.
-        drop(self.child.stdin.take());
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
-            match self.child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(10)),
-                Ok(Some(_)) | Err(_) => return,
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// What it says when it listens; if it does not, its words are on standard error.
+async fn ready(child: &mut Child) -> io::Result<String> {
+    let failed = || io::Error::other("coffer-relay did not start");
+    let stdout = child.stdout.take().ok_or_else(failed)?;
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).await?;
+    let said: serde_json::Value = serde_json::from_str(&line).map_err(|_| failed())?;
+    let address = said.get("listening").and_then(serde_json::Value::as_str);
+    Ok(address.ok_or_else(failed)?.to_owned())
 }
 
 fn command(network: &Network, socket: &Path) -> Command {
@@ -112,6 +114,7 @@ fn command(network: &Network, socket: &Path) -> Command {
         // The passphrase, and whatever else is this service's.
         .env_clear()
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
     command
 }

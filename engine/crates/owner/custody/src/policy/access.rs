@@ -196,18 +196,10 @@ impl Access {
             let certificate = user.certificate.as_ref();
             certificate.is_some_and(|Certificate(wanted)| names.contains(wanted))
         };
-        let mut found = self
-            .users
-            .iter()
-            .filter(|(_, user)| is(user))
-            .map(|(name, _)| name);
-        match (found.next(), found.next()) {
-            (Some(first), Some(second)) => Err(PolicyError::CertificateTwice {
-                first: first.clone(),
-                second: second.clone(),
-            }),
-            (first, _) => Ok(first.map(String::as_str)),
-        }
+        self.only(is, |first, second| PolicyError::CertificateTwice {
+            first,
+            second,
+        })
     }
 
     /// Names and numbers of accounts meet only here, where the system has said which belong
@@ -222,17 +214,23 @@ impl Access {
             Some(Account::Name(wanted)) => Some(wanted.as_str()) == account,
             None => false,
         };
-        let mut found = self
-            .users
-            .iter()
-            .filter(|(_, user)| is(user))
-            .map(|(name, _)| name);
+        self.only(is, |first, second| PolicyError::AccountTwice {
+            first,
+            second,
+            account: uid.to_string(),
+        })
+    }
+
+    /// The one user who is it; an error where two are.
+    fn only(
+        &self,
+        is: impl Fn(&User) -> bool,
+        twice: impl FnOnce(String, String) -> PolicyError,
+    ) -> Result<Option<&str>, PolicyError> {
+        let users = self.users.iter().filter(|(_, user)| is(user));
+        let mut found = users.map(|(name, _)| name);
         match (found.next(), found.next()) {
-            (Some(first), Some(second)) => Err(PolicyError::AccountTwice {
-                first: first.clone(),
-                second: second.clone(),
-                account: uid.to_string(),
-            }),
+            (Some(first), Some(second)) => Err(twice(first.clone(), second.clone())),
             (first, _) => Ok(first.map(String::as_str)),
         }
     }

@@ -146,6 +146,10 @@ object CofferDriver extends Logging {
     val conf = sc.conf
     val application = s"coffer-${UUID.randomUUID}"
     val service = conf.getOption(CofferConf.CLIENT_SOCKET)
+    if (service.isDefined && conf.contains(CofferConf.CLIENT_ADDRESS)) throw new CofferException(
+      "COFFER_CONF",
+      s"both ${CofferConf.CLIENT_SOCKET} and ${CofferConf.CLIENT_ADDRESS} are set",
+      "set one of them: a key service is reached here or over the network")
     val process =
       if (conf.contains(CofferConf.CLIENT_ADDRESS)) Some(startRelay(conf))
       else if (service.isDefined) None

@@ -1,6 +1,6 @@
 //! Users who come over the network: `coffer-relay`, a program of its own beside this one, speaks
-//! TLS with them, asks for their certificates, and brings their connections to a socket that is this
-//! account's alone.
+//! TLS with them, asks for their certificates, and brings their connections to a socket that is
+//! this account's alone.
 //!
 //! TLS and certificates need large libraries, and meet bytes of anybody. In a process of its own
 //! they meet no key.

@@ -1,5 +1,6 @@
 //! The first rows of each window partition, before a window ranks them: of sorted rows row by row,
-//! nothing is held; of others, before they are sorted, [as far as a few keys tell](super::leaders).
+//! nothing is held; of others, before they are sorted, [as far as a few keys
+//! tell](mod@super::leaders).
 
 use std::{fmt, sync::Arc};
 

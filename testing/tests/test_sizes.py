@@ -343,7 +343,12 @@ def test_with_powers_of_two_near_numbers_of_rows_look_alike(row: Row, host: Host
     # By turns, so that nothing that is done once in a session is counted for one of them.
     for gap in row.near:
         host.sees(of(row, gap), POW2)
-    one, other = (host.sees(of(row, gap), POW2, again=True) for gap in row.near)
+    # Which of them asks for keys is a matter of time, as in a query whose release an engine has not
+    # had: it is measured again. What asks each time is compared as it is.
+    for _ in range(5):
+        one, other = (host.sees(of(row, gap), POW2, again=True) for gap in row.near)
+        if not any(task.asked for task in (*one.tasks, *other.tasks)):
+            break
     assert [shown(task) for task in one.tasks] == [shown(task) for task in other.tasks]
     assert [brought(stage) for stage in one.stages()] == [
         brought(stage) for stage in other.stages()

@@ -26,7 +26,7 @@ from coffer._find import find_binary
 
 # Messages of the task protocol and the lengths that stand before them:
 # proto/coffer/wire/task.proto.
-START, IN, IN_END, OUT, DONE, FAILED = 6, 9, 10, 11, 12, 13
+START, NEED_KEYS, IN, IN_END, OUT, DONE, FAILED = 6, 7, 9, 10, 11, 12, 13
 # engine/crates/core/sealing (stream.rs, frame.rs): a stream's preamble; a frame's header, of which
 # the last four bytes count what follows it.
 PREAMBLE, HEADER = 28, 16
@@ -36,7 +36,7 @@ PREAMBLE, HEADER = 28, 16
 class Task:
     """What crossed for one task, in bytes. `frames`: of each of its streams, by target. `inputs`:
     by input. `sealed`: messages by what they are. `counters`: the numbers that it says in clear, by
-    their number in `Counters`."""
+    their number in `Counters`. `asked`: how often its engine asked for keys."""
 
     stage: int
     partition: int
@@ -45,6 +45,7 @@ class Task:
     frames: dict[str, list[int]]
     counters: dict[str, int]
     failed: str | None
+    asked: int = 0
 
     def streams(self) -> list[int]:
         """The length of each stream, without its preamble."""
@@ -112,6 +113,7 @@ class _Running:
     start: dict[int, list[bytes | int]] = field(default_factory=dict)
     inputs: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     streams: dict[int, bytearray] = field(default_factory=lambda: defaultdict(bytearray))
+    asked: int = 0
 
     def ended(self, kind: int, payload: bytes) -> dict[str, Any]:
         end = _fields(payload)
@@ -135,6 +137,7 @@ class _Running:
             "inputs": self.inputs,
             "frames": {target: list(_frames(stream)) for target, stream in self.streams.items()},
             "counters": {number: values[0] for number, values in counters.items()},
+            "asked": self.asked,
             "failed": _bytes(end[1][0]).decode() if kind == FAILED else None,
         }
 
@@ -209,6 +212,8 @@ class _Conversation:
         # One task at a time; the engine drives, so nothing of a task comes after its end.
         if kind == START:
             self._task = _Running(start=_fields(payload))
+        elif kind == NEED_KEYS:
+            self._task.asked += 1
         elif kind == IN:
             self._task.inputs[int.from_bytes(payload[:4], "little")] += len(payload) - 4
         elif kind == OUT:

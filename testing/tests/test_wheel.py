@@ -13,8 +13,8 @@ PYTHON = Path(__file__).parents[2] / "python"
 
 # A module or data file that is added to the product is added here, so that a reviewer sees it.
 CONTENTS = {
-    "coffer": "__init__ __main__ _find caching cancelling config_dir containers explain iteration kms "
-    "notebook pickles pme results session settings shell",
+    "coffer": "__init__ __main__ _find caching cancelling config_dir containers explain iteration "
+    "kms notebook pickles pme results session settings shell",
     "coffer/_pickles": "__init__ arrays names refusals",
     "coffer/advise": "__init__ checks command domains planner proposal protections report search "
     "sizes tables toml workload",

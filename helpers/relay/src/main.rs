@@ -3,10 +3,10 @@
 
 use std::{io, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
-use clap::{Parser, ValueEnum};
-use coffer_process::{lifeline, memory};
+use clap::{ArgGroup, Parser, ValueEnum};
+use coffer_process::{address::Address, lifeline, memory};
 use coffer_protocol::evidence::VERSION;
-use coffer_relay::{Files, Server, connect_once, forward, own_socket};
+use coffer_relay::{Files, Server, connect_once, forward, forward_to_engine, own_socket};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -17,29 +17,35 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 /// How long a key service may take to refuse a certificate, beside the handshake.
 const REFUSAL: Duration = Duration::from_millis(500);
 
-/// Brings drivers and the key service together over mutual TLS 1.3
+/// Brings drivers and the key service together over mutual TLS 1.3, and executors and engines in
+/// virtual machines
 #[derive(Parser)]
 #[command(name = "coffer-relay", version = VERSION)]
+#[command(group(ArgGroup::new("far").required(true)))]
 struct Arguments {
-    /// Where to listen: tcp:ADDRESS:PORT for users, unix:PATH for a driver
+    /// Where to listen: tcp:ADDRESS:PORT for users, unix:PATH for a driver or an executor
     #[arg(long)]
     listen: String,
     /// The key service's socket that connections of users are brought to
-    #[arg(long, value_name = "PATH", required_unless_present = "connect")]
-    #[arg(conflicts_with = "connect")]
+    #[arg(long, value_name = "PATH", group = "far")]
     to: Option<PathBuf>,
     /// The key service that a driver's connections are brought to
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", group = "far")]
     connect: Option<String>,
+    /// The engine in a virtual machine that an executor's connections are brought to: vsock:CID:PORT,
+    /// or vsock:PATH:PORT where the hypervisor has a Unix socket for it. Without TLS: an engine proves
+    /// itself by evidence, and what it is told is sealed
+    #[arg(long, value_name = "ADDRESS", group = "far")]
+    engine: Option<Address>,
     /// File with this side's certificate, and those between it and its authority (PEM)
     #[arg(long, value_name = "FILE")]
-    certificate: PathBuf,
+    certificate: Option<PathBuf>,
     /// File with the certificate's key (PEM)
     #[arg(long, value_name = "FILE")]
-    key: PathBuf,
+    key: Option<PathBuf>,
     /// File with the certificates of the other side's authority (PEM)
     #[arg(long, value_name = "FILE")]
-    authority: PathBuf,
+    authority: Option<PathBuf>,
     /// End when this ends
     #[arg(long)]
     lifeline: Option<LifelineArgument>,
@@ -67,11 +73,6 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> io::Result<()> {
     memory::forbid_core_dumps()?;
-    let files = Files {
-        certificate: &arguments.certificate,
-        key: &arguments.key,
-        authority: &arguments.authority,
-    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -83,7 +84,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
                 None => std::future::pending().await,
             }
         };
-        let work = work(arguments, &files);
+        let work = work(arguments);
         tokio::select! {
             ended = work => ended,
             () = lifeline => Ok(()),
@@ -92,8 +93,33 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     })
 }
 
-async fn work(arguments: &Arguments, files: &Files<'_>) -> io::Result<()> {
+async fn work(arguments: &Arguments) -> io::Result<()> {
     let listen = arguments.listen.split_once(':');
+    if let (Some(("unix", path)), Some(engine)) = (listen, &arguments.engine) {
+        let listener = own_socket(path.as_ref())?;
+        // What is wrong is said now, and not with the first task.
+        let connected = coffer_process::listen::connect(engine).await;
+        connected.map_err(|error| {
+            io::Error::other(format!("the engine at {engine} cannot be reached: {error}"))
+        })?;
+        ready(&arguments.listen)?;
+        forward_to_engine(listener, engine.clone()).await;
+        return Ok(());
+    }
+    let file = |given: &'static str, file: &Option<PathBuf>| {
+        let missing = || io::Error::other(format!("a key service needs {given}"));
+        file.clone().ok_or_else(missing)
+    };
+    let (certificate, key, authority) = (
+        file("--certificate", &arguments.certificate)?,
+        file("--key", &arguments.key)?,
+        file("--authority", &arguments.authority)?,
+    );
+    let files = Files {
+        certificate: &certificate,
+        key: &key,
+        authority: &authority,
+    };
     match (listen, &arguments.to, &arguments.connect) {
         (Some(("tcp", address)), Some(to), _) => {
             let config = files.server().map_err(io::Error::other)?;
@@ -118,7 +144,7 @@ async fn work(arguments: &Arguments, files: &Files<'_>) -> io::Result<()> {
         }
         _ => {
             return Err(io::Error::other(
-                "with --to it listens at tcp:ADDRESS:PORT, with --connect at unix:PATH",
+                "with --to it listens at tcp:ADDRESS:PORT, with --connect and --engine at unix:PATH",
             ));
         }
     }

@@ -1,5 +1,5 @@
-//! Both directions: from the network to the key service's socket, and from a driver's socket to the
-//! network.
+//! The directions: from the network to the key service's socket, from a driver's socket to the
+//! network, and from an executor's socket into a virtual machine.
 
 use std::{
     io,
@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use coffer_process::address::Address;
 use coffer_protocol::{
     framing::put_message,
     wire::{ClientMessage, Problem},
@@ -130,19 +131,47 @@ pub async fn connect_once(connector: &TlsConnector, to: &str) -> io::Result<TlsS
 /// Brings who connects to a driver's socket to the key service, for ever.
 pub async fn forward(listener: UnixListener, connector: TlsConnector, to: String) {
     let to: Arc<str> = to.into();
+    each(listener, |mut near| {
+        let (connector, to) = (connector.clone(), Arc::clone(&to));
+        async move {
+            let ended = match connect_once(&connector, &to).await {
+                Ok(mut far) => carry(&mut near, &mut far).await,
+                Err(error) => refuse(&mut near, &to, &error).await,
+            };
+            if let Err(error) = ended {
+                eprintln!("info: a connection to {to} ended: {error}");
+            }
+        }
+    })
+    .await;
+}
+
+/// Brings who connects to an executor's socket to an engine in a virtual machine, for ever. One that
+/// cannot be reached is a connection that ends.
+pub async fn forward_to_engine(listener: UnixListener, engine: Address) {
+    each(listener, |mut near| {
+        let engine = engine.clone();
+        async move {
+            let ended = match coffer_process::listen::connect(&engine).await {
+                Ok((read, write)) => carry(&mut near, &mut tokio::io::join(read, write)).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                eprintln!("info: a connection to {engine} ended: {error}");
+            }
+        }
+    })
+    .await;
+}
+
+async fn each<F: Future<Output = ()> + Send + 'static>(
+    listener: UnixListener,
+    bring: impl Fn(UnixStream) -> F,
+) {
     loop {
         match listener.accept().await {
-            Ok((mut near, _)) => {
-                let (connector, to) = (connector.clone(), Arc::clone(&to));
-                tokio::spawn(async move {
-                    let ended = match connect_once(&connector, &to).await {
-                        Ok(mut far) => carry(&mut near, &mut far).await,
-                        Err(error) => refuse(&mut near, &to, &error).await,
-                    };
-                    if let Err(error) = ended {
-                        eprintln!("info: a connection to {to} ended: {error}");
-                    }
-                });
+            Ok((near, _)) => {
+                tokio::spawn(bring(near));
             }
             Err(error) => {
                 eprintln!("warning: a connection was not accepted: {error}");

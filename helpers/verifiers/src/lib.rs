@@ -26,6 +26,8 @@ mod snp;
 mod tdx;
 mod tpm;
 
+pub use snp::Root;
+
 use coffer_custody::{
     Attestation, Checks,
     verifiers::{Answer, Question},
@@ -37,6 +39,11 @@ const MAX_REPORT: usize = 128 << 10;
 
 /// Answers a question.
 pub fn answer(question: &Question) -> Result<Answer, &'static str> {
+    answer_under(&Root::amd(), question)
+}
+
+/// The same, with other roots of SEV-SNP's certificates.
+pub fn answer_under(roots: &[Root], question: &Question) -> Result<Answer, &'static str> {
     let kind = question.kind().ok_or("there is no such kind of evidence")?;
     let report =
         hex::decode(&question.report).map_err(|_| "the report is not in hexadecimal digits")?;
@@ -46,13 +53,31 @@ pub fn answer(question: &Question) -> Result<Answer, &'static str> {
     }
     Ok(Answer {
         kind: question.kind.clone(),
-        checks: check(kind, &question.policy, &report, &expected, question.now),
+        checks: check_under(
+            roots,
+            kind,
+            &question.policy,
+            &report,
+            &expected,
+            question.now,
+        ),
     })
 }
 
 /// Checks a report. `expected` is the whole field of report data, as the TEE has it; a TPM signs
 /// its first 32 bytes. `now` is in seconds since 1970.
 pub fn check(
+    kind: EvidenceKind,
+    policy: &Attestation,
+    report: &[u8],
+    expected: &[u8; 64],
+    now: u64,
+) -> Checks {
+    check_under(&Root::amd(), kind, policy, report, expected, now)
+}
+
+fn check_under(
+    roots: &[Root],
     kind: EvidenceKind,
     policy: &Attestation,
     report: &[u8],
@@ -71,7 +96,7 @@ pub fn check(
     match kind {
         EvidenceKind::Sgx => sgx::check(policy, report, expected, now, &mut checks),
         EvidenceKind::Tdx => tdx::check(policy, report, expected, now, &mut checks),
-        EvidenceKind::SevSnp => snp::check(policy, report, expected, now, &mut checks),
+        EvidenceKind::SevSnp => snp::check(policy, report, expected, roots, now, &mut checks),
         EvidenceKind::Tpm => tpm::check(policy, report, expected, &mut checks),
         EvidenceKind::Simulated => {
             checks.note("form", false, "simulated evidence has nothing to verify");

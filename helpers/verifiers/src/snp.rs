@@ -10,6 +10,8 @@
 
 mod certificate;
 
+pub use certificate::Root;
+
 use coffer_custody::{
     Attestation, Checks,
     policy::attestation::{Hex, SevSnp, SnpTcb},
@@ -30,6 +32,7 @@ pub(crate) fn check(
     policy: &Attestation,
     evidence: &[u8],
     expected: &[u8; 64],
+    roots: &[Root],
     now: u64,
     checks: &mut Checks,
 ) {
@@ -61,7 +64,7 @@ pub(crate) fn check(
         true,
         format!("report of version {}", report.version),
     );
-    match certificate::find(policy, raw, table, &report, now) {
+    match certificate::find(policy, raw, table, &report, roots, now) {
         Ok(found) => {
             checks.note(
                 "certificate",

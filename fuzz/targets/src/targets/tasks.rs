@@ -110,6 +110,7 @@ pub(super) fn task(start: &Start, input: &[u8]) -> Outcome {
     let enclave = Enclave::start(&Settings {
         memory: 32 << 20,
         spill_folder: FOLDER.path().join("spill"),
+        executors_files: false,
     })
     .unwrap();
     enclave

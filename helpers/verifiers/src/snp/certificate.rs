@@ -31,11 +31,47 @@ pub(super) struct Found {
     pub(super) product: &'static str,
 }
 
+/// An authority of chips' certificates, and the one between it and them.
+pub struct Root {
+    product: &'static str,
+    ark: Certificate,
+    ask: Certificate,
+}
+
+impl Root {
+    /// From certificates in PEM form. AMD's are built in; another is for tests, whose chips are
+    /// emulated.
+    pub fn new(product: &'static str, ark: &[u8], ask: &[u8]) -> std::io::Result<Self> {
+        Ok(Self {
+            product,
+            ark: Certificate::from_pem(ark)?,
+            ask: Certificate::from_pem(ask)?,
+        })
+    }
+
+    /// AMD's, for Milan, Genoa and Turin.
+    pub fn amd() -> Vec<Self> {
+        let built_in = [
+            ("Milan", builtin::milan::ark(), builtin::milan::ask()),
+            ("Genoa", builtin::genoa::ark(), builtin::genoa::ask()),
+            ("Turin", builtin::turin::ark(), builtin::turin::ask()),
+        ];
+        let root = |(product, ark, ask)| {
+            let (Ok(ark), Ok(ask)) = (ark, ask) else {
+                return None;
+            };
+            Some(Self { product, ark, ask })
+        };
+        built_in.into_iter().filter_map(root).collect()
+    }
+}
+
 pub(super) fn find(
     policy: &Attestation,
     raw: &[u8],
     table: &[u8],
     report: &AttestationReport,
+    roots: &[Root],
     now: u64,
 ) -> Result<Found, String> {
     let der = match in_table(table)? {
@@ -47,17 +83,12 @@ pub(super) fn find(
     of_this_chip(&parsed, report)?;
     in_force(&parsed, now)?;
     let vcek = Certificate::from_der(&der).map_err(|_| "the chip's certificate is malformed")?;
-    let roots = [
-        ("Milan", builtin::milan::ark(), builtin::milan::ask()),
-        ("Genoa", builtin::genoa::ark(), builtin::genoa::ask()),
-        ("Turin", builtin::turin::ark(), builtin::turin::ask()),
-    ];
-    for (product, ark, ask) in roots {
-        let (Ok(ark), Ok(ask)) = (ark, ask) else {
-            continue;
-        };
+    for Root { product, ark, ask } in roots {
         let chain = Chain {
-            ca: ca::Chain { ark, ask },
+            ca: ca::Chain {
+                ark: ark.clone(),
+                ask: ask.clone(),
+            },
             vek: vcek.clone(),
         };
         if (&chain).verify().is_ok() {

@@ -1,7 +1,8 @@
-//! Addresses of engines: `unix:PATH`, `tcp:HOST:PORT`, `vsock:CID:PORT`.
+//! Addresses of engines: `unix:PATH`, `tcp:HOST:PORT`, `vsock:CID:PORT`, `vsock:PATH:PORT`.
 //!
 //! TCP is loopback only: the task protocol has no transport security of its own. What crosses it is
-//! sealed, but who may connect is not checked, so it must not be offered to a network.
+//! sealed, but who may connect is not checked, so it must not be offered to a network. A virtual
+//! machine's socket joins it and its host, and nobody else.
 
 use std::{
     fmt,
@@ -21,12 +22,23 @@ pub enum Address {
     Tcp(SocketAddr),
     /// A context id and port of a virtual machine's socket.
     Vsock {
-        /// The context id.
+        /// The context id. [`ANY_CID`] is that of the machine in which one listens.
         cid: u32,
         /// The port.
         port: u32,
     },
+    /// The same where the hypervisor and not the kernel has the host's side, as Firecracker, Cloud
+    /// Hypervisor and `vhost-device-vsock` do: to connect only.
+    Hypervisor {
+        /// The hypervisor's Unix socket. It is asked for a port in words.
+        socket: PathBuf,
+        /// The port.
+        port: u32,
+    },
 }
+
+/// `VMADDR_CID_ANY`, written `any`.
+pub const ANY_CID: u32 = u32::MAX;
 
 /// Why a text is no [`Address`].
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -44,7 +56,7 @@ pub enum AddressError {
     #[error("tcp: listens on loopback only (127.0.0.1, [::1] or localhost)")]
     NotLoopback,
     /// Not `CID:PORT`.
-    #[error("vsock: needs CID:PORT, both numbers")]
+    #[error("vsock: needs CID:PORT, both numbers, or the absolute path of a socket for CID")]
     CidPort,
 }
 
@@ -57,13 +69,7 @@ impl FromStr for Address {
             "unix" if rest.is_empty() => Err(AddressError::EmptyPath),
             "unix" => Ok(Self::Unix(PathBuf::from(rest))),
             "tcp" => tcp(rest),
-            "vsock" => {
-                let (cid, port) = rest.split_once(':').ok_or(AddressError::CidPort)?;
-                Ok(Self::Vsock {
-                    cid: cid.parse().map_err(|_| AddressError::CidPort)?,
-                    port: port.parse().map_err(|_| AddressError::CidPort)?,
-                })
-            }
+            "vsock" => vsock(rest),
             _ => Err(AddressError::Scheme),
         }
     }
@@ -88,12 +94,28 @@ fn tcp(rest: &str) -> Result<Address, AddressError> {
     }
 }
 
+fn vsock(rest: &str) -> Result<Address, AddressError> {
+    let (whose, port) = rest.rsplit_once(':').ok_or(AddressError::CidPort)?;
+    let port = port.parse().map_err(|_| AddressError::CidPort)?;
+    if whose.starts_with('/') {
+        let socket = PathBuf::from(whose);
+        return Ok(Address::Hypervisor { socket, port });
+    }
+    let cid = match whose {
+        "any" => ANY_CID,
+        number => number.parse().map_err(|_| AddressError::CidPort)?,
+    };
+    Ok(Address::Vsock { cid, port })
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Vsock { cid: ANY_CID, port } => write!(f, "vsock:any:{port}"),
             Self::Vsock { cid, port } => write!(f, "vsock:{cid}:{port}"),
+            Self::Hypervisor { socket, port } => write!(f, "vsock:{}:{port}", socket.display()),
         }
     }
 }
@@ -109,6 +131,8 @@ mod tests {
             "tcp:127.0.0.1:0",
             "tcp:[::1]:4321",
             "vsock:3:5000",
+            "vsock:any:5000",
+            "vsock:/run/vm:1/socket:5000",
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
@@ -133,6 +157,8 @@ mod tests {
             ("tcp:[::]:1", AddressError::NotLoopback),
             ("vsock:3", AddressError::CidPort),
             ("vsock:a:1", AddressError::CidPort),
+            ("vsock:socket:1", AddressError::CidPort),
+            ("vsock:/socket", AddressError::CidPort),
         ] {
             assert_eq!(text.parse::<Address>(), Err(error), "{text}");
         }

@@ -19,3 +19,4 @@ pub mod helper;
 pub mod lifeline;
 pub mod listen;
 pub mod memory;
+mod vsock;

@@ -1,4 +1,4 @@
-//! What ends an engine: the end of its lifeline, or a signal.
+//! What ends an engine: the end of its lifeline, a signal, or a connection that stands for one.
 //!
 //! The process that starts an engine holds the other end of its standard input. When that process
 //! is gone, however it went, the system closes the pipe, and the engine ends with it: no engine
@@ -13,6 +13,8 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
+
+use crate::listen::Listener;
 
 /// Resolves when standard input ends. A thread of its own reads it, for tokio's standard input
 /// cannot be cancelled.
@@ -44,6 +46,24 @@ pub fn asked_to_stop() -> io::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
     })
+}
+
+/// Resolves when somebody connects: what asks to stop where there are no signals, as from outside a
+/// virtual machine.
+pub async fn asked_at(stop: &Listener) {
+    if let Err(error) = stop.accept().await {
+        tracing::warn!("nobody can ask this process to stop: {error}");
+        std::future::pending().await
+    }
+}
+
+/// Turns the machine off, if this is its first process: it has no other, and were it just to end,
+/// the kernel would panic.
+pub fn turn_off() {
+    if std::process::id() == 1 {
+        let error = rustix::system::reboot(rustix::system::RebootCommand::PowerOff);
+        tracing::error!("the machine cannot be turned off: {error:?}");
+    }
 }
 
 /// Prints the one line of JSON that says where an engine listens.

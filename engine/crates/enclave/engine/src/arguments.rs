@@ -12,9 +12,10 @@ pub(crate) const USAGE: &str = "\
 Runs plan fragments over sealed data, with keys that the data's owner releases to it
 
 Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memory SIZE] \
-[--lifeline stdin]
+[--lifeline stdin] [--stop-at ADDRESS] [--files own|executor]
 
-  --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose)
+  --listen ADDRESS    unix:PATH, tcp:HOST:PORT (loopback; port 0 lets the system choose), or
+                      vsock:any:PORT in a virtual machine
   --memory SIZE       memory for the tasks' data, for example 512MiB or 2GiB [default: 2GiB]
   --spill-dir FOLDER  folder for sealed spill files; the engine makes its own in it
   --evidence KIND     what the engine proves its identity with: sgx, tdx, sev-snp, tpm; \
@@ -23,6 +24,12 @@ Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memo
                       what the machine has of
                       sgx, tdx and sev-snp, else simulated
   --lifeline stdin    end when standard input ends
+  --stop-at ADDRESS   whoever connects there asks the engine to end when its tasks have; for a \
+  virtual machine,
+                      whose host cannot send it a signal
+  --files WHERE       `own`: tables' local paths are those of this machine; `executor`: the \
+  executor's, which
+                      is asked for them, as it is for those of URLs [default: own]
   --help, --version";
 
 const DEFAULT_MEMORY: usize = 2 << 30;
@@ -46,6 +53,9 @@ pub(crate) struct Arguments {
     pub(crate) evidence: Option<EvidenceKind>,
     /// End with standard input.
     pub(crate) lifeline: bool,
+    pub(crate) stop_at: Option<Address>,
+    /// Local paths are the executor's.
+    pub(crate) executors_files: bool,
 }
 
 /// Why the arguments are not understood.
@@ -67,12 +77,14 @@ pub(crate) enum ArgumentError {
     },
 }
 
-const NAMES: [&str; 5] = [
+const NAMES: [&str; 7] = [
     "--listen",
     "--memory",
     "--spill-dir",
     "--evidence",
     "--lifeline",
+    "--stop-at",
+    "--files",
 ];
 
 /// Understands both `--name value` and `--name=value`.
@@ -106,7 +118,15 @@ pub(crate) fn parse(
             return Err(ArgumentError::Twice(name));
         }
     }
-    let [listen, memory, spill_dir, evidence, lifeline] = given;
+    let [
+        listen,
+        memory,
+        spill_dir,
+        evidence,
+        lifeline,
+        stop_at,
+        files,
+    ] = given;
     Ok(Request::Run(Arguments {
         listen: valued("--listen", listen)?.ok_or(ArgumentError::Missing("--listen"))?,
         memory: valued("--memory", memory)?.map_or(DEFAULT_MEMORY, MemorySize::bytes),
@@ -116,6 +136,9 @@ pub(crate) fn parse(
         evidence: named("--evidence", evidence, &kinds())?
             .ok_or(ArgumentError::Missing("--evidence"))?,
         lifeline: named("--lifeline", lifeline, &[("stdin", true)])?.unwrap_or(false),
+        stop_at: valued("--stop-at", stop_at)?,
+        executors_files: named("--files", files, &[("own", false), ("executor", true)])?
+            .unwrap_or(false),
     }))
 }
 
@@ -191,6 +214,16 @@ mod tests {
             panic!()
         };
         assert_eq!((arguments.memory, arguments.lifeline), (64 << 20, true));
+        assert_eq!(
+            (arguments.stop_at, arguments.executors_files),
+            (None, false)
+        );
+        let machine = ["--stop-at", "vsock:any:5001", "--files=executor"];
+        let Ok(Request::Run(arguments)) = with(&machine) else {
+            panic!()
+        };
+        assert_eq!(arguments.stop_at, "vsock:any:5001".parse().ok());
+        assert!(arguments.executors_files);
         assert_eq!(with(&["--help"]), Ok(Request::Help));
         assert_eq!(read(&["-V"]), Ok(Request::Version));
     }
@@ -205,6 +238,7 @@ mod tests {
                 "--memory is given twice",
             ),
             (&["--lifeline", "rope"], "possible: stdin"),
+            (&["--files", "none"], "possible: own, executor"),
             (&["--evidence", "none"], "--evidence is given twice"),
             (&["--verbose"], "there is no argument \"--verbose\""),
             (&["more"], "there is no argument"),

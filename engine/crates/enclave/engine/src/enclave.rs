@@ -39,6 +39,8 @@ pub struct Settings {
     pub memory: usize,
     /// The folder in which the engine makes its own for spill files.
     pub spill_folder: PathBuf,
+    /// Local paths of tables are the executor's, which is asked for them.
+    pub executors_files: bool,
 }
 
 /// Why an engine does not start.
@@ -78,6 +80,7 @@ pub struct Enclave {
     runtime: Arc<RuntimeEnv>,
     spill: Arc<SpillFolder>,
     memory: usize,
+    executors_files: bool,
     kept: Arc<Rooms>,
     draining: AtomicBool,
     running: watch::Sender<usize>,
@@ -109,6 +112,7 @@ impl Enclave {
             runtime,
             spill,
             memory: settings.memory,
+            executors_files: settings.executors_files,
             kept: Arc::default(),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
@@ -137,6 +141,11 @@ impl Enclave {
     /// Bytes of the memory pool.
     pub(crate) fn memory(&self) -> usize {
         self.memory
+    }
+
+    /// Whether local paths of tables are the executor's.
+    pub(crate) fn executors_files(&self) -> bool {
+        self.executors_files
     }
 
     /// For a task whose rows may stay here.

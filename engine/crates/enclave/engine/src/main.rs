@@ -13,6 +13,7 @@ use coffer_engine::{
     enclave::{Enclave, Settings},
 };
 use coffer_process::{
+    address::Address,
     hardening::{self, Under},
     lifeline,
     listen::Listener,
@@ -51,9 +52,13 @@ fn main() -> ExitCode {
         .init();
     hardening::silence_panic_messages();
     match run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            lifeline::turn_off();
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("error: {error}");
+            lifeline::turn_off();
             ExitCode::FAILURE
         }
     }
@@ -79,6 +84,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings {
         memory: arguments.memory,
         spill_folder: arguments.spill_dir.clone(),
+        executors_files: arguments.executors_files,
     };
     let enclave = Enclave::start_as(&settings, issuer)?;
     // Sockets only; tasks have threads of their own.
@@ -89,8 +95,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         .enable_all()
         .build()?;
     let ended = runtime.block_on(async {
-        let listener = Listener::bind(&arguments.listen)
-            .map_err(|error| format!("cannot listen on {}: {error}", arguments.listen))?;
+        let bind = |address: &Address| {
+            Listener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))
+        };
+        let listener = bind(&arguments.listen)?;
+        let stop_at = arguments.stop_at.as_ref().map(bind).transpose()?;
         let asked = lifeline::asked_to_stop()?;
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
@@ -109,7 +118,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         };
         tokio::pin!(lifeline);
         let stop = async {
-            asked.await;
+            let connected = async {
+                match &stop_at {
+                    Some(listener) => lifeline::asked_at(listener).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = asked => {}
+                () = connected => {}
+            }
             tracing::info!(running = enclave.running(), "draining");
             enclave.drain().await;
         };

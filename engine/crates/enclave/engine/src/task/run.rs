@@ -239,6 +239,9 @@ async fn compute(
     expressions: &CompileContext,
     plan: &Arc<Plan>,
 ) -> Result<Done, TaskError> {
+    if enclave.executors_files() {
+        storage::by_executor(&mut task);
+    }
     let task_identity = task.task_identity;
     let partition =
         usize::try_from(task_identity.partition.0).map_err(|_| Check::DescriptorIdentity)?;
@@ -258,7 +261,7 @@ async fn compute(
             slices: task.scans.clone(),
             keys: session.keks(),
             footers: Arc::clone(&session.footers),
-            store: storage::files(link),
+            store: storage::files(link, !enclave.executors_files()),
             bytes_read: Arc::clone(&bytes_read),
             whole: read_all.then(|| {
                 task.scans

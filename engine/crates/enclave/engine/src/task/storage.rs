@@ -12,7 +12,10 @@ use coffer_protocol::{
 use coffer_scan::TableFiles;
 use parking_lot::Mutex;
 
-use crate::task::link::Link;
+use crate::task::{descriptor::Assignment, link::Link};
+
+/// What makes a URL of a local path, of which nothing is escaped.
+const LOCAL: &str = "file://";
 
 /// The executor's storage, as the task's link carries it.
 struct TaskPort(Arc<Link>);
@@ -24,9 +27,24 @@ impl Port for TaskPort {
     }
 }
 
-/// Where a task reads its files.
-pub(crate) fn files(link: &Arc<Link>) -> Arc<dyn Storage> {
-    Arc::new(TableFiles::reaching(Some(remote(link))))
+/// Has a task ask for what lies at local paths, as for what lies at URLs: they are paths of the
+/// executor's machine.
+pub(crate) fn by_executor(task: &mut Assignment) {
+    let slices = task.scans.values_mut().flatten();
+    let paths = slices.map(|slice| &mut slice.path);
+    for path in paths.chain(task.write.as_mut().map(|write| &mut write.folder)) {
+        if path.starts_with('/') {
+            path.insert_str(0, LOCAL);
+        }
+    }
+}
+
+/// Where a task reads its files: those at local paths by itself, if they are its own.
+pub(crate) fn files(link: &Arc<Link>, own: bool) -> Arc<dyn Storage> {
+    match own {
+        true => Arc::new(TableFiles::reaching(Some(remote(link)))),
+        false => remote(link),
+    }
 }
 
 fn remote(link: &Arc<Link>) -> Arc<dyn Storage> {

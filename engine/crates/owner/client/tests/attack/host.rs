@@ -482,6 +482,7 @@ fn behind_proxy(slot: &Slot<'_>, number: usize, recorder: &Arc<Recorder>) -> (Pa
     let enclave = Enclave::start(&Settings {
         memory: 256 << 20,
         spill_folder: name("spill"),
+        executors_files: false,
     })
     .unwrap();
     let _entered = slot.runtime.enter();

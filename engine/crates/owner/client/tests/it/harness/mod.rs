@@ -100,6 +100,7 @@ impl Site {
         let enclave = Enclave::start(&Settings {
             memory,
             spill_folder: self.folder.path().join(format!("{name}-spill")),
+            executors_files: false,
         })
         .unwrap();
         let listener = Listener::bind(&Address::Unix(self.folder.path().join(name))).unwrap();

@@ -15,8 +15,8 @@ import com.google.protobuf.MessageLite
 import org.apache.spark.sql.coffer.common.CofferException
 
 /**
- * Where an engine listens: `unix:PATH` or `tcp:HOST:PORT`, as its ready line and the configuration
- * write it.
+ * Where an engine listens: `unix:PATH`, `tcp:HOST:PORT` or `vsock:MACHINE:PORT`, as its ready line
+ * and the configuration write it.
  */
 sealed trait Address
 
@@ -26,6 +26,14 @@ object Address {
   }
   final case class Tcp(host: String, port: Int) extends Address {
     override def toString: String = s"tcp:$host:$port"
+  }
+
+  /**
+   * In a virtual machine, which `machine` names by its context id, or by the Unix socket that its
+   * hypervisor has for it. The JVM has no such sockets: a relay has.
+   */
+  final case class Vsock(machine: String, port: Long) extends Address {
+    override def toString: String = s"vsock:$machine:$port"
   }
 
   def parse(text: String): Address = text.split(":", 2) match {
@@ -38,13 +46,23 @@ object Address {
               host.nonEmpty => Tcp(host.stripPrefix("[").stripSuffix("]"), p)
         case _ => refuse(text)
       }
+    case Array("vsock", at) if at.contains(':') =>
+      val (machine, port) = at.splitAt(at.lastIndexOf(':'))
+      port.drop(1).toLongOption match {
+        case Some(p) if p >= 0 && p < MOST_VSOCK && (machine.startsWith("/") ||
+              machine.toLongOption.exists(cid => cid > 0 && cid < MOST_VSOCK)) => Vsock(machine, p)
+        case _ => refuse(text)
+      }
     case _ => refuse(text)
   }
+
+  /** Of context ids and ports: one more means any. */
+  private val MOST_VSOCK = 0xffffffffL
 
   private def refuse(text: String): Nothing = throw new CofferException(
     "COFFER_ADDRESS",
     s"'$text' is not an engine address",
-    "write unix:PATH or tcp:HOST:PORT")
+    "write unix:PATH, tcp:HOST:PORT, vsock:CID:PORT or vsock:SOCKET:PORT")
 }
 
 /** One message as it came: its type and its payload, positioned at the payload's first byte. */
@@ -201,6 +219,7 @@ object Channel {
           s.connect(new InetSocketAddress(host, port))
           s
         } catch { case e: Throwable => s.close(); throw e }
+      case machine: Address.Vsock => throw new IOException(s"$machine is reached through a relay")
     }
     new Channel(socket, address, longest)
   }

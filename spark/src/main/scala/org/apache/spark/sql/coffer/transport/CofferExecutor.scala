@@ -125,14 +125,44 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     }
   }
 
-  private def start(): AttestedEngine = {
-    val process = conf.getOption(CofferConf.ENGINE_ADDRESS) match {
-      case Some(_) => None
-      case None => Some(startProcess())
+  /**
+   * A connection to this engine broke. One that is not this executor's child says nothing when it
+   * ends: whatever listens at its address now has yet to prove itself.
+   */
+  def lost(engine: AttestedEngine): Unit = synchronized {
+    if (configured.isDefined && current.exists(_ eq engine)) {
+      engine.close()
+      current = None
     }
+  }
+
+  private val configured = conf.getOption(CofferConf.ENGINE_ADDRESS).map(Address.parse)
+
+  /** Whether the engine has a machine of its own, where this one's files are not. */
+  val isApart: Boolean = configured.exists(_.isInstanceOf[Address.Vsock])
+
+  /** Brings connections into the engine's machine. It holds no key. */
+  private var relay: Option[EngineProcess] = None
+
+  private def throughRelay(address: Address): Address = {
+    val open = relay.filter(_.isAlive).getOrElse {
+      relay.foreach(_.close())
+      val started = EngineProcess.start("relay", relayProgram, passphrase = false)(
+        (_: Path) => Seq("--engine", address.toString, "--lifeline", "stdin"))
+      relay = Some(started)
+      started
+    }
+    open.address
+  }
+
+  private def start(): AttestedEngine = {
+    val process = if (configured.isEmpty) Some(startProcess()) else None
     process.foreach(ofThisBuild)
-    val address =
-      process.map(_.address).getOrElse(Address.parse(conf.get(CofferConf.ENGINE_ADDRESS)))
+    val address = configured match {
+      case Some(machine: Address.Vsock) => throughRelay(machine)
+      case Some(address) => address
+      case None => process.get.address
+    }
     val pool = new ChannelPool(address)
     try new AttestedEngine(attest(address, pool), address, pool, process)
     catch {
@@ -148,14 +178,22 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   private val jars = Utils.getContextOrSparkClassLoader
 
   /** Unpacked once in this JVM where a jar carries it. */
-  private def program: Path = {
+  private def program(name: String, configured: Option[String]): Path = {
     def folders = Seq(Utils.getLocalDir(conf), sys.props("user.dir"), sys.props("java.io.tmpdir"))
-    Programs.locate("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH),
-      CofferConf.ENGINE_PATH, name => CarriedPrograms.here.unpack(Seq(name), jars, folders))
+    Programs.locate(name, configured, CofferConf.ENGINE_PATH,
+      name => CarriedPrograms.here.unpack(Seq(name), jars, folders))
+  }
+
+  /** Beside the engine or the client engine where their places are configured. */
+  private def relayProgram: Path = {
+    val beside = Seq(CofferConf.ENGINE_PATH, CofferConf.CLIENT_PATH).flatMap(conf.getOption(_))
+      .map(Paths.get(_).resolveSibling(CofferExecutor.RELAY)).find(Programs.isProgram)
+    program(CofferExecutor.RELAY, beside.map(_.toString))
   }
 
   private def startProcess(): EngineProcess = {
-    EngineProcess.start("engine", program, passphrase = false) { (_: Path) =>
+    val engine = program("coffer-engine", conf.getOption(CofferConf.ENGINE_PATH))
+    EngineProcess.start("engine", engine, passphrase = false) { (_: Path) =>
       val spill = Files.createTempDirectory(Paths.get(Utils.getLocalDir(conf)), "coffer-spill-")
       Seq(
         "--memory", conf.get(CofferConf.ENGINE_MEMORY, CofferConf.DEFAULT_ENGINE_MEMORY),
@@ -277,12 +315,15 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
     closed = true
     current.foreach(_.close())
     current = None
+    relay.foreach(_.close())
+    relay = None
   }
 }
 
 object CofferExecutor extends Logging {
   private val ASK_SECONDS = 120L
   private val ENGINE_UNKNOWN = "engine_unknown"
+  private val RELAY = "coffer-relay"
   @volatile private var running: Option[CofferExecutor] = None
 
   def get: CofferExecutor = running.getOrElse(throw SealedTasks.notRunning)

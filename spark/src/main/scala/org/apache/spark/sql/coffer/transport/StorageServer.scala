@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.transport
 
 import java.io.{EOFException, FileNotFoundException, IOException}
 import java.nio.ByteBuffer
-import java.nio.file.AccessDeniedException
+import java.nio.file.{AccessDeniedException, Files, Paths}
 import java.util
 import java.util.UUID
 import java.util.concurrent.CompletableFuture
@@ -50,13 +50,18 @@ import org.apache.spark.sql.coffer.split.Locations
  *   the other, but to any of them
  * @param lookedUp
  *   shared likewise
+ * @param localFiles
+ *   whether data files of tables on this machine's disks may be asked for, by `file://` and their
+ *   path as it is: for an engine in a virtual machine, which has no part of these disks. No other
+ *   file of this machine is given, whoever asks
  */
 private[transport] final class StorageServer(
     settings: () => Configuration,
     ofTask: Boolean,
     listings: Listings = new Listings,
     outputs: mutable.Map[String, FSDataOutputStream] = mutable.Map.empty,
-    lookedUp: LookedUp = new LookedUp)
+    lookedUp: LookedUp = new LookedUp,
+    localFiles: Boolean = false)
     extends AutoCloseable
     with Logging {
   import StorageServer._
@@ -272,9 +277,19 @@ private[transport] final class StorageServer(
 
   private def at(url: String): (FileSystem, Path) = {
     val conf = settings()
+    if (localFiles && url.startsWith(LOCAL)) return dataFile(url, conf)
     val path = Locations.reached(url, conf).getOrElse(
       throw new UnsupportedFileSystemException(s"no file system is known here for $url"))
     (path.getFileSystem(conf), path)
+  }
+
+  private def dataFile(url: String, conf: Configuration): (FileSystem, Path) = {
+    val name = url.substring(url.lastIndexOf('/') + 1)
+    // As it is, and not through a link of that name to another file.
+    val path = Paths.get(url.stripPrefix("file://"))
+    if (!DATA_FILE.matches(name) || Files.isSymbolicLink(path) || path.normalize != path)
+      throw new AccessDeniedException(s"$url is no data file of a table")
+    (FileSystem.getLocal(conf).getRaw, new Path("file", null, path.toString))
   }
 
   /**
@@ -339,6 +354,10 @@ private[transport] object StorageServer {
   private val MOST_READ = 64L << 20
   private val MOST_OPEN = 8
   private val MOST_SAID = 400
+  private val LOCAL = "file:///"
+
+  /** As engines name them (`engine/crates/enclave/format/src/writer.rs`). */
+  private val DATA_FILE = "part-[0-9a-f]{32}\\.parquet".r
 
   /** Of object stores in which a file is there only once it is whole. */
   private val WHOLE = Set("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs", "oci")

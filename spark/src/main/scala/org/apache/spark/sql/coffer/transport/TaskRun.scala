@@ -48,8 +48,9 @@ private[transport] final class TaskRun(
     val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
     val channel =
       try engine.pool.take()
-      catch { case e: IOException => throw lost(engine, e) }
-    val storage = new StorageServer(() => executor.hadoop, ofTask = true)
+      catch { case e: IOException => throw lost(executor, engine, e) }
+    val storage =
+      new StorageServer(() => executor.hadoop, ofTask = true, localFiles = executor.isApart)
     val answers = new StorageAnswers(channel, storage)
     var sound = false
     // Spark asks a task to end by a flag, or by interrupting it; closing the channel is how the
@@ -62,7 +63,8 @@ private[transport] final class TaskRun(
       engine.pool.give(channel)
       done
     } catch {
-      case e: IOException if !context.isInterrupted() && !inputs.isFault(e) => throw lost(engine, e)
+      case e: IOException if !context.isInterrupted() && !inputs.isFault(e) =>
+        throw lost(executor, engine, e)
     } finally {
       if (!sound) {
         channel.close()
@@ -155,9 +157,16 @@ private[transport] final class TaskRun(
     split.index,
     Base64.getEncoder.encodeToString(failure.getSealedError.toByteArray))
 
-  private def lost(engine: AttestedEngine, e: IOException): CofferException = new CofferException(
-    "COFFER_ENGINE_LOST",
-    engine.exitReport.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
-    "the task may be repeated with a new engine; the executor's log has the engine's last messages",
-    e)
+  private def lost(
+      executor: CofferExecutor,
+      engine: AttestedEngine,
+      e: IOException): CofferException = {
+    executor.lost(engine)
+    new CofferException(
+      "COFFER_ENGINE_LOST",
+      engine.exitReport.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
+      "the task may be repeated with a new engine; the executor's log has the engine's last " +
+        "messages",
+      e)
+  }
 }

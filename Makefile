@@ -2,7 +2,8 @@
 # make demo    TPC-H sealed beside TPC-H in the clear: the answers, the times, what the host could
 #              see; STORE=s3, STORE=hdfs: its tables there
 # make dist    into dist/: the wheel coffer-spark, and the jar with the programs in a local Maven
-#              repository; DIST_PROFILE=release: of the programs of `build`
+#              repository; DIST_PROFILE=release: of the programs of `build`; VM=1: and the image of
+#              the measured virtual machine
 # make quick   a short selection while you work: formatters, unit tests, goldens, one sealed session
 # make test    every test: Rust, Scala, Python; and all that `lint` checks
 # make test-full  the same with what takes longer
@@ -114,6 +115,7 @@ dist: tools
 	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) \
 	  $(VENV)/.ready jars
 	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU) \
+	  $(if $(VM),--vm $(if $(KERNEL),--kernel $(KERNEL)) $(if $(FIRMWARE),--firmware $(FIRMWARE))) \
 	  $(if $(SIGN),--sign $(SIGN))
 
 quick: build
@@ -166,8 +168,8 @@ format: tools $(VENV)/.ready
 	cargo fmt --all --manifest-path helpers/Cargo.toml
 	cargo fmt --all --manifest-path fuzz/Cargo.toml
 	mvn -q -B -f spark/pom.xml spotless:apply
-	$(VENV)/bin/ruff check --fix python testing adversary bench compat/make
-	$(VENV)/bin/ruff format python testing adversary bench compat/make
+	$(VENV)/bin/ruff check --fix python testing adversary bench compat/make deploy
+	$(VENV)/bin/ruff format python testing adversary bench compat/make deploy
 
 clean:
 	rm -rf spark/target dist $(VENV) $(CARGO_TARGET_DIR)-unsealed $(CARGO_TARGET_DIR)-dist

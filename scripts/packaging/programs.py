@@ -16,6 +16,8 @@ GLIBC = "2.28"
 # By workspace. coffer-tpm-quote is not among them: it links the system's libtss2.
 ENGINES = ("coffer", "coffer-client", "coffer-engine")
 HELPERS = ("coffer-attest", "coffer-aws", "coffer-relay", "coffer-store")
+# The virtual machine's first program, which its image alone has.
+FIRST = "coffer-init"
 # What a jar carries: what executors and a driver start.
 CARRIED = ("coffer-engine", "coffer-client", "coffer-attest", "coffer-aws", "coffer-relay")
 
@@ -49,6 +51,17 @@ def collect(profile: str, level: str, into: Path) -> Path:
     return into
 
 
+def machine(profile: str, built: Path, into: Path) -> Path:
+    """A folder with what the virtual machine's image has: the engine as it is shipped, and what
+    starts it there."""
+    into.mkdir(parents=True)
+    folder = _dist_folder() if profile == "dist" else _target_folder() / "release"
+    shutil.copy2(built / "coffer-engine", into)
+    shutil.copyfile(folder / FIRST, into / FIRST)
+    subprocess.run(["strip", "--strip-all", into / FIRST], check=True)
+    return into
+
+
 def tools() -> Path:
     """The folder of the programs of an environment with `requirements.txt` in it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coffer"
@@ -70,13 +83,21 @@ def _target_folder() -> Path:
 
 def _build(level: str) -> Path:
     """Builds both workspaces, and returns the folder of the programs."""
-    target = _target_folder()
-    target = target.with_name(f"{target.name}-dist")
     # Only what is shipped: what tests ask of a crate is not in it.
-    engines = ["-p", "coffer-cli", "-p", "coffer-client", "-p", "coffer-engine"]
+    engines = ["-p", "coffer-cli", "-p", "coffer-client", "-p", "coffer-engine", "-p", FIRST]
+    target = _dist_target()
     _cargo("engine", engines, target, ["-C", f"target-cpu={level}"])
     _cargo("helpers", [], target, [])
-    return target / TARGET / "dist"
+    return _dist_folder()
+
+
+def _dist_target() -> Path:
+    target = _target_folder()
+    return target.with_name(f"{target.name}-dist")
+
+
+def _dist_folder() -> Path:
+    return _dist_target() / TARGET / "dist"
 
 
 def _cargo(workspace: str, selected: list[str], target: Path, flags: list[str]) -> None:

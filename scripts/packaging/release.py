@@ -23,10 +23,17 @@ TYPE = "application/vnd.coffer.release+json"
 
 
 def make(
-    into: Path, built: Path, profile: str, level: str, source: dict[str, str], key: Path | None
+    into: Path,
+    built: Path,
+    profile: str,
+    level: str,
+    source: dict[str, str],
+    measured: dict[str, dict[str, str]],
+    key: Path | None,
 ) -> None:
     """Writes bill of materials, `release.json` and, with a key, its signature, of all that lies
-    under `into`. `source`: what it was made from. `key`: an Ed25519 key in PEM."""
+    under `into`. `source`: what it was made from. `measured`: by kind of evidence, what a policy
+    pins. `key`: an Ed25519 key in PEM."""
     for old in (NAME, SIGNED):
         (into / old).unlink(missing_ok=True)
     materials(into / MATERIALS)
@@ -38,8 +45,7 @@ def make(
         "toolchain": _toolchain(profile, level),
         "files": {str(path.relative_to(into)): _file(path) for path in files},
         "programs": {path.name: _file(path) for path in sorted(built.iterdir()) if not path.suffix},
-        # No image for a TEE is built yet.
-        "measurements": {},
+        "measurements": measured,
     }
     text = (json.dumps(said, indent=2, sort_keys=True) + "\n").encode()
     (into / NAME).write_bytes(text)

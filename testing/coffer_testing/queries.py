@@ -80,6 +80,16 @@ TPCH = [
         "ps_partkey, ps_suppkey",
         ordered=True,
     ),
+    # Spark computes those of one table and one condition at once.
+    Query(
+        "subqueries_alike",
+        "SELECT (SELECT count(*) FROM orders WHERE o_orderstatus = 'F') AS n, "
+        "(SELECT avg(o_totalprice) FROM orders WHERE o_orderstatus = 'F') AS a, "
+        "CASE WHEN (SELECT max(o_custkey) FROM orders WHERE o_orderstatus = 'P') > 0 "
+        "THEN (SELECT min(o_orderdate) FROM orders WHERE o_orderstatus = 'P') END AS d, "
+        "(SELECT max(o_orderkey) FROM orders) AS k, "
+        "(SELECT count(DISTINCT o_orderpriority) FROM orders WHERE o_orderstatus = 'F') AS p",
+    ),
 ]
 
 # All of TPC-H's own queries.

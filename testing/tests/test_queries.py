@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from coffer_testing.answers import difference
@@ -52,6 +54,22 @@ def test_windows_where_days_differ_in_length(name: str, plain: Driver, sealed: D
     sql = next(query.sql for query in WINDOWS if query.name == name)
     conf = {"spark.sql.session.timeZone": "America/New_York"}
     assert difference(plain.query(sql, conf), sealed.query(sql, conf), ordered=False) is None
+
+
+def test_subqueries_of_one_table_are_computed_at_once(sealed: Driver) -> None:
+    """Those with one condition, as Spark does over files; and nobody reads another's columns."""
+    plan = sealed.run(
+        "result = spark.sql(sql)._jdf.queryExecution().optimizedPlan().toString()\n",
+        sql=next(query.sql for query in TPCH if query.name == "subqueries_alike"),
+    )
+    assert "mergedValue" in plan, plan
+    scans = set(re.findall(r"RelationV2\[([^]]*)\]", plan))
+    columns = {",".join(sorted(re.findall(r"(o_\w+)#", scan))) for scan in scans}
+    assert columns == {
+        "o_orderpriority,o_orderstatus,o_totalprice",
+        "o_custkey,o_orderdate,o_orderstatus",
+        "o_orderkey",
+    }, plan
 
 
 def check(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:

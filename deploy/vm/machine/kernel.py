@@ -77,7 +77,8 @@ def unpack(package: Path) -> Kernel:
         modules = _Modules(folder)
         needed = modules.with_dependencies(NEEDED)
         optional = [
-            name for name in modules.with_dependencies(OPTIONAL, missing_ok=True)
+            name
+            for name in modules.with_dependencies(OPTIONAL, missing_ok=True)
             if name not in needed
         ]
         return Kernel(

@@ -17,11 +17,13 @@ def sev_snp(image: Path, firmware: Path, vcpus: int, vcpu_type: str) -> dict[str
     kernel, initial RAM disk and command line.
     """
     try:
-        from sevsnpmeasure import guest, vcpu_types  # noqa: PLC0415
-        from sevsnpmeasure.ovmf import OVMF, SectionType  # noqa: PLC0415
-        from sevsnpmeasure.sev_mode import SevMode  # noqa: PLC0415
+        from sevsnpmeasure import guest, vcpu_types
+        from sevsnpmeasure.ovmf import OVMF, SectionType
+        from sevsnpmeasure.sev_mode import SevMode
     except ImportError as error:
-        raise ImageError("pip install -r deploy/vm/requirements.txt computes measurements") from error
+        raise ImageError(
+            "pip install -r deploy/vm/requirements.txt computes measurements"
+        ) from error
     if vcpu_type not in vcpu_types.CPU_SIGS:
         raise ImageError(f"{vcpu_type} is none of {', '.join(vcpu_types.CPU_SIGS)}")
     read = OVMF(str(firmware))
@@ -44,7 +46,7 @@ def sev_snp(image: Path, firmware: Path, vcpus: int, vcpu_type: str) -> dict[str
         GUEST_FEATURES,
     )
     return {
-        "measurement": digest.hex(),
+        "measurements": {"sev-snp": {"measurement": digest.hex()}},
         "firmware": {"file": firmware.name, "sha256": sha256(firmware.read_bytes())},
         "vcpus": vcpus,
         "vcpu_type": vcpu_type,

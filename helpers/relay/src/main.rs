@@ -32,9 +32,9 @@ struct Arguments {
     /// The key service that a driver's connections are brought to
     #[arg(long, value_name = "HOST:PORT", group = "far")]
     connect: Option<String>,
-    /// The engine in a virtual machine that an executor's connections are brought to: vsock:CID:PORT,
-    /// or vsock:PATH:PORT where the hypervisor has a Unix socket for it. Without TLS: an engine proves
-    /// itself by evidence, and what it is told is sealed
+    /// The engine in a virtual machine that an executor's connections are brought to:
+    /// vsock:CID:PORT, or vsock:PATH:PORT where the hypervisor has a Unix socket for it. Without
+    /// TLS: an engine proves itself by evidence, and what it is told is sealed
     #[arg(long, value_name = "ADDRESS", group = "far")]
     engine: Option<Address>,
     /// File with this side's certificate, and those between it and its authority (PEM)
@@ -144,7 +144,7 @@ async fn work(arguments: &Arguments) -> io::Result<()> {
         }
         _ => {
             return Err(io::Error::other(
-                "with --to it listens at tcp:ADDRESS:PORT, with --connect and --engine at unix:PATH",
+                "it listens at tcp:ADDRESS:PORT with --to, and at unix:PATH with the others",
             ));
         }
     }

@@ -146,8 +146,8 @@ pub async fn forward(listener: UnixListener, connector: TlsConnector, to: String
     .await;
 }
 
-/// Brings who connects to an executor's socket to an engine in a virtual machine, for ever. One that
-/// cannot be reached is a connection that ends.
+/// Brings who connects to an executor's socket to an engine in a virtual machine, for ever. One
+/// that cannot be reached is a connection that ends.
 pub async fn forward_to_engine(listener: UnixListener, engine: Address) {
     each(listener, |mut near| {
         let engine = engine.clone();

@@ -44,8 +44,8 @@ TASKS, STOP, REPORTS = 7077, 7078, 7079
 _TCB = {"bootloader": 4, "tee": 0, "snp": 22, "microcode": 211}
 _VCPUS, _VCPU_TYPE = 2, "EPYC-v4"
 _BOOT_SECONDS = 240.0
-# What the machine may send at once. Of more than 32 KB Linux 6.12 makes packets of several parts, of
-# which this device takes the first.
+# What the machine may send at once. Of more than 32 KB Linux 6.12 makes packets of several parts,
+# of which this device takes the first.
 _ROOM = 16 << 10
 _DAY = datetime.timedelta(days=1)
 _VSOCK = "0.3.0"  # of vhost-device-vsock
@@ -103,8 +103,8 @@ class Chips:
         root = _certificate("ARK-Emulated", ark.public_key(), "ARK-Emulated", ark, ca=True)
         between = _certificate("SEV-Emulated", ask.public_key(), "ARK-Emulated", ark, ca=True)
         chip = _certificate("SEV-VCEK", self.key.public_key(), "SEV-Emulated", ask, chip=self.chip)
-        for name, made in (("ark", root), ("ask", between)):
-            pem = made.public_bytes(serialization.Encoding.PEM)
+        for name, certificate in (("ark", root), ("ask", between)):
+            pem = certificate.public_bytes(serialization.Encoding.PEM)
             (folder / f"{name}.pem").write_bytes(pem)
         self.certificate = chip.public_bytes(serialization.Encoding.DER)
 
@@ -168,7 +168,7 @@ class Image:
     def measurement(self) -> str:
         """In hexadecimal digits, of the files as they are now."""
         measured = measure.sev_snp(self.folder, self.firmware, _VCPUS, _VCPU_TYPE)
-        return str(measured["measurement"])
+        return str(measured["measurements"]["sev-snp"]["measurement"])
 
     def changed(self, folder: Path, name: str) -> Image:
         """A copy with one more or one other byte in a file."""
@@ -225,6 +225,7 @@ class Machine:
 
     def wait(self) -> dict[str, Any]:
         """Until the engine says that it is ready; what it says."""
+
         def ready() -> str | None:
             if self.process.poll() is not None:
                 raise RuntimeError(f"the machine ended:\n{self.said()[-4000:]}")
@@ -304,7 +305,8 @@ def _certificate(
     ca: bool = False,
     chip: bytes = b"",
 ) -> x509.Certificate:
-    """As AMD's: RSA-PSS with SHA-384, and of a chip the extensions that name it (57230, table 9)."""
+    """As AMD's: RSA-PSS with SHA-384, and of a chip the extensions that name it (57230, table
+    9)."""
 
     def named(common: str) -> x509.Name:
         return x509.Name(
@@ -381,8 +383,10 @@ def _vsock_device() -> Path:
 
     def make(folder: Path) -> None:
         subprocess.run(
-            ["cargo", "install", "vhost-device-vsock", "--version", _VSOCK, "--locked"]
-            + ["--root", str(folder), "--quiet"],
+            [
+                *("cargo", "install", "vhost-device-vsock", "--version", _VSOCK, "--locked"),
+                *("--root", str(folder), "--quiet"),
+            ],
             check=True,
             timeout=3000,
         )

@@ -19,4 +19,4 @@ pub mod helper;
 pub mod lifeline;
 pub mod listen;
 pub mod memory;
-mod vsock;
+pub mod vsock;

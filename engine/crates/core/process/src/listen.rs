@@ -100,9 +100,8 @@ pub async fn connect(address: &Address) -> io::Result<(ReadHalf, WriteHalf)> {
     match address {
         Address::Unix(path) => Ok(split_unix(UnixStream::connect(path).await?)),
         Address::Tcp(to) => split_tcp(TcpStream::connect(to).await?),
-        Address::Vsock { cid, port } => Ok(split_unix(vsock::connect(*cid, *port).await?)),
-        Address::Hypervisor { socket, port } => {
-            Ok(split_unix(vsock::connect_through(socket, *port).await?))
+        Address::Vsock { .. } | Address::Hypervisor { .. } => {
+            Ok(split_unix(vsock::connect(address).await?))
         }
     }
 }

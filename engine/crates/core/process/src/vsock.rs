@@ -4,7 +4,7 @@
 //! on its family: so it is held as one.
 
 use std::{
-    io,
+    io::{self, Read, Write},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix,
@@ -15,18 +15,18 @@ use std::{
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
     net::UnixStream,
     sync::{Mutex, mpsc},
-    time::timeout,
 };
+
+use crate::address::Address;
 
 /// Connections that may wait to be accepted.
 const WAITING: i32 = 1024;
 /// What a hypervisor answers is one short line.
 const LINE: usize = 64;
-/// How long connecting may take: the machine is on this host.
-const CONNECTING: Duration = Duration::from_secs(10);
+/// How long it may take a hypervisor: the machine is on this host.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// A bound listener. A thread of its own accepts: no family of sockets that tokio has accepts here.
 pub(crate) struct Listener(Mutex<mpsc::Receiver<io::Result<Socket>>>);
@@ -51,46 +51,60 @@ impl Listener {
 
     pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
         let accepted = self.0.lock().await.recv().await;
-        held(accepted.ok_or(io::ErrorKind::BrokenPipe)??)
+        let accepted = accepted.ok_or(io::ErrorKind::BrokenPipe)??;
+        held(OwnedFd::from(accepted).into())
     }
 }
 
-/// To a port of the machine with this context id.
-pub(crate) async fn connect(cid: u32, port: u32) -> io::Result<UnixStream> {
-    // The kernel waits for two seconds at most for a machine that does not answer.
-    let connecting = tokio::task::spawn_blocking(move || {
-        let socket = Socket::new(Domain::VSOCK, Type::STREAM.cloexec(), None)?;
-        socket.connect(&SockAddr::vsock(cid, port))?;
-        io::Result::Ok(socket)
-    });
-    held(connecting.await.map_err(io::Error::other)??)
+/// Connects to an engine in a virtual machine; `None` for an address of another kind. Not from an
+/// asynchronous task: it waits.
+pub fn open(address: &Address) -> Option<io::Result<unix::net::UnixStream>> {
+    match address {
+        Address::Vsock { cid, port } => Some(to(*cid, *port)),
+        Address::Hypervisor { socket, port } => Some(through(socket, *port)),
+        Address::Unix(_) | Address::Tcp(_) => None,
+    }
 }
 
-/// To a port of the machine whose hypervisor has this socket. It is asked `CONNECT PORT`, and
-/// answers `OK` and a number (Firecracker, docs/vsock.md).
-pub(crate) async fn connect_through(socket: &Path, port: u32) -> io::Result<UnixStream> {
-    let asking = async {
-        let mut stream = UnixStream::connect(socket).await?;
-        stream
-            .write_all(format!("CONNECT {port}\n").as_bytes())
-            .await?;
-        let mut line = Vec::new();
-        // Byte by byte: what comes after the line is the engine's.
-        loop {
-            match stream.read_u8().await? {
-                b'\n' => break,
-                byte if line.len() < LINE => line.push(byte),
-                _ => return Err(io::Error::other("the hypervisor's answer is no line")),
-            }
+/// The same, for asynchronous tasks.
+pub(crate) async fn connect(address: &Address) -> io::Result<UnixStream> {
+    let address = address.clone();
+    let opened = tokio::task::spawn_blocking(move || open(&address));
+    match opened.await.map_err(io::Error::other)? {
+        Some(stream) => held(stream?),
+        None => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// The kernel waits for two seconds at most for a machine that does not answer.
+fn to(cid: u32, port: u32) -> io::Result<unix::net::UnixStream> {
+    let socket = Socket::new(Domain::VSOCK, Type::STREAM.cloexec(), None)?;
+    socket.connect(&SockAddr::vsock(cid, port))?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// The hypervisor is asked `CONNECT PORT`, and answers `OK` and a number (Firecracker,
+/// docs/vsock.md).
+fn through(socket: &Path, port: u32) -> io::Result<unix::net::UnixStream> {
+    let mut stream = unix::net::UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.write_all(format!("CONNECT {port}\n").as_bytes())?;
+    let mut line = Vec::new();
+    // Byte by byte: what comes after the line is the engine's.
+    loop {
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        match byte {
+            [b'\n'] => break,
+            _ if line.len() < LINE => line.extend(byte),
+            _ => return Err(io::Error::other("the hypervisor's answer is no line")),
         }
-        match line.strip_prefix(b"OK ") {
-            Some(_) => Ok(stream),
-            None => Err(io::ErrorKind::ConnectionRefused.into()),
-        }
-    };
-    timeout(CONNECTING, asking)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+    if !line.starts_with(b"OK ") {
+        return Err(io::ErrorKind::ConnectionRefused.into());
+    }
+    stream.set_read_timeout(None)?;
+    Ok(stream)
 }
 
 /// How much may be on its way to a connection of this listener: an answer of storage is some
@@ -122,40 +136,40 @@ fn make_room(socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-fn held(socket: Socket) -> io::Result<UnixStream> {
-    socket.set_nonblocking(true)?;
-    UnixStream::from_std(unix::net::UnixStream::from(OwnedFd::from(socket)))
+fn held(stream: unix::net::UnixStream) -> io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
 }
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::UnixListener;
+    use std::{os::unix::net::UnixListener, thread};
 
     use super::*;
 
-    async fn asked(answer: &'static [u8]) -> io::Result<Vec<u8>> {
+    fn asked(answer: &'static [u8]) -> io::Result<Vec<u8>> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
-        let hypervisor = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
+        let hypervisor = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
             let mut question = [0; 13];
-            stream.read_exact(&mut question).await.unwrap();
+            stream.read_exact(&mut question).unwrap();
             assert_eq!(&question, b"CONNECT 5000\n");
-            stream.write_all(answer).await.unwrap();
+            stream.write_all(answer).unwrap();
         });
-        let connected = connect_through(&path, 5000).await;
-        hypervisor.await.unwrap();
+        let connected = through(&path, 5000);
+        hypervisor.join().unwrap();
         let mut rest = Vec::new();
-        connected?.read_to_end(&mut rest).await?;
+        connected?.read_to_end(&mut rest)?;
         Ok(rest)
     }
 
-    #[tokio::test]
-    async fn a_hypervisor_is_asked_for_a_port() {
-        assert_eq!(asked(b"OK 1024\nhello").await.unwrap(), b"hello");
-        assert!(asked(b"").await.is_err());
-        assert!(asked(b"NO\n").await.is_err());
-        assert!(asked(&[b'O'; 100]).await.is_err());
+    #[test]
+    fn a_hypervisor_is_asked_for_a_port() {
+        assert_eq!(asked(b"OK 1024\nhello").unwrap(), b"hello");
+        assert!(asked(b"").is_err());
+        assert!(asked(b"NO\n").is_err());
+        assert!(asked(&[b'O'; 100]).is_err());
     }
 }

@@ -195,8 +195,9 @@ pub(crate) struct Verify {
     /// A sealed table's folder or name
     #[arg(required_unless_present_any = ["engine", "receipt", "release"])]
     pub(crate) table: Option<TablePath>,
-    /// An engine instead, at unix:PATH or tcp:HOST:PORT: it is given a fresh challenge, and its
-    /// evidence is held against the policy, check by check. The engine then serves this owner only
+    /// An engine instead, at unix:PATH, tcp:HOST:PORT, vsock:CID:PORT or vsock:SOCKET:PORT: it is
+    /// given a fresh challenge, and its evidence is held against the policy, check by check. The
+    /// engine then serves this owner only
     #[arg(long, value_name = "ADDRESS",
         conflicts_with_all = ["table", "deep", "clean", "record_path"])]
     pub(crate) engine: Option<String>,

@@ -14,6 +14,7 @@ use std::{
 use coffer_custody::{
     Attestation, Challenges, Check, Checks, Policy, Verifier, attest, verifiers::Verifiers,
 };
+use coffer_process::vsock;
 use coffer_protocol::{
     Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
     framing::{WireError, put_message, read_message_blocking},
@@ -252,10 +253,21 @@ fn connect(address: &str) -> Result<Box<dyn Stream>, Failure> {
             stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
             Ok(Box::new(stream))
         }
-        _ => Err(
-            Failure::usage(format!("{address:?} is no address of an engine"))
-                .hint("use unix:PATH or tcp:HOST:PORT"),
-        ),
+        _ => match address
+            .parse()
+            .ok()
+            .and_then(|machine| vsock::open(&machine))
+        {
+            Some(opened) => {
+                let stream = opened.map_err(failed)?;
+                stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+                Ok(Box::new(stream))
+            }
+            None => Err(
+                Failure::usage(format!("{address:?} is no address of an engine"))
+                    .hint("use unix:PATH, tcp:HOST:PORT, vsock:CID:PORT or vsock:SOCKET:PORT"),
+            ),
+        },
     }
 }
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.coffer
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.plugin.{
+  AlikeSubqueries,
   CachedReads,
   CatalogFunctions,
   CatalogViews,
@@ -48,6 +49,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectCheckRule(PlainInZones(_))
     extensions.injectCheckRule(ListedStatements(_))
     extensions.injectOptimizerRule(_ => CachedReads)
+    extensions.injectPreCBORule(_ => AlikeSubqueries)
     extensions.injectPlannerStrategy(RuntimeFilters(_))
     extensions.injectPlannerStrategy(TailStrategy(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))

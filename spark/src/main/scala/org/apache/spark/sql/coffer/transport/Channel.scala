@@ -49,7 +49,8 @@ object Address {
     case Array("vsock", at) if at.contains(':') =>
       val (machine, port) = at.splitAt(at.lastIndexOf(':'))
       port.drop(1).toLongOption match {
-        case Some(p) if p >= 0 && p < MOST_VSOCK && (machine.startsWith("/") ||
+        case Some(p)
+            if p >= 0 && p < MOST_VSOCK && (machine.startsWith("/") ||
               machine.toLongOption.exists(cid => cid > 0 && cid < MOST_VSOCK)) => Vsock(machine, p)
         case _ => refuse(text)
       }

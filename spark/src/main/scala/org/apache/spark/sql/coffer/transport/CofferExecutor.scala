@@ -126,8 +126,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   }
 
   /**
-   * A connection to this engine broke. One that is not this executor's child says nothing when it
-   * ends: whatever listens at its address now has yet to prove itself.
+   * A connection to this engine broke, or it has no keys. One that is not this executor's child
+   * says nothing when it ends: whatever listens at its address now has yet to prove itself.
    */
   def lost(engine: AttestedEngine): Unit = synchronized {
     if (configured.isDefined && current.exists(_ eq engine)) {
@@ -147,8 +147,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   private def throughRelay(address: Address): Address = {
     val open = relay.filter(_.isAlive).getOrElse {
       relay.foreach(_.close())
-      val started = EngineProcess.start("relay", relayProgram, passphrase = false)(
-        (_: Path) => Seq("--engine", address.toString, "--lifeline", "stdin"))
+      val started = EngineProcess.start("relay", relayProgram, passphrase = false)((_: Path) =>
+        Seq("--engine", address.toString, "--lifeline", "stdin"))
       relay = Some(started)
       started
     }
@@ -324,6 +324,9 @@ object CofferExecutor extends Logging {
   private val ASK_SECONDS = 120L
   private val ENGINE_UNKNOWN = "engine_unknown"
   private val RELAY = "coffer-relay"
+
+  /** Of an engine's failures: the session's keys are not there, or do not open. */
+  val NO_KEYS = "session"
   @volatile private var running: Option[CofferExecutor] = None
 
   def get: CofferExecutor = running.getOrElse(throw SealedTasks.notRunning)

@@ -128,7 +128,11 @@ private[transport] final class TaskRun(
         case M.STORAGE_VALUE =>
           storage.answer(StorageRequest.parseFrom(message.payload))
         case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
-        case M.FAILED_VALUE => throw failed(Failed.parseFrom(message.payload))
+        case M.FAILED_VALUE =>
+          val failure = Failed.parseFrom(message.payload)
+          // Keys were sealed for the engine that was there before.
+          if (failure.getCode == CofferExecutor.NO_KEYS) executor.lost(engine)
+          throw failed(failure)
         case other => throw CofferExecutor.outOfTurn(other)
       }
     }

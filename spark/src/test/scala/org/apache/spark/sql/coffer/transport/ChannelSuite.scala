@@ -137,7 +137,11 @@ class ChannelSuite extends AnyFunSuite {
     assert(Address.parse("unix:/tmp/a:b") == Address.Unix("/tmp/a:b"))
     assert(Address.parse("tcp:127.0.0.1:43210") == Address.Tcp("127.0.0.1", 43210))
     assert(Address.parse("tcp:[::1]:5") == Address.Tcp("::1", 5))
-    Seq("", "unix:", "tcp:host", "tcp:host:0", "tcp:host:70000", "http://x", "vsock:3:4").foreach {
+    assert(Address.parse("vsock:3:7077") == Address.Vsock("3", 7077))
+    assert(Address.parse("vsock:/run/vm:1/s:7077") == Address.Vsock("/run/vm:1/s", 7077))
+    assert(Address.parse("vsock:/run/vm:1/s:7077").toString == "vsock:/run/vm:1/s:7077")
+    Seq("", "unix:", "tcp:host", "tcp:host:0", "tcp:host:70000", "http://x", "vsock:3",
+      "vsock:any:1", "vsock:0:1", "vsock:4294967295:1", "vsock:3:4294967295", "vsock:s:1").foreach {
       bad =>
         assert(intercept[CofferException](Address.parse(bad)).code == "COFFER_ADDRESS", bad)
     }

@@ -63,6 +63,41 @@ class StorageServerSuite extends AnyFunSuite {
     found.result()
   }
 
+  test("of this machine's files those of tables are given, and only to an engine apart") {
+    val folder = Files.createTempDirectory("coffer-local-")
+    val name = s"part-${"0a" * 16}.parquet"
+    val file = Files.write(folder.resolve(name), "sealed".getBytes)
+    val secret = Files.write(folder.resolve("secret"), "not for anybody".getBytes)
+    val link = folder.resolve("linked").resolve(name)
+    Files.createDirectories(link.getParent)
+    Files.createSymbolicLink(link, secret)
+
+    def size(server: StorageServer, path: Any): StorageAnswer = server.answer(
+      StorageRequest.newBuilder.setSize(
+        StorageRequest.Size.newBuilder.setPath(s"file://$path")).build())
+    def put(server: StorageServer, path: Any): StorageAnswer = server.answer(
+      StorageRequest.newBuilder.setPut(StorageRequest.Put.newBuilder.setPath(s"file://$path")
+          .setBytes(ByteString.copyFromUtf8("new")).setLast(true)).build())
+
+    assert(serving(ofTask = true)(size(_, file)).hasFailure, "an engine beside reads by itself")
+    val apart = new StorageServer(() => conf, ofTask = true, localFiles = true)
+    try {
+      assert(size(apart, file).getSize.getBytes == 6)
+      val written = folder.resolve(s"part-${"0b" * 16}.parquet")
+      assert(!put(apart, written).hasFailure)
+      assert(new String(Files.readAllBytes(written)) == "new")
+      assert(put(apart, file).hasFailure, "one that is there is not written over")
+      val others = Seq(secret, link, folder, s"$folder/../${folder.getFileName}/$name",
+        s"$folder/$name/../secret", folder.resolve(name.toUpperCase))
+      others.foreach { path =>
+        assert(size(apart, path).hasFailure, path)
+        assert(put(apart, path).hasFailure, path)
+        assert(list(apart, s"file://$path").hasFailure, path)
+      }
+    } finally apart.close()
+    assert(new String(Files.readAllBytes(secret)) == "not for anybody")
+  }
+
   test("a listing that does not end is given up") {
     val answer = serving(list(_, "odd://endless/t"))
     assert(answer.getFailure.getMessage.contains("without end"))

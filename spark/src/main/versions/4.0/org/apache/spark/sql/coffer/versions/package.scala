@@ -5,6 +5,7 @@ import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Add, EvalMode, Expression, TimeAdd}
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum
+import org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.execution.{RDDScanExec, SampleExec, SparkPlan}
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeExec
@@ -36,6 +37,9 @@ package object versions {
   def mapZipWithUsesJava(conf: SQLConf): Boolean = true
 
   def maxBroadcastBytes(conf: SQLConf): Long = BroadcastExchangeExec.MAX_BROADCAST_TABLE_BYTES
+
+  /** Several scalar subqueries as one, by Spark's own rule. */
+  def mergedSubqueries(plan: LogicalPlan): LogicalPlan = MergeScalarSubqueries(plan)
 
   def messageTemplate(condition: String): String =
     SparkThrowableHelper.errorReader.getMessageTemplate(condition)

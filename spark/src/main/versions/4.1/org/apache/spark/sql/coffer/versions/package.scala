@@ -5,6 +5,7 @@ import org.apache.spark.sql.SaveMode
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Add, EvalMode, Expression, NumericEvalContext}
 import org.apache.spark.sql.catalyst.expressions.aggregate.Sum
+import org.apache.spark.sql.catalyst.optimizer.MergeScalarSubqueries
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.{SampleExec, SparkPlan}
@@ -41,6 +42,9 @@ package object versions {
   def mapZipWithUsesJava(conf: SQLConf): Boolean = conf.mapZipWithUsesJavaCollections
 
   def maxBroadcastBytes(conf: SQLConf): Long = conf.maxBroadcastTableSizeInBytes
+
+  /** Several scalar subqueries as one, by Spark's own rule. */
+  def mergedSubqueries(plan: LogicalPlan): LogicalPlan = MergeScalarSubqueries(plan)
 
   def messageTemplate(condition: String): String =
     SparkThrowableHelper.getMessageTemplate(condition)

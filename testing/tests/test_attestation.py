@@ -258,4 +258,4 @@ def test_a_program_that_is_no_engine_is_named(site: Site) -> None:
     code, words = site.verify("tcp:127.0.0.1:1")
     assert code == 5 and "no engine answers" in words
     code, words = site.verify("somewhere")
-    assert code == 2 and "unix:PATH or tcp:HOST:PORT" in words
+    assert code == 2 and "unix:PATH, tcp:HOST:PORT, vsock:CID:PORT" in words

@@ -26,6 +26,7 @@ FORCED = {
 FILTERED = {
     **SHUFFLED,
     "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
+    "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold": "10MB",
 }
 MODES = {"broadcast": {}, "shuffled": SHUFFLED, "forced": FORCED, "filtered": FILTERED}
 

@@ -49,7 +49,7 @@ def released(base: Path, shipped: Shipped) -> Released:
     built = programs.collect("release", "x86-64", folder / "bin")
     key = new_key(folder / "key.pem")
     source = {"commit": "c" * 40, "tree": "t" * 40}
-    release.make(folder / "dist", built, "release", "x86-64", source, folder / "key.pem")
+    release.make(folder / "dist", built, "release", "x86-64", source, {}, folder / "key.pem")
     return Released(folder / "dist", built, key)
 
 

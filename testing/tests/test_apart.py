@@ -173,7 +173,7 @@ def test_a_hypervisor_that_changes_a_byte_gets_no_wrong_answer(
                         failed += 1
                     finally:
                         end.cancel()
-            assert failed >= 7, "nothing was changed that counts"
+            assert failed >= 4, "nothing was changed that counts"
             hypervisor.hostile = None
             hypervisor.drop()
             assert in_the_end(spark, SQL) == expected

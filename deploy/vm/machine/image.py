@@ -17,9 +17,9 @@ FIRST, ENGINE = "coffer-init", "coffer-engine"
 
 
 def programs() -> Path:
-    """Where cargo puts them."""
-    tree = Path(__file__).resolve().parents[3]
-    return Path(os.environ.get("CARGO_TARGET_DIR", tree / "engine/target")) / "release"
+    """Where `make build` puts them."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "coffer"
+    return Path(os.environ.get("CARGO_TARGET_DIR") or cache / "target") / "release"
 
 
 def make(

@@ -368,14 +368,15 @@ def package() -> Path:
 
 def built(workspace: str, program: str) -> Path:
     """A program of the tests, which no other build makes."""
-    target = Path(os.environ.get("CARGO_TARGET_DIR", TREE / workspace / "target"))
+    folder = image.programs()
     subprocess.run(
         ["cargo", "build", "--release", "--locked", "--quiet", "--workspace", "--bin", program],
         cwd=TREE / workspace,
+        env={**os.environ, "CARGO_TARGET_DIR": str(folder.parent)},
         check=True,
         timeout=3000,
     )
-    return target / "release" / program
+    return folder / program
 
 
 def _vsock_device() -> Path:

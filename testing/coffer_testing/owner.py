@@ -4,6 +4,7 @@ tables made with `coffer`."""
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import subprocess
 from dataclasses import dataclass
@@ -70,6 +71,17 @@ class Owner:
         if policy is not None:
             (self.config_dir / "policy.toml").write_text(policy)
         self.coffer("policy", "sign", "--yes")
+
+    def accept(self, attestation: str) -> None:
+        """Signs the policy with this in the place of all that it says of evidence."""
+        text, replaced = re.subn(
+            r"\[attestation\]\n.*?(?=^\[(?!attestation))",
+            lambda _: attestation,
+            self.policy,
+            flags=re.S | re.M,
+        )
+        assert replaced == 1
+        self.sign(text)
 
     def encrypt(self, tables: dict[str, Path], folder: Path) -> dict[str, Path]:
         """Seals each table under `folder`; returns the sealed tables' folders by name."""

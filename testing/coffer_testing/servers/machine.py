@@ -138,7 +138,7 @@ class Chips:
         real = Path(find_binary("coffer-client")).parent
         for program in real.glob("coffer*"):
             if program.is_file() and os.access(program, os.X_OK) and "." not in program.name:
-                os.link(program, folder / program.name)
+                shutil.copy2(program, folder / program.name)
         (folder / "coffer-attest").unlink()
         shutil.copy2(built("helpers", "coffer-attest-emulated"), folder / "coffer-attest")
         for name in ("ark.pem", "ask.pem"):
@@ -251,6 +251,13 @@ class Machine:
         with self.connect(STOP):
             return self.process.wait(timeout=120)
 
+    def stop(self) -> None:
+        """Ends it and what it was reached through."""
+        self._listener.close()
+        for process in (self.process, self._device):
+            process.kill()
+            process.wait(timeout=30)
+
     def crash(self) -> None:
         """As a machine that fails."""
         self.process.kill()
@@ -277,10 +284,7 @@ class Machine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._listener.close()
-        for process in (self.process, self._device):
-            process.kill()
-            process.wait(timeout=30)
+        self.stop()
 
 
 def pinned(measurement: str) -> str:

@@ -51,17 +51,15 @@ fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     hardening::silence_panic_messages();
-    match run(&arguments) {
-        Ok(()) => {
-            lifeline::turn_off();
-            ExitCode::SUCCESS
-        }
+    let code = match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            lifeline::turn_off();
             ExitCode::FAILURE
         }
-    }
+    };
+    lifeline::turn_off();
+    code
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {

@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.{
 }
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, Project, Subquery, WithCTE}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.SCALAR_SUBQUERY
 import org.apache.spark.sql.coffer.split.{CofferScan, CofferTable}
 import org.apache.spark.sql.coffer.versions
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
@@ -25,6 +26,7 @@ object AlikeSubqueries extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     // It looks at the whole query once, as Spark's rule.
     case _: Subquery | _: WithCTE => plan
+    case _ if !plan.containsPattern(SCALAR_SUBQUERY) => plan
     case _ if !conf.getConf(SQLConf.SUBQUERY_REUSE_ENABLED) => plan
     case _ =>
       val columns = ofSeveral(plan)
@@ -38,11 +40,10 @@ object AlikeSubqueries extends Rule[LogicalPlan] {
 
   /** Of tables that subqueries read with different columns, the columns of all. */
   private def ofSeveral(plan: LogicalPlan): Map[CofferTable, StructType] = {
-    val scans = scala.collection.mutable.Set.empty[CofferScan]
-    inSubqueries(plan) { node =>
-      scan(node).foreach { case (_, scan) => scans += scan }
-      node
-    }
+    val subqueries = plan.collectWithSubqueries { case node =>
+      node.expressions.flatMap(_.collect { case s: ScalarSubquery if isAlone(s) => s.plan })
+    }.flatten
+    val scans = subqueries.flatMap(_.collect(Function.unlift(scan))).map(_._2).toSet
     scans.groupBy(_.table).collect {
       case (table, alike) if alike.size > 1 =>
         val names = alike.flatMap(_.readSchema().fieldNames)
@@ -50,10 +51,13 @@ object AlikeSubqueries extends Rule[LogicalPlan] {
     }
   }
 
+  /** What Spark's rule looks at. */
+  private def isAlone(s: ScalarSubquery): Boolean = !s.isCorrelated && s.deterministic
+
   private def inSubqueries(plan: LogicalPlan)(
       change: LogicalPlan => LogicalPlan): LogicalPlan = plan.transformWithSubqueries {
     case node => node.transformExpressions {
-        case s: ScalarSubquery if !s.isCorrelated && s.deterministic =>
+        case s: ScalarSubquery if isAlone(s) =>
           s.withNewPlan(s.plan.transformUp { case inner => change(inner) })
       }
   }

@@ -185,8 +185,7 @@ object CofferDriver extends Logging {
   }
 
   /** What the client engine starts, from beside itself. */
-  private val RELAY = "coffer-relay"
-  private val HELPERS = Seq("coffer-attest", "coffer-aws", RELAY)
+  private val HELPERS = Seq("coffer-attest", "coffer-aws", Programs.RELAY)
 
   private def clientProgram(conf: SparkConf): Path = {
     def folders = Seq(Utils.getLocalDir(conf), sys.props("java.io.tmpdir"))
@@ -212,8 +211,8 @@ object CofferDriver extends Logging {
       "--key", file(CofferConf.CLIENT_KEY),
       "--authority", file(CofferConf.CLIENT_AUTHORITY),
       "--lifeline", "stdin")
-    EngineProcess.start("relay", clientProgram(conf).resolveSibling(RELAY), passphrase = false)(
-      (_: Path) => arguments)
+    EngineProcess.start("relay", clientProgram(conf).resolveSibling(Programs.RELAY),
+      passphrase = false)((_: Path) => arguments)
   }
 
   private def startClient(conf: SparkConf): EngineProcess = {

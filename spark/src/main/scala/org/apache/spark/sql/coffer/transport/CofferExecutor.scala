@@ -187,8 +187,8 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
   /** Beside the engine or the client engine where their places are configured. */
   private def relayProgram: Path = {
     val beside = Seq(CofferConf.ENGINE_PATH, CofferConf.CLIENT_PATH).flatMap(conf.getOption(_))
-      .map(Paths.get(_).resolveSibling(CofferExecutor.RELAY)).find(Programs.isProgram)
-    program(CofferExecutor.RELAY, beside.map(_.toString))
+      .map(Paths.get(_).resolveSibling(Programs.RELAY)).find(Programs.isProgram)
+    program(Programs.RELAY, beside.map(_.toString))
   }
 
   private def startProcess(): EngineProcess = {
@@ -323,7 +323,6 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
 object CofferExecutor extends Logging {
   private val ASK_SECONDS = 120L
   private val ENGINE_UNKNOWN = "engine_unknown"
-  private val RELAY = "coffer-relay"
 
   /** Of an engine's failures: the session's keys are not there, or do not open. */
   val NO_KEYS = "session"

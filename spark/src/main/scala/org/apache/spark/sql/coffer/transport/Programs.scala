@@ -10,6 +10,9 @@ import org.apache.spark.sql.coffer.common.CofferException
 /** Where Coffer's programs are on this machine. */
 object Programs {
 
+  /** Brings connections to where the JVM has no sockets, or speaks no TLS. */
+  val RELAY = "coffer-relay"
+
   /**
    * Finds a program: the configured path; else the folder in COFFER_BIN, what a jar carries, the
    * folder of our jar, the folder `bin` beside that (as the wheel has it), then PATH.

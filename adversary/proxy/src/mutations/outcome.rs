@@ -348,6 +348,7 @@ fn failed_invented(outcome: &mut Outcome, view: &View<'_>, rng: &mut Rng) -> Did
         end: End::Failed(Failed {
             code: (*code).to_owned(),
             sealed_error: sealed_error.into(),
+            ..Failed::default()
         }),
     };
     Some(what)

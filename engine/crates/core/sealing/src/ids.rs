@@ -107,6 +107,10 @@ random_id!(
     AttemptId
 );
 random_id!(
+    /// One run of a query that one engine runs whole, drawn by that engine. Not a secret.
+    RunId
+);
+random_id!(
     /// One sealed message, drawn when it is sealed. Not a secret.
     MessageId
 );

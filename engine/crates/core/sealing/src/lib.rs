@@ -57,8 +57,8 @@ pub use error::{Error, Fault, RefusedBy};
 pub use execution::{split_execution, with_execution};
 pub use frame::{MAX_FRAME_LEN, OpenedFrame};
 pub use ids::{
-    AttemptId, ColumnId, ExecutionId, LinkId, MessageId, Partition, SessionId, SessionIssuer,
-    StageId, TableId,
+    AttemptId, ColumnId, ExecutionId, LinkId, MessageId, Partition, RunId, SessionId,
+    SessionIssuer, StageId, TableId,
 };
 pub use kek::{Kek, KekError, KekId, KekSet};
 pub use message::{MessageIdentity, Purpose, identity, open_message, seal_message};

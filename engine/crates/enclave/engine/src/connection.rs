@@ -5,7 +5,7 @@ use std::{sync::Arc, thread, time::Duration};
 use coffer_process::listen::{Listener, ReadHalf, WriteHalf};
 use coffer_protocol::{
     framing::{Message, put_message},
-    wire::{Attest, Failed, Refused, Release, Released, Start, TaskMessage},
+    wire::{Attest, Failed, Refused, Release, Released, RunQuery, Start, TaskMessage},
 };
 use tokio::io::AsyncWriteExt;
 
@@ -56,7 +56,10 @@ async fn serve(enclave: Arc<Enclave>, read: ReadHalf, mut write: WriteHalf) {
         let answer = match message.kind {
             kind if kind == kind_byte(TaskMessage::Attest) => attest(&enclave, message).await,
             kind if kind == kind_byte(TaskMessage::Release) => release(&enclave, &message),
-            kind if kind == kind_byte(TaskMessage::Start) => {
+            kind if [TaskMessage::Start, TaskMessage::RunQuery]
+                .map(kind_byte)
+                .contains(&kind) =>
+            {
                 match run_task(&enclave, &message, receiver, write).await {
                     Some(connection) => {
                         (receiver, write) = connection;
@@ -108,14 +111,29 @@ fn release(enclave: &Enclave, message: &Message) -> Vec<u8> {
     }
 }
 
-/// Runs one task on a thread of its own, and gives the connection back if it can be used again.
+/// What is run in one conversation.
+enum Asked {
+    Task(Start),
+    Query(RunQuery),
+}
+
+impl Asked {
+    fn of(message: &Message) -> Option<Self> {
+        if message.kind == kind_byte(TaskMessage::Start) {
+            return message.decode("START").ok().map(Self::Task);
+        }
+        message.decode("RUN_QUERY").ok().map(Self::Query)
+    }
+}
+
+/// Runs one task or query on a thread of its own, and gives the connection back if it can be used again.
 async fn run_task(
     enclave: &Arc<Enclave>,
     message: &Message,
     receiver: Receiver,
     mut write: WriteHalf,
 ) -> Option<(Receiver, WriteHalf)> {
-    let Ok(start) = message.decode::<Start>("START") else {
+    let Some(asked) = Asked::of(message) else {
         let _ = write.write_all(&failed("protocol")).await;
         return None;
     };
@@ -127,7 +145,7 @@ async fn run_task(
     };
     let enclave = Arc::clone(enclave);
     let task = tokio::task::spawn_blocking(move || {
-        let connection = on_own_thread(&enclave, &start, receiver, write);
+        let connection = on_own_thread(&enclave, &asked, receiver, write);
         drop(running);
         connection
     });
@@ -136,8 +154,8 @@ async fn run_task(
 }
 
 fn on_own_thread(
-    enclave: &Enclave,
-    start: &Start,
+    enclave: &Arc<Enclave>,
+    asked: &Asked,
     receiver: Receiver,
     write: WriteHalf,
 ) -> Option<(Receiver, WriteHalf)> {
@@ -154,18 +172,14 @@ fn on_own_thread(
         }
     };
     let reusable = runtime.block_on(async {
-        match task::run(enclave, start, &link).await {
-            Outcome::Done(done) => in_time(PATIENCE, link.tell(TaskMessage::Done, &done))
-                .await
-                .is_ok(),
-            Outcome::Failed(failure) => in_time(PATIENCE, link.tell(TaskMessage::Failed, &failure))
-                .await
-                .is_ok(),
-            Outcome::Broken(code) => {
-                tracing::info!(code, "a task's connection ended before the task");
-                let mut bytes = failed(code);
-                let _ = in_time(FAREWELL, link.send(&mut bytes, 1)).await;
-                false
+        match asked {
+            Asked::Task(start) => {
+                let outcome = task::run(enclave, start, &link).await;
+                said(&link, TaskMessage::Done, outcome).await
+            }
+            Asked::Query(query) => {
+                let outcome = task::run_query(enclave, query, &link).await;
+                said(&link, TaskMessage::QueryDone, outcome).await
             }
         }
     });
@@ -173,6 +187,22 @@ fn on_own_thread(
     // that storage does not answer is not waited for: it holds a path and no key.
     runtime.shutdown_background();
     Link::into_parts(link).filter(|_| reusable)
+}
+
+/// Tells the executor how it ended. False where the connection cannot be used again.
+async fn said<D: prost::Message>(link: &Arc<Link>, kind: TaskMessage, outcome: Outcome<D>) -> bool {
+    match outcome {
+        Outcome::Done(done) => in_time(PATIENCE, link.tell(kind, &done)).await.is_ok(),
+        Outcome::Failed(failure) => in_time(PATIENCE, link.tell(TaskMessage::Failed, &failure))
+            .await
+            .is_ok(),
+        Outcome::Broken(code) => {
+            tracing::info!(code, "a task's connection ended before the task");
+            let mut bytes = failed(code);
+            let _ = in_time(FAREWELL, link.send(&mut bytes, 1)).await;
+            false
+        }
+    }
 }
 
 fn failed(code: &str) -> Vec<u8> {

@@ -60,6 +60,11 @@ impl Exchanges {
         self.0.lock().insert(by, Arc::new(kept));
     }
 
+    /// Drops what all tasks of a stage wrote.
+    pub(crate) fn forget(&self, stage: u32) {
+        self.0.lock().retain(|by, _| by.stage != stage);
+    }
+
     /// The rows that a task wrote for a target; `None` if they are not here.
     pub(crate) fn rows(&self, by: WrittenBy, target: u32) -> Option<Vec<RecordBatch>> {
         let kept = self.0.lock().get(&by).map(Arc::clone)?;

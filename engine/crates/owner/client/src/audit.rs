@@ -118,6 +118,7 @@ impl Service {
         let says = matches!(
             kind,
             ClientMessage::SealStage
+                | ClientMessage::SealQuery
                 | ClientMessage::ReleaseKeys
                 | ClientMessage::RunAtClient
                 | ClientMessage::SealValue
@@ -136,7 +137,9 @@ fn action(kind: ClientMessage) -> &'static str {
         ClientMessage::Hello => "connect",
         ClientMessage::OpenTable => "open table",
         ClientMessage::AdmitEngine => "admit engine",
-        ClientMessage::ReleaseKeys | ClientMessage::SealStage => "release",
+        ClientMessage::ReleaseKeys | ClientMessage::SealStage | ClientMessage::SealQuery => {
+            "release"
+        }
         ClientMessage::EncryptLiterals => "encrypt literals",
         ClientMessage::RunAtClient => "open at the client",
         ClientMessage::BeginWrite | ClientMessage::WriteRows | ClientMessage::PublishWrite => {

@@ -76,6 +76,7 @@ fn found(cache: &Session, stage: u32) -> Option<(Stage, Vec<AttemptId>)> {
         repeatable,
         objects: Vec::new(),
         host_chosen: held.host_chosen,
+        in_query: false,
     };
     Some((entry, accepted.attempts.clone()))
 }

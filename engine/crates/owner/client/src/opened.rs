@@ -75,7 +75,12 @@ pub(crate) fn take(
             stage: number,
             partition,
         };
-        if commit.record.execution != execution {
+        // A run of a query is drawn by the engine; partitions of two would be two answers.
+        let run = &commit.record.run;
+        if commit.record.execution != execution
+            || stage.in_query == run.is_empty()
+            || !session.results.is_of_run(number, execution, run)
+        {
             return Err(refused);
         }
         session.trace(&mut origins, number, &stage.objects, &commit.record)?;

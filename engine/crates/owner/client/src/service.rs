@@ -228,6 +228,10 @@ impl Service {
                 ClientMessage::SealedStage,
                 &self.seal_stage(&decode(message, "SEAL_STAGE")?)?,
             ),
+            ClientMessage::SealQuery => reply(
+                ClientMessage::SealedQuery,
+                &self.seal_query(&decode(message, "SEAL_QUERY")?)?,
+            ),
             ClientMessage::ReleaseKeys => reply(
                 ClientMessage::KeysReleased,
                 &self.release_keys(&decode(message, "RELEASE_KEYS")?)?,

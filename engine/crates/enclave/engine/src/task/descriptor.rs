@@ -20,7 +20,7 @@ use coffer_protocol::{
     },
 };
 use coffer_sealing::{
-    AttemptId, ExecutionId, KekId, ObjectKind, Partition, SessionId, StageId, identity,
+    AttemptId, ExecutionId, KekId, ObjectKind, Partition, RunId, SessionId, StageId, identity,
     open_message, open_object, sha256, split_execution,
 };
 use prost::Message;
@@ -56,7 +56,13 @@ pub(crate) struct Reads {
     pub(crate) attempts: Arc<Vec<AttemptId>>,
     /// All streams of the producer, the same in every task.
     pub(crate) broadcast: bool,
+    /// In a query that runs here whole: rows are where its own tasks have put them.
+    pub(crate) here: bool,
 }
+
+/// In a query that runs here whole: the attempts that its own tasks were, by stage, of those stages
+/// that are done.
+pub(crate) type Own = HashMap<u32, Arc<Vec<AttemptId>>>;
 
 /// A checked task.
 pub(crate) struct Assignment {
@@ -79,6 +85,8 @@ pub(crate) struct Assignment {
     pub(crate) packing: Packing,
     /// Whether the exchange that it writes is read in this engine.
     pub(crate) in_memory: bool,
+    /// Of a query that runs here whole.
+    pub(crate) run: Option<RunId>,
 }
 
 impl Descriptor {
@@ -123,6 +131,18 @@ impl Descriptor {
         })
     }
 
+    /// Of a query that one engine runs whole: the stages that the task reads, each with the number
+    /// of its tasks.
+    pub(crate) fn producers(&self) -> impl Iterator<Item = (u32, u32)> {
+        let inputs = self.wire.inputs.iter();
+        inputs.map(|input| (input.producer_stage, input.producer_maps))
+    }
+
+    /// How many tasks its stage has.
+    pub(crate) fn partitions(&self) -> u32 {
+        self.wire.partitions
+    }
+
     /// KEKs that the task's scans need.
     pub(crate) fn keks(&self) -> &[KekId] {
         &self.keks
@@ -142,8 +162,18 @@ impl Descriptor {
             .ok_or(Check::Malformed("descriptor"))
     }
 
-    /// Opens fragment and objects and checks all against each other.
-    pub(crate) fn assign(self, session: &Session, start: &Start) -> Result<Assignment, Check> {
+    /// Opens fragment and objects and checks all against each other. `query`: the run that the task
+    /// is of, and what that has written.
+    pub(crate) fn assign(
+        self,
+        session: &Session,
+        start: &Start,
+        query: Option<(RunId, &Own)>,
+    ) -> Result<Assignment, Check> {
+        // Alone it would take another's word for what its query has written.
+        if self.wire.in_query != query.is_some() {
+            return Err(Check::DescriptorIdentity);
+        }
         let identity = identity::fragment(self.task_identity.session, self.task_identity.stage);
         let plain =
             open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| {
@@ -166,7 +196,12 @@ impl Descriptor {
         }
         check_write(&fragment, self.wire.write.as_ref())?;
         let scans = scans(&self.wire, &leaves)?;
-        let inputs = inputs(&self.wire, &leaves, &objects.attempts)?;
+        let inputs = inputs(
+            &self.wire,
+            &leaves,
+            &objects.attempts,
+            query.map(|(_, own)| own),
+        )?;
         let epochs = epochs(&inputs, &objects.attempts);
         let mut broadcasts: Vec<(u32, Arc<Vec<AttemptId>>)> = inputs
             .iter()
@@ -192,6 +227,7 @@ impl Descriptor {
             values: objects.values,
             write: self.wire.write,
             in_memory: self.wire.in_memory,
+            run: query.map(|(run, _)| run),
             packing: match self.wire.host_chosen {
                 true => Packing::None,
                 false => Packing::Tight,
@@ -239,6 +275,7 @@ fn inputs(
     descriptor: &TaskDescriptor,
     leaves: &Leaves,
     attempts: &HashMap<u32, Listed>,
+    own: Option<&Own>,
 ) -> Result<HashMap<u32, Reads>, Check> {
     let mut inputs: HashMap<u32, Reads> = HashMap::new();
     for task in &descriptor.inputs {
@@ -250,16 +287,21 @@ fn inputs(
         {
             return Err(Check::Input(id));
         }
-        let (epoch, list) = attempts
-            .get(&task.producer_stage)
-            .ok_or(Check::AttemptsMissing(task.producer_stage))?;
-        if *epoch < task.epoch {
-            return Err(Check::AttemptsStale {
-                stage: task.producer_stage,
-                got: *epoch,
-                seen: task.epoch,
-            });
-        }
+        let missing = Check::AttemptsMissing(task.producer_stage);
+        let list = match own {
+            Some(own) => own.get(&task.producer_stage).ok_or(missing)?,
+            None => {
+                let (epoch, list) = attempts.get(&task.producer_stage).ok_or(missing)?;
+                if *epoch < task.epoch {
+                    return Err(Check::AttemptsStale {
+                        stage: task.producer_stage,
+                        got: *epoch,
+                        seen: task.epoch,
+                    });
+                }
+                list
+            }
+        };
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
             return Err(Check::AttemptsCount(task.producer_stage));
         }
@@ -284,6 +326,7 @@ fn inputs(
             rectangles: Vec::new(),
             attempts: Arc::clone(list),
             broadcast: leaf.broadcast,
+            here: own.is_some(),
         });
         if reads.producer.0 != task.producer_stage || reads.cached != cached {
             return Err(Check::Input(id));

@@ -27,7 +27,10 @@ use coffer_sealing::{
     StreamOpener, StreamReader, StreamTarget, stream::PREAMBLE_LEN,
 };
 use datafusion_common::{DataFusionError, Result};
-use datafusion_execution::{SendableRecordBatchStream, memory_pool::MemoryReservation};
+use datafusion_execution::{
+    SendableRecordBatchStream,
+    memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation},
+};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::Mutex;
@@ -90,7 +93,9 @@ enum Parked {
 }
 
 struct Waiting {
-    reservation: MemoryReservation,
+    pool: Arc<dyn MemoryPool>,
+    /// Only of an input of which something waits: the pool gives a share to each that may spill.
+    reservation: Option<MemoryReservation>,
     folder: Arc<SpillFolder>,
     scratch: Option<Scratch>,
 }
@@ -99,7 +104,7 @@ impl Demux {
     pub(crate) fn new(
         spec: InputSpec,
         link: Arc<Link>,
-        reservation: MemoryReservation,
+        pool: Arc<dyn MemoryPool>,
         folder: Arc<SpillFolder>,
         opened: Arc<AtomicU64>,
     ) -> Result<Self, Check> {
@@ -155,7 +160,8 @@ impl Demux {
             ended: false,
             read: 0,
             waiting: Waiting {
-                reservation,
+                pool,
+                reservation: None,
                 folder,
                 scratch: None,
             },
@@ -334,7 +340,13 @@ impl Demux {
 
 impl Waiting {
     fn park(&mut self, frame: BytesMut) -> Result<Parked> {
-        if self.reservation.try_grow(frame.len()).is_ok() {
+        let pool = &self.pool;
+        let reservation = self.reservation.get_or_insert_with(|| {
+            MemoryConsumer::new("input")
+                .with_can_spill(true)
+                .register(pool)
+        });
+        if reservation.try_grow(frame.len()).is_ok() {
             return Ok(Parked::Memory(frame));
         }
         if self.scratch.is_none() {
@@ -349,7 +361,9 @@ impl Waiting {
     fn take(&mut self, parked: Parked) -> Result<BytesMut> {
         match (parked, &mut self.scratch) {
             (Parked::Memory(frame), _) => {
-                self.reservation.shrink(frame.len());
+                if let Some(reservation) = &self.reservation {
+                    reservation.shrink(frame.len());
+                }
                 Ok(frame)
             }
             (Parked::Disk(extent), Some(scratch)) => {

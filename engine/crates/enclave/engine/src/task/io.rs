@@ -5,14 +5,15 @@ use std::{
     sync::{Arc, atomic::AtomicU64},
 };
 
-use arrow::datatypes::SchemaRef;
-use coffer_plan::{ScanSource, TaskIo};
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use coffer_plan::{ScanSource, TaskIo, coalesced};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_scan::{BytesSeen, FooterCache, ScanFiles};
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::SendableRecordBatchStream;
-use datafusion_physical_plan::stream::EmptyRecordBatchStream;
+use datafusion_physical_plan::stream::{EmptyRecordBatchStream, RecordBatchStreamAdapter};
+use futures::stream;
 use parking_lot::Mutex;
 
 use crate::{
@@ -24,6 +25,8 @@ use crate::{
 pub(crate) enum TaskInput {
     /// It has streams here.
     Streams(Box<Demux>),
+    /// Its streams are rows of this engine, in map order, then by target.
+    Here(SchemaRef, Vec<Vec<RecordBatch>>),
     /// It has none: no rows, and nothing is asked for.
     Nothing(SchemaRef),
 }
@@ -63,6 +66,16 @@ impl TaskSide {
     }
 }
 
+/// Rows that are here, small batches put together.
+pub(crate) fn rows_of(
+    schema: &SchemaRef,
+    batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
+) -> SendableRecordBatchStream {
+    let rows = stream::iter(batches.into_iter().map(Ok));
+    let rows = coalesced(Arc::clone(schema), rows);
+    Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), rows))
+}
+
 impl TaskIo for TaskSide {
     fn partition(&self) -> u32 {
         self.partition
@@ -74,6 +87,7 @@ impl TaskIo for TaskSide {
         }
         Ok(match self.take(input_id)? {
             TaskInput::Streams(demux) => all_rows(*demux),
+            TaskInput::Here(schema, streams) => rows_of(&schema, streams.into_iter().flatten()),
             TaskInput::Nothing(schema) => Box::pin(EmptyRecordBatchStream::new(schema)),
         })
     }
@@ -81,6 +95,10 @@ impl TaskIo for TaskSide {
     fn input_streams(&self, input_id: u32) -> Result<Vec<SendableRecordBatchStream>> {
         Ok(match self.take(input_id)? {
             TaskInput::Streams(demux) => each_stream(*demux),
+            TaskInput::Here(schema, streams) => streams
+                .into_iter()
+                .map(|stream| rows_of(&schema, stream))
+                .collect(),
             TaskInput::Nothing(_) => Vec::new(),
         })
     }

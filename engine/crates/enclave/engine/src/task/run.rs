@@ -15,17 +15,18 @@ use coffer_plan::{BuildContext, NodeMetrics, Plan, TaskIo, boundary_schema, buil
 use coffer_protocol::{
     evidence::PROTOCOL,
     padded,
-    wire::{CommitRecord, Counters, Done, Failed, Start, TaskMetrics},
+    wire::{CommitRecord, Counters, Done, Failed, Release, Start, TaskMetrics},
 };
 use coffer_scan::read_rest;
-use coffer_sealing::{Attempt, Kek, KekId, Partition, SessionId, StageId, identity, seal_message};
+use coffer_sealing::{
+    Attempt, AttemptId, KekId, Partition, SessionId, StageId, identity, seal_message,
+};
 use datafusion_common::DataFusionError;
-use datafusion_execution::{TaskContext, memory_pool::MemoryConsumer};
+use datafusion_execution::TaskContext;
 use datafusion_physical_expr::expressions::Literal;
 use futures::{FutureExt, StreamExt};
 
 use crate::{
-    broadcast::{BroadcastKey, Loaded},
     channel::raised,
     enclave::{Enclave, ReleaseError},
     session::{Session, SessionError},
@@ -33,17 +34,17 @@ use crate::{
         check::Check,
         descriptor::{Assignment, Descriptor, Leaves, TaskIdentity},
         error::TaskError,
-        input::{Demux, InputSpec, all_rows},
-        io::{TaskFiles, TaskInput, TaskInputs, TaskSide},
+        inputs::inputs,
+        io::{TaskFiles, TaskSide},
         link::{Link, LinkError, PATIENCE, in_time},
         sink::{Finished, TaskSink},
         storage,
     },
 };
 
-/// How a task ended, as the executor is told.
-pub(crate) enum Outcome {
-    Done(Done),
+/// How a task, or a query, ended, as the executor is told.
+pub(crate) enum Outcome<D = Done> {
+    Done(D),
     Failed(Failed),
     /// The peer is gone, or does not keep to the protocol: nothing more is said to it but this
     /// code.
@@ -71,10 +72,17 @@ pub(crate) async fn run(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> O
 
 async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
     let began = Instant::now();
-    let (task_identity, session) = match admit(enclave, start, link).await {
-        Ok(admitted) => admitted,
+    let of = |session: &Session| TaskIdentity {
+        session: session.id,
+        stage: StageId(start.stage),
+        partition: Partition(start.partition),
+    };
+    let asked = (start.protocol, start.session.as_ref());
+    let session = match admit(enclave, asked, start.release.as_ref(), link).await {
+        Ok(session) => session,
         Err(error) => return outcome_of(&error, None),
     };
+    let task_identity = of(&session);
     let outcome = tokio::select! {
         biased;
         why = lease_over(enclave, link, &session) => Err(why.into()),
@@ -92,7 +100,10 @@ async fn begin(enclave: &Enclave, start: &Start, link: &Arc<Link>) -> Outcome {
     }
 }
 
-fn outcome_of(error: &TaskError, inside: Option<(TaskIdentity, &Session)>) -> Outcome {
+pub(super) fn outcome_of<D>(
+    error: &TaskError,
+    inside: Option<(TaskIdentity, &Session)>,
+) -> Outcome<D> {
     let code = error.code();
     if error.link().is_some() {
         return Outcome::Broken(code);
@@ -113,42 +124,36 @@ fn outcome_of(error: &TaskError, inside: Option<(TaskIdentity, &Session)>) -> Ou
     Outcome::Failed(Failed {
         code: code.to_owned(),
         sealed_error: sealed_error.into(),
+        ..Failed::default()
     })
 }
 
-/// Finds the task's session, and asks for its keys if they are not here.
-async fn admit(
+/// Finds the session that is `asked` for in a version of the protocol, and asks for its keys if they
+/// are not here.
+pub(super) async fn admit(
     enclave: &Enclave,
-    start: &Start,
+    (protocol, session): (u32, &[u8]),
+    release: Option<&Release>,
     link: &Arc<Link>,
-) -> Result<(TaskIdentity, Arc<Session>), TaskError> {
-    if start.protocol != PROTOCOL {
-        return Err(TaskError::Version(start.protocol));
+) -> Result<Arc<Session>, TaskError> {
+    if protocol != PROTOCOL {
+        return Err(TaskError::Version(protocol));
     }
-    let id = SessionId::from_slice(&start.session).map_err(|_| TaskError::Start("session id"))?;
-    let task_identity = TaskIdentity {
-        session: id,
-        stage: StageId(start.stage),
-        partition: Partition(start.partition),
-    };
-    match start
-        .release
-        .as_ref()
-        .map(|release| enclave.accept_release(release))
-    {
+    let id = SessionId::from_slice(session).map_err(|_| TaskError::Start("session id"))?;
+    match release.map(|release| enclave.accept_release(release)) {
         // A task that waited long for its turn brings an old release: another one is asked for.
         None | Some(Ok(()) | Err(ReleaseError::Session(SessionError::Stale))) => {}
         Some(Err(_)) => return Err(TaskError::Session),
     }
     if let Some(session) = enclave.sessions().get(id, Instant::now()) {
-        return Ok((task_identity, session));
+        return Ok(session);
     }
     if enclave.sessions().has_ended(id) {
         return Err(TaskError::Session);
     }
     in_time(PATIENCE, ask_for_keys(enclave, id, link)).await?;
     let session = enclave.sessions().get(id, Instant::now());
-    Ok((task_identity, session.ok_or(TaskError::Session)?))
+    session.ok_or(TaskError::Session)
 }
 
 /// What comes may be anything; whether it brought keys or a longer lease, the session says.
@@ -164,7 +169,11 @@ async fn ask_for_keys(enclave: &Enclave, id: SessionId, link: &Arc<Link>) -> Res
 /// or its lease runs out and the trusted site does not renew it. Only a task that waits (for its
 /// executor, for storage) is cut off here: so a host that does not answer keeps no keys in this
 /// engine.
-async fn lease_over(enclave: &Enclave, link: &Arc<Link>, session: &Session) -> LinkError {
+pub(super) async fn lease_over(
+    enclave: &Enclave,
+    link: &Arc<Link>,
+    session: &Session,
+) -> LinkError {
     let renewed = async {
         loop {
             let lease = session.lease();
@@ -189,7 +198,9 @@ async fn lease_over(enclave: &Enclave, link: &Arc<Link>, session: &Session) -> L
 /// A panic becomes the task's error. Nothing that the task touched is used again, but what the
 /// session shares: plans, opened footers and lists of attempts, which are replaced whole, never
 /// left half written.
-async fn contained<T>(work: impl Future<Output = Result<T, TaskError>>) -> Result<T, TaskError> {
+pub(super) async fn contained<T>(
+    work: impl Future<Output = Result<T, TaskError>>,
+) -> Result<T, TaskError> {
     AssertUnwindSafe(work)
         .catch_unwind()
         .await
@@ -203,18 +214,51 @@ async fn work(
     task_identity: TaskIdentity,
     session: &Arc<Session>,
 ) -> Result<Done, TaskError> {
+    let descriptor = open(enclave, session, task_identity, start)?;
+    hold(enclave, session, descriptor.keks(), link).await?;
+    let task = descriptor.assign(session, start, None)?;
+    let (done, _) = run_assigned(enclave, link, session, task).await?;
+    Ok(done)
+}
+
+/// Opens a descriptor, and learns what it says of sessions.
+pub(super) fn open(
+    enclave: &Enclave,
+    session: &Session,
+    task_identity: TaskIdentity,
+    start: &Start,
+) -> Result<Descriptor, TaskError> {
     let descriptor = Descriptor::open(session, task_identity, start)?;
     session.hear(descriptor.session_age());
     enclave
         .sessions()
         .learn(task_identity.session.issuer(), descriptor.horizon()?);
-    if !session.holds(descriptor.keks()) {
-        ask_for_keys(enclave, task_identity.session, link).await?;
-        if !session.holds(descriptor.keks()) {
+    Ok(descriptor)
+}
+
+/// Asks for keys of tables that are not here.
+pub(super) async fn hold(
+    enclave: &Enclave,
+    session: &Session,
+    keks: &[KekId],
+    link: &Arc<Link>,
+) -> Result<(), TaskError> {
+    if !session.holds(keks) {
+        ask_for_keys(enclave, session.id, link).await?;
+        if !session.holds(keks) {
             return Err(TaskError::KeysMissing);
         }
     }
-    let task = descriptor.assign(session, start)?;
+    Ok(())
+}
+
+/// Runs a checked task, which is an attempt of it.
+pub(super) async fn run_assigned(
+    enclave: &Enclave,
+    link: &Arc<Link>,
+    session: &Arc<Session>,
+    task: Assignment,
+) -> Result<(Done, AttemptId), TaskError> {
     let expressions = expressions(&task)?;
     let plan = plan(enclave, session, &task, &expressions)?;
     let key = task.plan_key.clone();
@@ -238,7 +282,7 @@ async fn compute(
     mut task: Assignment,
     expressions: &CompileContext,
     plan: &Arc<Plan>,
-) -> Result<Done, TaskError> {
+) -> Result<(Done, AttemptId), TaskError> {
     if enclave.executors_files() {
         storage::by_executor(&mut task);
     }
@@ -324,7 +368,7 @@ async fn compute(
     if let Some(written) = finished.written {
         written.keep();
     }
-    Ok(done)
+    Ok((done, attempt.id()))
 }
 
 /// What the plan left unread of the task's files: whether it did is the host's to see otherwise.
@@ -352,7 +396,9 @@ fn done(
     bytes_read: &AtomicU64,
 ) -> Result<Done, TaskError> {
     let task_identity = task.task_identity;
-    let sealed = link.crossed.bytes_out.load(Ordering::Relaxed);
+    // Of a query that runs here whole, the link is all tasks': what crossed it is said once.
+    let alone = |count: u64| task.run.map_or(count, |_| 0);
+    let sealed = alone(link.crossed.bytes_out.load(Ordering::Relaxed));
     let frames_sealed = finished.streams.iter().map(|stream| stream.frames).sum();
     let commit = CommitRecord {
         session: task_identity.session.as_bytes().to_vec().into(),
@@ -366,6 +412,10 @@ fn done(
             .written
             .as_ref()
             .map_or_else(Vec::new, |written| written.files.clone()),
+        run: task
+            .run
+            .map(|run| run.as_bytes().to_vec().into())
+            .unwrap_or_default(),
     };
     let commit_identity = identity::commit(
         task_identity.session,
@@ -398,8 +448,8 @@ fn done(
         .into(),
         counters: Some(Counters {
             // The message that carries these counts is one more.
-            crossings: crossed.messages.load(Ordering::Relaxed) + 1,
-            bytes_in: crossed.bytes_in.load(Ordering::Relaxed),
+            crossings: alone(crossed.messages.load(Ordering::Relaxed) + 1),
+            bytes_in: alone(crossed.bytes_in.load(Ordering::Relaxed)),
             bytes_out: sealed,
             bytes_sealed: sealed,
             bytes_opened: opened.load(Ordering::Relaxed),
@@ -462,79 +512,6 @@ fn plan(
     };
     let plan = Arc::new(build(&task.fragment, &context)?);
     Ok(session.keep_plan(task.plan_key.clone(), plan))
-}
-
-/// The inputs of a task. Broadcasts are here whole before the plan begins: an error of one task's
-/// link must not end up in a build that others share.
-async fn inputs(
-    enclave: &Enclave,
-    session: &Session,
-    task: &mut Assignment,
-    link: &Arc<Link>,
-    opened: &Arc<AtomicU64>,
-) -> Result<TaskInputs, TaskError> {
-    let mut leaves = Leaves::default();
-    if let Some(root) = &task.fragment.root {
-        leaves.gather(root)?;
-    }
-    let mut inputs = TaskInputs::default();
-    for (id, input) in leaves.inputs {
-        let schema = input.schema.as_ref().ok_or(Check::Input(id))?;
-        let schema = boundary_schema(schema)?;
-        let Some(reads) = task.inputs.remove(&id) else {
-            inputs.own.insert(id, TaskInput::Nothing(schema));
-            continue;
-        };
-        let key = reads.broadcast.then(|| BroadcastKey {
-            producer: reads.producer,
-            attempts: Arc::clone(&reads.attempts),
-        });
-        // Cached rows are the streams of the session that wrote them, under its key.
-        let (of, stream_key, producer) = match reads.cached {
-            None => (session.id, session.key.clone(), reads.producer),
-            Some((of, stage)) => {
-                let keks = session.keks();
-                let key = keks.get(&KekId::cache(of)).ok().and_then(Kek::cache_key);
-                (of, key.ok_or(Check::Input(id))?, stage)
-            }
-        };
-        let spec = InputSpec {
-            id,
-            session: of,
-            key: stream_key,
-            producer,
-            rectangles: reads.rectangles,
-            attempts: reads.attempts,
-            broadcast: reads.broadcast,
-            exchanges: match of == session.id {
-                true => Arc::clone(&session.exchanges),
-                false => Arc::default(),
-            },
-            schema,
-        };
-        let reservation = MemoryConsumer::new(format!("input {id}"))
-            .with_can_spill(true)
-            .register(&enclave.runtime().memory_pool);
-        let demux = Demux::new(
-            spec,
-            Arc::clone(link),
-            reservation,
-            enclave.spill(),
-            Arc::clone(opened),
-        )?;
-        let Some(key) = key else {
-            inputs.own.insert(id, TaskInput::Streams(Box::new(demux)));
-            continue;
-        };
-        let held = MemoryConsumer::new(format!("broadcast {}", key.producer));
-        let load = Loaded::read(
-            all_rows(demux),
-            held.register(&enclave.runtime().memory_pool),
-        );
-        let loaded = session.broadcasts.get(key, load).await?;
-        inputs.broadcasts.insert(id, loaded);
-    }
-    Ok(inputs)
 }
 
 impl From<LinkError> for DataFusionError {

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
+use bytes::Bytes;
 
 use crate::{ClientError, origins::Origins, session::Stages};
 
@@ -20,6 +21,8 @@ pub(crate) struct Rows {
 pub(crate) struct Results {
     taken: HashMap<(u32, u64), HashSet<u32>>,
     origins: HashMap<(u32, u64), Origins>,
+    /// Of queries that one engine runs whole: the run that the partitions are of.
+    runs: HashMap<(u32, u64), Bytes>,
     /// Rows that wait here, by number from 1.
     kept: HashMap<u32, Rows>,
     last_kept: u32,
@@ -69,6 +72,12 @@ impl Results {
         taken.extend(now);
         self.origins.insert((stage, execution), origins);
         Ok(())
+    }
+
+    /// Whether a partition is of the run that the ones before it are of.
+    pub(crate) fn is_of_run(&mut self, stage: u32, execution: u64, run: &Bytes) -> bool {
+        let held = self.runs.entry((stage, execution));
+        *held.or_insert_with(|| run.clone()) == *run
     }
 
     /// How many partitions were taken.

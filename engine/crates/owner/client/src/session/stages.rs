@@ -40,6 +40,8 @@ pub(crate) struct Stage {
     /// Whether bytes reach it that the host may have chosen: from an unverified input, over
     /// whatever stages.
     pub(crate) host_chosen: bool,
+    /// Whether one engine runs it with all others of its query.
+    pub(crate) in_query: bool,
 }
 
 /// By stage and, but for exchanges (0), execution.

@@ -156,11 +156,12 @@ fn check_scans(
 }
 
 /// The stage's inputs are those of its fragment, and the outputs of stages that were sealed and
-/// accepted.
+/// accepted, or are run with this one.
 pub(super) fn check_producers(
     session: &Session,
     request: &SealStage,
     leaves: &Leaves,
+    together: Option<&BTreeSet<u32>>,
 ) -> Result<(), ClientError> {
     let stage = request.stage;
     let mut seen = BTreeSet::new();
@@ -184,7 +185,13 @@ pub(super) fn check_producers(
                 "a broadcast that is read as a shuffle, or a shuffle as a broadcast",
             ));
         }
-        if session.exchanges.accepted(producer).is_none() {
+        // Of a query that one engine runs whole there is nothing to accept: its run counts what it
+        // wrote itself, and knows of no other stage.
+        let written = match together {
+            Some(together) => together.contains(&producer),
+            None => session.exchanges.accepted(producer).is_some(),
+        };
+        if !written {
             return Err(ClientError::AttemptsMissing { stage, producer });
         }
         let same = leaf.schema.as_ref().is_some_and(|schema| {

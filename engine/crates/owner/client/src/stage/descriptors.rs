@@ -92,15 +92,11 @@ pub(super) fn objects(session: &Session, request: &SealStage) -> Result<Vec<Byte
         .map(|input| input.producer_stage)
         .collect();
     let mut sealed = Vec::new();
-    for producer in producers {
-        let accepted =
-            session
-                .exchanges
-                .accepted(producer)
-                .ok_or(ClientError::AttemptsMissing {
-                    stage: request.stage,
-                    producer,
-                })?;
+    // Producers that are run with this stage have no list.
+    for accepted in producers
+        .into_iter()
+        .filter_map(|producer| session.exchanges.accepted(producer))
+    {
         sealed.push(accepted.sealed.clone().into());
     }
     let ids: BTreeSet<u32> = request.objects.iter().copied().collect();

@@ -11,7 +11,7 @@ use std::collections::{BTreeSet, HashMap};
 use coffer_protocol::{
     padded, padded_bytes,
     plan::Fragment,
-    wire::{SealStage, SealedStage, TaskDescriptor},
+    wire::{SealQuery, SealStage, SealedQuery, SealedStage, TaskDescriptor},
 };
 use coffer_sealing::{
     ExecutionId, KekId, Partition, StageId, identity, seal_message, sha256, with_execution,
@@ -36,6 +36,58 @@ impl Service {
     pub(crate) fn seal_stage(&self, request: &SealStage) -> Result<SealedStage, ClientError> {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
+        let sealed = self.seal(&mut session, request, None)?;
+        self.released(&mut session, sealed)
+    }
+
+    /// Seals all stages of a query that one engine runs whole.
+    pub(crate) fn seal_query(&self, request: &SealQuery) -> Result<SealedQuery, ClientError> {
+        let session = self.session(&request.session)?;
+        let mut session = session.lock();
+        let Some((last, before)) = request.stages.split_last() else {
+            return Err(ClientError::Malformed("query"));
+        };
+        let mut together = BTreeSet::new();
+        let mut stages = Vec::with_capacity(request.stages.len());
+        for stage in before.iter().chain([last]) {
+            if stage.session != request.session || stage.execution != last.execution {
+                return Err(wrong(stage.stage, "it is of another run than its query"));
+            }
+            stages.push(self.seal(&mut session, stage, Some(&together))?);
+            let reads = session.stages.exchange(stage.stage).is_some();
+            if reads == std::ptr::eq(stage, last) || !together.insert(stage.stage) {
+                return Err(wrong(
+                    stage.stage,
+                    "not all stages but the last are read in the query",
+                ));
+            }
+        }
+        let last = stages.pop().ok_or(ClientError::Malformed("query"))?;
+        stages.push(self.released(&mut session, last)?);
+        Ok(SealedQuery { stages })
+    }
+
+    /// With the keys of all that the session has read so far.
+    fn released(
+        &self,
+        session: &mut Session,
+        sealed: SealedStage,
+    ) -> Result<SealedStage, ClientError> {
+        let (releases, audited) = self.releases(session)?;
+        Ok(SealedStage {
+            audit_micros: u64::try_from(audited.as_micros()).unwrap_or(u64::MAX),
+            releases,
+            ..sealed
+        })
+    }
+
+    /// `together`: the stages before this one of a query that one engine runs whole.
+    fn seal(
+        &self,
+        session: &mut Session,
+        request: &SealStage,
+        together: Option<&BTreeSet<u32>>,
+    ) -> Result<SealedStage, ClientError> {
         let stage = request.stage;
         let fragment = Fragment::decode(request.fragment.as_ref())
             .map_err(|_| ClientError::Malformed("fragment"))?;
@@ -64,12 +116,12 @@ impl Service {
         if self.hosts() {
             for_hosts(&leaves, &sources, write.is_some())?;
         }
-        check_producers(&session, request, &leaves)?;
+        check_producers(session, request, &leaves, together)?;
         check_coverage(request, &sources)?;
-        self.pin_unverified(&mut session, request, &sources)?;
-        let pins = pins(&session, request)?;
-        let repeatable = repeatable(&session, request, &fragment);
-        let host_chosen = host_chosen(&session, request, &sources);
+        self.pin_unverified(session, request, &sources)?;
+        let pins = pins(session, request)?;
+        let repeatable = repeatable(session, request, &fragment);
+        let host_chosen = host_chosen(session, request, &sources);
         let write_task = match &write {
             Some(write) => Some(write_task(stage, &fragment, write)?),
             None => None,
@@ -86,6 +138,7 @@ impl Service {
                 repeatable,
                 objects: request.objects.clone(),
                 host_chosen,
+                in_query: together.is_some(),
             },
         )?;
         let mut keks: BTreeSet<KekId> = BTreeSet::new();
@@ -95,13 +148,13 @@ impl Service {
             session.uses.read(&source.table, used, &source.keks);
             keks.extend(&source.ids);
         }
-        self.need_planned(&mut session, request);
+        self.need_planned(session, request);
         if let Some(write) = &write {
             session.keys.need(write.keks());
             session.uses.write(write);
             keks.extend(writes::kek_ids(write));
         }
-        keks.extend(cached(&session, request).map(|of| KekId::cache(of.session)));
+        keks.extend(cached(session, request).map(|of| KekId::cache(of.session)));
         if let Some(draft) = &mut session.receipt {
             draft.stage(stage, &request.fragment, self.followed.digest());
         }
@@ -118,21 +171,20 @@ impl Service {
             live_sessions,
             session_age_millis: session.age_millis(),
             host_chosen,
-            in_memory: request.one_engine
-                && !session.caches
-                && matches!(output, Output::Shuffle(_)),
+            in_query: together.is_some(),
+            in_memory: request.one_engine && !session.caches && output.is_exchange(),
             keks: keks.iter().map(ToString::to_string).collect(),
             write: write_task,
             ..TaskDescriptor::default()
         };
-        let epochs = epochs(&session, request);
+        let epochs = epochs(session, request);
         let sealed_descriptors = request
             .tasks
             .iter()
             .zip(0u32..)
             .map(|(task, partition)| {
                 let descriptor = descriptor(
-                    request, &sources, &session, task, partition, &epochs, &template,
+                    request, &sources, session, task, partition, &epochs, &template,
                 )?;
                 let execution = ExecutionId(request.execution);
                 let identity = identity::descriptor(
@@ -146,14 +198,12 @@ impl Service {
             })
             .collect::<Result<_, ClientError>>()?;
         let fragment_identity = identity::fragment(session.id, StageId(stage));
-        let (releases, audited) = self.releases(&mut session)?;
         Ok(SealedStage {
-            audit_micros: u64::try_from(audited.as_micros()).unwrap_or(u64::MAX),
             sealed_fragment: seal_message(&session.key, &fragment_identity, &fragment)?.into(),
             sealed_descriptors,
-            sealed_objects: objects(&session, request)?,
-            releases,
+            sealed_objects: objects(session, request)?,
             indeterminate: repeatable == Repeatable::Not,
+            ..SealedStage::default()
         })
     }
 

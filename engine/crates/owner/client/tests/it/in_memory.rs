@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use arrow::{array::AsArray, datatypes::Int64Type};
 use coffer_protocol::{
-    plan::{AggMode, Schema},
+    plan::{AggMode, Fragment, Node, Schema},
     wire::{ClientMessage, NewSession, SealStage, Session},
 };
 use harness::{
@@ -31,13 +31,20 @@ fn value(i: i64) -> i64 {
 
 /// All rows are the first task's. What a client engine seals where all tasks run in one engine.
 fn spread(rows: i64) -> SealStage {
+    through(&ir::to_hash(all(rows), pairs(), TARGETS))
+}
+
+fn all(rows: i64) -> Node {
     let rows = (0..rows)
         .map(|i| vec![ir::int(i % 7), ir::int(value(i))])
         .collect();
-    let fragment = ir::to_hash(ir::values(pairs(), rows), pairs(), TARGETS);
+    ir::values(pairs(), rows)
+}
+
+fn through(fragment: &Fragment) -> SealStage {
     SealStage {
         one_engine: true,
-        ..leaf_stage(1, &fragment, MAPS)
+        ..leaf_stage(1, fragment, MAPS)
     }
 }
 
@@ -63,11 +70,21 @@ async fn summing(client: &mut Client, query: &Query) -> Stage {
 }
 
 async fn sums(client: &mut Client, query: &Query, outputs: &[Output]) -> BTreeMap<i64, i64> {
+    sums_of(client, query, outputs, 0).await
+}
+
+/// By the value of a column, sums of the one behind it.
+async fn sums_of(
+    client: &mut Client,
+    query: &Query,
+    outputs: &[Output],
+    key: usize,
+) -> BTreeMap<i64, i64> {
     let mut sums = BTreeMap::new();
     for batch in client.rows(&query.result(2, outputs, None)).await.unwrap() {
         let (keys, values) = (
-            batch.column(0).as_primitive::<Int64Type>().values(),
-            batch.column(1).as_primitive::<Int64Type>().values(),
+            batch.column(key).as_primitive::<Int64Type>().values(),
+            batch.column(key + 1).as_primitive::<Int64Type>().values(),
         );
         for (key, value) in keys.iter().zip(values) {
             *sums.entry(*key).or_default() += value;
@@ -109,6 +126,48 @@ async fn rows_that_stay_are_read_as_often_as_they_are_asked_for() {
         .run(&mut client, &mut engine, &stage, &feed(&outputs, TARGETS))
         .await;
     assert_eq!(sums(&mut client, &query, &sealed).await, expected(ROWS));
+}
+
+/// An exchange with one target, and a broadcast: in memory, and in an engine that has no room for
+/// all of the rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_for_one_target_stay_as_well() {
+    let site = Site::open().await;
+    let mut client = site.client().await;
+    for (name, memory) in [("roomy", MEMORY), ("full", 600 << 10)] {
+        let mut engine = site.engine(name, memory).await;
+        engine.admit(&mut client).await.unwrap();
+        for broadcast in [false, true] {
+            let query = Query::begin(&mut client).await;
+            let fragment = match broadcast {
+                true => ir::to_broadcast(all(3 * ROWS), pairs()),
+                false => ir::to_round_robin(all(3 * ROWS), pairs(), 1),
+            };
+            let outputs = written(&mut client, &mut engine, &query, through(&fragment)).await;
+            assert_eq!(
+                bytes_out(&outputs) < 1000,
+                memory == MEMORY,
+                "{name}, broadcast: {broadcast}"
+            );
+            let (root, output, key) = match broadcast {
+                true => {
+                    let one = ir::values(pairs(), vec![vec![ir::int(0), ir::int(0)]]);
+                    let all = ir::with_broadcast(one, &pairs());
+                    (all, ir::twice(&pairs()), 2)
+                }
+                false => (ir::input(pairs()), pairs(), 0),
+            };
+            let maps = u32::try_from(MAPS).unwrap();
+            let mut request = reduce_stage(2, &ir::to_result(root, output), 1, maps, 1);
+            request.inputs[0].broadcast = broadcast;
+            let stage = query.seal(&mut client, request).await.unwrap();
+            let read = query
+                .run(&mut client, &mut engine, &stage, &feed(&outputs, 1))
+                .await;
+            let sums = sums_of(&mut client, &query, &read, key).await;
+            assert_eq!(sums, expected(3 * ROWS), "{name}, broadcast: {broadcast}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,4 +19,5 @@ mod queries;
 mod repeats;
 mod stored;
 mod tampering;
+mod whole;
 mod writes;

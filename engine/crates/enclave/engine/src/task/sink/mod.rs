@@ -2,20 +2,24 @@
 
 mod direct;
 mod frames;
+mod keeper;
 mod padding;
 mod select;
 mod shuffle;
+mod stay;
 mod write;
 
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use thiserror::Error;
 
-pub(crate) use direct::DirectSink;
+pub(crate) use direct::{DirectSink, Staying};
 pub use frames::FrameError;
+pub(crate) use keeper::Keeper;
 pub(crate) use select::Finished;
 pub(crate) use select::TaskSink;
-pub(crate) use shuffle::{Keeper, ShuffleSink};
+pub(crate) use shuffle::ShuffleSink;
+pub(crate) use stay::StaySink;
 pub(crate) use write::{WriteSink, Written};
 
 use crate::task::link::LinkError;

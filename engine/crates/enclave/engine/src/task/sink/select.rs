@@ -25,7 +25,10 @@ use crate::{
         descriptor::Assignment,
         link::Link,
         out::Out,
-        sink::{DirectSink, Keeper, ShuffleSink, SinkError, WriteSink, Written, padding::Padding},
+        sink::{
+            DirectSink, Keeper, ShuffleSink, SinkError, StaySink, Staying, WriteSink, Written,
+            padding::Padding,
+        },
     },
 };
 
@@ -33,6 +36,7 @@ use crate::{
 pub(crate) enum TaskSink {
     Direct(DirectSink),
     Shuffle(ShuffleSink, Partitioner),
+    Stay(Box<StaySink>),
     Sample(DirectSink, Box<Sampler>),
     Write(Box<WriteSink>),
 }
@@ -55,6 +59,8 @@ impl TaskSink {
         expressions: &CompileContext,
         attempt: &mut Attempt,
     ) -> Result<Self, TaskError> {
+        // In a query that runs here whole, the tasks of the last stage share the link.
+        let out_target = task.run.map_or(0, |_| task.task_identity.partition.0);
         let out = Out::new(Arc::clone(link));
         let schema = output(&task.fragment)?;
         let padding = Padding::of(&task.fragment)?;
@@ -64,25 +70,61 @@ impl TaskSink {
             .as_ref()
             .and_then(|sink| sink.kind.as_ref())
             .ok_or(Check::Malformed("fragment"))?;
-        let direct = |out, target, attempt: &mut Attempt| {
+        // Where lengths are padded nothing is gained by streams that have none.
+        let keeps = task.in_memory && padding == Padding::None;
+        let keeping = |attempt: &Attempt| {
+            let by = WrittenBy {
+                stage: task.task_identity.stage.0,
+                partition: task.task_identity.partition.0,
+                attempt: attempt.id(),
+            };
+            Keeper::new(enclave, session, by, Arc::clone(&schema))
+        };
+        let keeper = |attempt: &Attempt| keeps.then(|| keeping(attempt));
+        let stay = |attempt: &Attempt, partitioner: Option<Partitioner>| {
+            let pool = &enclave.runtime().memory_pool;
+            let reservation = MemoryConsumer::new("kept exchange").register(pool);
+            let sink = StaySink::new(keeping(attempt), partitioner, reservation);
+            Ok(Self::Stay(Box::new(sink)))
+        };
+        let exchange = || {
+            MemoryConsumer::new("exchange")
+                .with_can_spill(true)
+                .register(&enclave.runtime().memory_pool)
+        };
+        let direct = |out, target, attempt: &mut Attempt, keeper: Option<Keeper>| {
             Ok(Self::Direct(DirectSink::new(
                 out,
                 attempt.sealer(target)?,
                 Arc::clone(&schema),
                 padding,
                 task.packing,
+                keeper.map(|keeper| Staying::new(keeper, exchange())),
+                out_target,
             )))
         };
         match kind {
-            sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt),
+            sink::Kind::Result(_) => direct(out, StreamTarget::Result, attempt, None),
             sink::Kind::Sample(sample) => {
                 let partition = task.task_identity.partition.0;
                 let sampler = Sampler::new(sample, &plan.schema(), partition, expressions)?;
                 let sealer = attempt.sealer(StreamTarget::Sample)?;
-                let direct = DirectSink::new(out, sealer, sampler.schema(), padding, task.packing);
+                let direct = DirectSink::new(
+                    out,
+                    sealer,
+                    sampler.schema(),
+                    padding,
+                    task.packing,
+                    None,
+                    0,
+                );
                 Ok(Self::Sample(direct, Box::new(sampler)))
             }
-            sink::Kind::Broadcast(_) => direct(out, StreamTarget::Broadcast, attempt),
+            sink::Kind::Broadcast(_) if task.run.is_some() => stay(attempt, None),
+            sink::Kind::Broadcast(_) => {
+                let keeper = keeper(attempt);
+                direct(out, StreamTarget::Broadcast, attempt, keeper)
+            }
             sink::Kind::Write(_) => {
                 let reservation = MemoryConsumer::new("write")
                     .with_can_spill(true)
@@ -102,33 +144,22 @@ impl TaskSink {
                     expressions,
                 };
                 let partitioner = Partitioner::new(partitioning, &plan.schema(), &context)?;
+                if task.run.is_some() {
+                    return stay(attempt, Some(partitioner));
+                }
+                let keeper = keeper(attempt);
                 if partitioner.targets() == 1 {
-                    return direct(out, StreamTarget::Shuffle(0), attempt);
+                    return direct(out, StreamTarget::Shuffle(0), attempt, keeper);
                 }
                 let sealers = (0..partitioner.targets())
                     .map(|target| attempt.sealer(StreamTarget::Shuffle(target)))
                     .collect::<Result<_, _>>()?;
-                // Where lengths are padded nothing is gained by streams that have none.
-                let keeps = task.in_memory && padding == Padding::None;
-                let keeper = keeps.then(|| Keeper {
-                    exchanges: Arc::clone(&session.exchanges),
-                    by: WrittenBy {
-                        stage: task.task_identity.stage.0,
-                        partition: task.task_identity.partition.0,
-                        attempt: attempt.id(),
-                    },
-                    schema: Arc::clone(&schema),
-                    room: enclave.room(),
-                });
-                let reservation = MemoryConsumer::new("exchange")
-                    .with_can_spill(true)
-                    .register(&enclave.runtime().memory_pool);
                 let sink = ShuffleSink::new(
                     out,
                     sealers,
                     padding,
                     task.packing,
-                    reservation,
+                    exchange(),
                     enclave.spill(),
                     keeper,
                 );
@@ -147,39 +178,30 @@ impl TaskSink {
                 let targets = partitioner.targets_of(&batch)?.to_vec();
                 Ok(sink.push(batch, targets)?)
             }
+            Self::Stay(sink) => sink.push(&batch),
             Self::Sample(_, sampler) => Ok(sampler.push(&batch)?),
             Self::Write(sink) => Ok(sink.push(&batch).await?),
         }
     }
 
     pub(crate) async fn finish(self) -> Result<Finished, SinkError> {
-        let mut kept = false;
-        let streams = match self {
-            Self::Direct(sink) => sink.finish().await?,
-            Self::Shuffle(sink, _) => {
-                kept = sink.keeps();
-                sink.finish().await?
-            }
+        match self {
+            Self::Direct(sink) => sink.finish().await,
+            Self::Shuffle(sink, _) => sink.finish().await,
+            Self::Stay(sink) => sink.finish(),
             Self::Sample(mut sink, sampler) => {
                 let sample = sampler.finish()?;
                 if sample.num_rows() > 0 {
                     sink.push(sample).await?;
                 }
-                sink.finish().await?
+                sink.finish().await
             }
-            Self::Write(sink) => {
-                return Ok(Finished {
-                    streams: Vec::new(),
-                    kept,
-                    written: Some(sink.finish().await?),
-                });
-            }
-        };
-        Ok(Finished {
-            streams,
-            kept,
-            written: None,
-        })
+            Self::Write(sink) => Ok(Finished {
+                streams: Vec::new(),
+                kept: false,
+                written: Some(sink.finish().await?),
+            }),
+        }
     }
 }
 

@@ -14,25 +14,21 @@ use std::sync::Arc;
 use arrow::{
     array::{RecordBatch, UInt32Array},
     compute::take_record_batch,
-    datatypes::SchemaRef,
 };
 use coffer_plan::{
     codec::{Encoder, Packing, as_decoded},
     spill::{Extent, Scratch, SpillFolder},
 };
-use coffer_protocol::wire::StreamCount;
 use coffer_sealing::StreamSealer;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use crate::{
-    exchange::{Exchanges, Kept, Room, WrittenBy},
-    task::{
-        out::Out,
-        sink::{
-            SinkError,
-            frames::{StreamWriter, rows_per_frame, size_of},
-            padding::Padding,
-        },
+use crate::task::{
+    out::Out,
+    sink::{
+        Finished, SinkError,
+        frames::{StreamWriter, rows_per_frame, size_of},
+        keeper::Keeper,
+        padding::Padding,
     },
 };
 
@@ -54,19 +50,10 @@ pub(crate) struct ShuffleSink {
     keeper: Option<Keeper>,
 }
 
-/// Where rows stay that are read in this engine, as long as there is room for them.
-pub(crate) struct Keeper {
-    pub(crate) exchanges: Arc<Exchanges>,
-    pub(crate) by: WrittenBy,
-    /// The boundary's.
-    pub(crate) schema: SchemaRef,
-    pub(crate) room: Room,
-}
-
 /// A batch whose rows lie target by target, each target's in the order in which they came. Sorting
 /// one batch at a time keeps the scattered copying within the processor's caches; frames are then
 /// put together from whole runs of rows.
-struct ByTarget {
+pub(crate) struct ByTarget {
     rows: RecordBatch,
     /// Those of target `t` are `starts[t]..starts[t + 1]`.
     starts: Vec<usize>,
@@ -117,7 +104,7 @@ impl ShuffleSink {
         // Slices of one large batch share its buffers: each counts for its own rows.
         let bytes = size_of(&held.rows) + held.starts.len() * size_of_val(&0usize);
         if let Some(keeper) = &mut self.keeper
-            && !keeper.room.claim(bytes)
+            && !keeper.claim(bytes)
         {
             self.keeper = None;
         }
@@ -136,12 +123,8 @@ impl ShuffleSink {
         Ok(())
     }
 
-    /// Whether rows stay in the engine, if nothing more comes.
-    pub(crate) fn keeps(&self) -> bool {
-        self.keeper.is_some()
-    }
-
-    pub(crate) async fn finish(mut self) -> Result<Vec<StreamCount>, SinkError> {
+    pub(crate) async fn finish(mut self) -> Result<Finished, SinkError> {
+        let kept = self.keeper.is_some();
         match self.keeper.take() {
             Some(keeper) => self.keep(keeper)?,
             None => self.pack(true)?,
@@ -166,7 +149,11 @@ impl ShuffleSink {
             counts.push(target.stream.count());
         }
         self.out.flush().await?;
-        Ok(counts)
+        Ok(Finished {
+            streams: counts,
+            kept,
+            written: None,
+        })
     }
 
     /// Ends every stream, and keeps the held rows.
@@ -176,16 +163,13 @@ impl ShuffleSink {
         for (number, target) in self.targets.iter_mut().enumerate() {
             let rows = held.iter().filter_map(|batch| batch.of(number));
             let rows = rows
-                .map(|rows| as_decoded(&rows, &keeper.schema))
+                .map(|rows| as_decoded(&rows, keeper.schema()))
                 .collect::<Result<Vec<_>, _>>()?;
             target.stream.seal_kept(&rows, &mut target.sealed)?;
             targets.push(rows);
         }
         drop(held);
-        let reservation = self.reservation.take();
-        keeper
-            .exchanges
-            .keep(keeper.by, Kept::new(targets, keeper.room, reservation));
+        keeper.keep(targets, &mut self.reservation);
         Ok(())
     }
 
@@ -247,7 +231,11 @@ impl ShuffleSink {
 
 impl ByTarget {
     /// `targets` has the target of each row, of `count` there are.
-    fn sort(batch: &RecordBatch, targets: &[u32], count: usize) -> Result<Self, SinkError> {
+    pub(crate) fn sort(
+        batch: &RecordBatch,
+        targets: &[u32],
+        count: usize,
+    ) -> Result<Self, SinkError> {
         if targets.len() != batch.num_rows() {
             return Err(SinkError::Target);
         }
@@ -284,8 +272,12 @@ impl ByTarget {
         })
     }
 
+    pub(crate) fn rows(&self) -> &RecordBatch {
+        &self.rows
+    }
+
     /// The rows of a target, if it has any here.
-    fn of(&self, target: usize) -> Option<RecordBatch> {
+    pub(crate) fn of(&self, target: usize) -> Option<RecordBatch> {
         let (start, end) = (*self.starts.get(target)?, *self.starts.get(target + 1)?);
         (start < end).then(|| self.rows.slice(start, end - start))
     }

@@ -35,8 +35,8 @@ use coffer_protocol::{
     framing::{Message, put_message, put_raw, read_message},
     wire::{
         AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed,
-        Hello, KeysReleased, Need, NeedKeys, NewChallenge, Problem, Refused, Release, ReleaseKeys,
-        Start, TaskMessage, Welcome,
+        Hello, KeysReleased, Need, NeedKeys, NewChallenge, Problem, QueryDone, Refused, Release,
+        ReleaseKeys, RunQuery, Start, TaskMessage, Welcome,
     },
 };
 use prost::Message as _;
@@ -387,6 +387,39 @@ impl Engine {
         inputs: &HashMap<u32, Vec<u8>>,
     ) -> Ended {
         self.send(TaskMessage::Start, start).await;
+        let (streams, order, end) = self.conversation(client, inputs).await;
+        assert!(order.is_sorted(), "targets leave in ascending order");
+        match end {
+            (TaskMessage::Done, payload) => Ended::Done(Output {
+                streams,
+                done: Done::decode(payload).unwrap(),
+            }),
+            (_, payload) => Ended::Failed(Failed::decode(payload).unwrap()),
+        }
+    }
+
+    /// Runs a query whole: the streams of its last stage by partition, and what its tasks said.
+    pub async fn run_query(
+        &mut self,
+        client: &mut Client,
+        query: &RunQuery,
+    ) -> Result<(BTreeMap<u32, Bytes>, QueryDone), Failed> {
+        self.send(TaskMessage::RunQuery, query).await;
+        let (streams, _, end) = self.conversation(client, &HashMap::new()).await;
+        match end {
+            (TaskMessage::QueryDone, payload) => Ok((streams, QueryDone::decode(payload).unwrap())),
+            (_, payload) => Err(Failed::decode(payload).unwrap()),
+        }
+    }
+
+    /// Answers until the engine has done what it was asked, or failed: what came out by target, the
+    /// targets as they came, and the last message.
+    async fn conversation(
+        &mut self,
+        client: &mut Client,
+        inputs: &HashMap<u32, Vec<u8>>,
+    ) -> (BTreeMap<u32, Bytes>, Vec<u32>, (TaskMessage, Bytes)) {
+        let mut order = Vec::new();
         let mut left: HashMap<u32, &[u8]> = inputs
             .iter()
             .map(|(id, bytes)| (*id, bytes.as_slice()))
@@ -431,25 +464,16 @@ impl Engine {
                 (TaskMessage::Out, payload) => {
                     let (target, bytes) = payload.split_first_chunk::<4>().unwrap();
                     let target = u32::from_le_bytes(*target);
-                    assert!(
-                        streams
-                            .last_key_value()
-                            .is_none_or(|(last, _)| *last <= target),
-                        "targets leave in ascending order"
-                    );
+                    order.push(target);
                     streams.entry(target).or_default().extend_from_slice(bytes);
                 }
-                (TaskMessage::Done, payload) => {
-                    return Ended::Done(Output {
-                        streams: streams
-                            .into_iter()
-                            .map(|(target, bytes)| (target, bytes.into()))
-                            .collect(),
-                        done: Done::decode(payload).unwrap(),
-                    });
-                }
-                (TaskMessage::Failed, payload) => {
-                    return Ended::Failed(Failed::decode(payload).unwrap());
+                (
+                    kind @ (TaskMessage::Done | TaskMessage::QueryDone | TaskMessage::Failed),
+                    payload,
+                ) => {
+                    let streams = streams.into_iter();
+                    let whole = streams.map(|(target, bytes)| (target, bytes.into()));
+                    return (whole.collect(), order, (kind, payload));
                 }
                 (kind, _) => panic!("{kind:?} came"),
             }

@@ -22,6 +22,9 @@ trait ClientEngine {
   def newChallenge(): ByteString
   def admitEngine(request: AdmitEngine): Admitted
   def sealStage(request: SealStage): SealedStage
+
+  /** All stages of a query that one engine runs whole. */
+  def sealQuery(request: SealQuery): SealedQuery
   def releaseKeys(request: ReleaseKeys): Release
   def acceptCommits(request: AcceptCommits): CommitsAccepted
   def readCache(request: ReadCache): CommitsAccepted

@@ -61,6 +61,12 @@ object CofferConf {
    */
   val EXCHANGE_IN_MEMORY = "spark.coffer.exchange.inMemory"
 
+  /**
+   * Of a session. `on` (default): with a local master, all stages of a query run in the engine in
+   * one request, where they fit its memory. `off`: stage by stage, as on a cluster.
+   */
+  val ONE_MACHINE = "spark.coffer.oneMachine"
+
   /** Of a session: a folder of this machine, into which each query writes its receipt. */
   val RECEIPTS = "spark.coffer.receipts"
   val SCAN_TARGET_BYTES = "spark.coffer.scan.targetBytes"

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Statistics
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.{AcceptCommits, CommitsAccepted}
-import org.apache.spark.sql.coffer.translate.Fragments
+import org.apache.spark.sql.coffer.translate.{Fragments, TranslatedFragment}
 import org.apache.spark.sql.coffer.versions.maxBroadcastBytes
 import org.apache.spark.sql.errors.QueryExecutionErrors
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
@@ -59,7 +59,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
   // What a broadcast has measured must outlast the plan's other metrics: it runs once.
   override def resetMetrics(): Unit = ()
 
-  private def fragment: CofferFragmentExec = child match {
+  private[exec] def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
@@ -96,11 +96,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val query = CofferQuery.required(sparkContext)
     val started = System.nanoTime()
     fragment.ready()
-    val translated = sealing {
-      Fragments
-        .broadcast(fragment.template, fragment.context(query))
-        .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
-    }
+    val translated = planned(query)
     val stage = query.nextStage()
     val rdd =
       sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
@@ -126,6 +122,20 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     report(query, stage, outcomes.map(_.report), translated, fragment, fragment.template)
     new SealedBroadcast(stage, outcomes.size, streams, accepted)
   }
+
+  private[exec] def planned(query: CofferQuery): TranslatedFragment = sealing {
+    Fragments
+      .broadcast(fragment.template, fragment.context(query))
+      .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
+  }
+
+  /** What its tasks said, where it was run with all of its query. */
+  private[exec] def ran(
+      query: CofferQuery,
+      stage: Int,
+      reports: Seq[TaskReport],
+      translated: TranslatedFragment): Unit =
+    report(query, stage, reports, translated, fragment, fragment.template)
 
   private def check(rows: Long, bytes: Long): Unit = {
     if (rows >= CofferBroadcastExchangeExec.MAX_ROWS)

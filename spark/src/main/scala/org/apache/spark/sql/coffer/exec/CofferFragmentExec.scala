@@ -149,6 +149,17 @@ case class CofferFragmentExec(
     broadcasts.foreach(_.sealedBroadcast())
   }
 
+  /** Waits for the subqueries' values alone: of a query whose stages are sealed together. */
+  private[exec] def readyAlone(): Unit = {
+    prepareSubqueries()
+    waitForSubqueries()
+  }
+
+  /** What its inputs read: exchanges, each as it stands now. */
+  private[exec] def reads: Seq[SparkPlan] = leaves.map(current)
+
+  private[exec] def now(leaf: SparkPlan): SparkPlan = current(leaf)
+
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }
 

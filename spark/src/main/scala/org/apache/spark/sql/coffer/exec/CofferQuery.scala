@@ -27,6 +27,9 @@ import org.apache.spark.util.ThreadUtils
  * query's shuffles can be read; then the session is ended.
  */
 final class CofferQuery private (val id: Long, caches: Boolean) extends Logging {
+
+  /** Whether all its stages may run in one request: other queries read none of them. */
+  def runsWhole: Boolean = !caches
   private val objects = new AtomicInteger()
   private val executions = new AtomicLong()
   private val subqueryIds = new ConcurrentHashMap[(ExprId, Int), Integer]()

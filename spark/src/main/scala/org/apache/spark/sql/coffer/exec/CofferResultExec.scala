@@ -17,8 +17,11 @@ import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
  * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client
  * engine opens them and finishes what is left to do (merging sorted streams, a last limit). It has
  * rows only for the driver: there is no RDD of them.
+ *
+ * @param whole its stages, down to the tables, run in the engine in one request ([[WholeQuery]])
  */
-case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with CountedStage
+case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends UnaryExecNode
+    with CountedStage
     with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -32,6 +35,8 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
   override def nodeName: String = "CofferResult"
+  override protected def stringArgs: Iterator[Any] =
+    if (whole) Iterator("in one request") else Iterator.empty
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override protected def withNewChildInternal(newChild: SparkPlan): CofferResultExec =
     copy(child = newChild)
@@ -44,7 +49,7 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
   /** The stage, sealed for one run. Each run is an execution of its own. */
   private final class Run(limit: Option[Int]) {
     val query: CofferQuery = CofferQuery.required(sparkContext)
-    fragment.ready()
+    if (whole) fragment.readyAlone() else fragment.ready()
     private val template = RootSort.restore(fragment.template)
     val plan: ResultPlan = sealing {
       ResultPlan.of(template, fragment.context(query)).fold(
@@ -54,12 +59,37 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
     private val execution = query.nextExecution()
     private val limited =
       limit.filter(_ => plan.finish.isEmpty).map(withLimit(plan.task.fragment, _))
-    private val rdd: SealedRDD = sealing {
-      StageSealer.seal(query, stage, execution, plan.task, limited.getOrElse(plan.task.fragment),
-        fragment, Nil)
+    private val tasks: Tasks = sealing {
+      val asked = limited.getOrElse(plan.task.fragment)
+      if (whole) new AtOnce(WholeQuery.seal(query, stage, execution, plan.task, asked,
+          fragment)(told))
+      else new Staged(StageSealer.seal(query, stage, execution, plan.task, asked, fragment, Nil))
     }
 
-    val partitions: Int = rdd.getNumPartitions
+    /** The result's tasks: what they bring, when it is asked for. */
+    private trait Tasks {
+      def partitions: Int
+      def bring(which: Seq[Int]): Seq[TaskOutcome]
+    }
+
+    private final class Staged(rdd: SealedRDD) extends Tasks {
+      override val partitions: Int = rdd.getNumPartitions
+      override def bring(which: Seq[Int]): Seq[TaskOutcome] = {
+        val outcomes = ResultJob.run(sparkContext, rdd, which)
+        told(outcomes.map(_.report))
+        outcomes
+      }
+    }
+
+    private final class AtOnce(run: WholeRun) extends Tasks {
+      override val partitions: Int = plan.task.partitions
+      override def bring(which: Seq[Int]): Seq[TaskOutcome] = which.map(run.outcomes(_))
+    }
+
+    private def told(reports: Seq[TaskReport]): Unit =
+      report(query, stage, reports, plan.task, fragment, template)
+
+    val partitions: Int = tasks.partitions
 
     /** Runs some of the partitions and opens what they bring. */
     def open(which: Seq[Int], finish: Option[Fragment]): OpenedResult =
@@ -73,10 +103,9 @@ case class CofferResultExec(child: SparkPlan) extends UnaryExecNode with Counted
 
     private def brought(which: Seq[Int], finish: Option[Fragment]): OpenResult.Builder = {
       val before = System.nanoTime()
-      val outcomes = ResultJob.run(sparkContext, rdd, which)
+      val outcomes = tasks.bring(which)
       metrics("runTime").add((System.nanoTime() - before) / 1000000)
       metrics("sealedBytes").add(outcomes.map(_.stream.length.toLong).sum)
-      report(query, stage, outcomes.map(_.report), plan.task, fragment, template)
       val request = OpenResult.newBuilder
         .setSession(query.session)
         .setExecution(execution)

@@ -30,16 +30,16 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
   override protected def withNewChildInternal(newChild: SparkPlan): CofferRootExec =
     copy(child = newChild)
 
-  override def executeCollect(): Array[InternalRow] = run(_.executeCollect())
+  override def executeCollect(): Array[InternalRow] = run(_.executeCollect(), whole = true)
 
   override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) = {
     val rows = executeCollect()
     (rows.length.toLong, rows.iterator)
   }
 
-  override def executeTake(n: Int): Array[InternalRow] = run(_.executeTake(n))
+  override def executeTake(n: Int): Array[InternalRow] = run(_.executeTake(n), whole = true)
 
-  override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n))
+  override def executeTail(n: Int): Array[InternalRow] = run(_.executeTail(n), whole = true)
 
   override def executeToIterator(): Iterator[InternalRow] = opening {
     case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
@@ -57,49 +57,82 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
    * The result as the bytes of one Arrow IPC stream, for those who want columns: `coffer.to_arrow`
    * in Python.
    */
-  def collectArrow(): Closing[Array[Byte]] = opening {
-    case result: CofferResultExec => result.collectArrow()
-    case result: CofferClientExec => result.collectArrow()
-    case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
-    case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
-  }
+  def collectArrow(): Closing[Array[Byte]] = opening(
+    {
+      case result: CofferResultExec => result.collectArrow()
+      case result: CofferClientExec => result.collectArrow()
+      case part: DriverPart => ArrowRows.stream(part.executeToIterator(), output, conf)
+      case plan => ArrowRows.stream(plan.executeCollect().iterator, output, conf)
+    },
+    whole = true)
 
   /** What a write does with its query's last stage, where a query's errors are opened. */
   private[coffer] def through[T](how: SparkPlan => T): T = run(how)
 
   override protected def doExecute(): RDD[InternalRow] = JobRows.of(this)
 
-  /** Rows that are all here when this returns; so is the receipt. */
-  private def run[T](how: SparkPlan => T): T = {
+  /**
+   * Rows that are all here when this returns; so is the receipt.
+   *
+   * @param whole whether all stages may run in one request, which brings all rows at once
+   */
+  private def run[T](how: SparkPlan => T, whole: Boolean = false): T = {
     val outermost = CofferQuery.current(sparkContext).isEmpty
-    val result = planned(how)
+    val result = planned(how, whole)
     if (outermost) query.receipt()
     result
   }
 
-  private def planned[T](how: SparkPlan => T): T = opened(CofferQuery.current(sparkContext)) {
-    CofferQuery.within(sparkContext, query) {
-      CofferQuery.current(sparkContext).foreach { q =>
-        q.asks(AskedText.of(sparkContext))
-        q.reads(child)
+  private def planned[T](how: SparkPlan => T, whole: Boolean): T =
+    opened(CofferQuery.current(sparkContext)) {
+      CofferQuery.within(sparkContext, query) {
+        CofferQuery.current(sparkContext).foreach { q =>
+          q.asks(AskedText.of(sparkContext))
+          q.reads(child)
+        }
+        val result = child match {
+          case aqe: AdaptiveSparkPlanExec =>
+            CofferQuery.current(sparkContext).filter(_ => whole).flatMap(WholeQuery.of(aqe,
+                _)) match {
+              case Some(plan) => atOnce(plan, aqe, how)
+              case None => aqe.withFinalPlanUpdate(how)
+            }
+          case plan => executeQuery(how(plan))
+        }
+        CofferQuery.current(sparkContext).foreach(_.settle())
+        result
       }
-      val result = child match {
-        case aqe: AdaptiveSparkPlanExec => aqe.withFinalPlanUpdate(how)
-        case plan => executeQuery(how(plan))
-      }
-      CofferQuery.current(sparkContext).foreach(_.settle())
-      result
     }
-  }
+
+  private def atOnce[T](
+      plan: CofferResultExec,
+      aqe: AdaptiveSparkPlanExec,
+      how: SparkPlan => T): T =
+    try {
+      ran = Some(plan)
+      WholeQuery.show(this, plan)
+      how(plan)
+    } catch {
+      case NonFatal(e) if WholeQuery.isTooLarge(e) =>
+        logInfo("the query needs more memory at once than the engine has; it runs stage by stage")
+        ran = None
+        aqe.withFinalPlanUpdate(how)
+    }
+
+  /** What ran last in the place of AQE's plan. */
+  @transient @volatile private var ran = Option.empty[CofferResultExec]
+  private[coffer] def ranWhole: Option[CofferResultExec] = ran
 
   /** Iterators fail as late as they run: in whatever query somebody asks for their rows. */
-  private def opening[T](how: SparkPlan => Iterator[T]): Closing[T] = {
+  private def opening[T](how: SparkPlan => Iterator[T], whole: Boolean = false): Closing[T] = {
     val outermost = CofferQuery.current(sparkContext).isEmpty
     var of = Option.empty[CofferQuery]
-    val rows = planned { plan =>
-      of = CofferQuery.current(sparkContext)
-      how(plan)
-    }
+    val rows = planned(
+      { plan =>
+        of = CofferQuery.current(sparkContext)
+        how(plan)
+      },
+      whole)
     new Closing[T] {
       private var receipt = outermost
       override def close(): Unit = {

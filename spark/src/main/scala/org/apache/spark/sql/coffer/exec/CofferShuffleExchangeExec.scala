@@ -139,7 +139,7 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   override def advisoryPartitionSize: Option[Long] = original.advisoryPartitionSize
   override protected def doCanonicalize(): SparkPlan = original.canonicalized
 
-  private def fragment: CofferFragmentExec = child match {
+  private[exec] def fragment: CofferFragmentExec = child match {
     case f: CofferFragmentExec => f
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed fragment"))
   }
@@ -244,10 +244,29 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     new MapOutputStatistics(shuffle.dependency.shuffleId, sizes)
   }
 
+  /** Of a query whose stages are sealed together: what this one writes. */
+  private[exec] def planned(query: CofferQuery): TranslatedFragment =
+    original.outputPartitioning match {
+      case _: RangePartitioning => plain(query, SinglePartition)
+      case other => plain(query, other)
+    }
+
+  /** What its tasks said, where it was run with all of its query. */
+  private[exec] def ran(
+      query: CofferQuery,
+      stage: Int,
+      reports: Seq[TaskReport],
+      translated: TranslatedFragment): Unit = {
+    metrics("numPartitions").set(numPartitions)
+    report(query, stage, reports, translated, fragment, fragment.template)
+  }
+
   def awaitWritten(): Unit =
     ThreadUtils.awaitResult(submitShuffleJob(), CofferShuffleExchangeExec.forever)
 
-  override def numMappers: Int = sealedShuffle.dependency.rdd.getNumPartitions
+  // As many as its fragment is laid out for: known before it is sealed.
+  @transient private lazy val mappers: Int = fragment.layout.size
+  override def numMappers: Int = mappers
   override def numPartitions: Int = original.outputPartitioning.numPartitions
   override def shuffleId: Int = sealedShuffle.dependency.shuffleId
 

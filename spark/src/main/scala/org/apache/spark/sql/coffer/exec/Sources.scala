@@ -2,7 +2,7 @@ package org.apache.spark.sql.coffer.exec
 
 import scala.jdk.CollectionConverters._
 
-/** What stands behind an input of a fragment: another stage of the query, that has been written. */
+/** What stands behind an input of a fragment: another stage of the query. */
 sealed trait Source {
   def stage: Int
   def maps: Int
@@ -20,6 +20,14 @@ final class ShuffleSource(val exchange: CofferShuffleExchangeExec, as: AcceptedS
   lazy val bytes: Vector[Long] =
     exchange.sealedShuffle.known().getBytesByReduceList.asScala.map(_.longValue).toVector
 }
+
+/** Of a query that is sealed as a whole: nothing is written yet, and no size known. */
+final class PlannedSource(
+    override val stage: Int,
+    override val maps: Int,
+    override val reduces: Int,
+    val broadcast: Boolean)
+    extends Source
 
 final class BroadcastSource(val broadcast: SealedBroadcast) extends Source {
   override def stage: Int = broadcast.stage

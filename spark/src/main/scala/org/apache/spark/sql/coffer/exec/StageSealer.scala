@@ -33,21 +33,52 @@ object StageSealer {
       node: CofferFragmentExec,
       extra: Seq[Int],
       write: Int = 0): SealedRDD = {
+    val parts = laidOut(translated, node)
+    val sources = translated.inputs.map(i => i.id -> node.source(i.leaf.plan)).toMap
+    val asked =
+      request(query, stage, execution, translated, fragment, node, extra, parts, sources)
+    asked.setWrite(write).setOneEngine(oneEngine(node.conf, node.session.sparkContext))
+    val answer = query.client.sealStage(asked.build())
+    query.audited(answer.getAuditMicros)
+    whole(answer, parts)
+    rdd(query, stage, translated, parts, sources, answer, node.session.sparkContext)
+  }
+
+  private[exec] def laidOut(
+      translated: TranslatedFragment,
+      node: CofferFragmentExec): Vector[Part] = {
     val parts = node.layout
     if (parts.size != translated.partitions) throw new CofferException(
       "COFFER_LAYOUT",
       s"a stage of ${translated.partitions} partitions was laid out as ${parts.size}",
       "please report the query's EXPLAIN")
+    parts
+  }
+
+  private[exec] def whole(answer: SealedStage, parts: Seq[Part]): Unit =
+    if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
+      "COFFER_CLIENT_PROTOCOL",
+      s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
+      "use the client engine and the jar of one build")
+
+  /** What is to be sealed, by where its inputs come from. */
+  private[exec] def request(
+      query: CofferQuery,
+      stage: Int,
+      execution: Long,
+      translated: TranslatedFragment,
+      fragment: Fragment,
+      node: CofferFragmentExec,
+      extra: Seq[Int],
+      parts: Seq[Part],
+      sources: Map[Int, Source]): SealStage.Builder = {
     translated.subqueries.foreach(s => query.sealValue(s.id, s.valueOf(node.subquery(s.subquery))))
-    val sources = translated.inputs.map(i => i.id -> node.source(i.leaf.plan)).toMap
     val fitting = JoinMemory.fit(fragment, translated, parts, sources,
       JoinMemory.share(node.session.sparkContext))
     val request = SealStage.newBuilder
       .setSession(query.session)
       .setExecution(execution)
       .setStage(stage)
-      .setWrite(write)
-      .setOneEngine(oneEngine(node.conf, node.session.sparkContext))
       .setFragment(fitting.toByteString)
     val sides = new Sides(node.products)
     sides.describe(request)
@@ -78,17 +109,11 @@ object StageSealer {
     query.unverified.foreach(scan => request.addUnverified(scan))
     query.planned().foreach(scan => request.addPlanned(scan))
     (translated.subqueries.map(_.id) ++ extra).distinct.foreach(id => request.addObjects(id))
-    val answer = query.client.sealStage(request.build())
-    query.audited(answer.getAuditMicros)
-    if (answer.getSealedDescriptorsCount != parts.size) throw new CofferException(
-      "COFFER_CLIENT_PROTOCOL",
-      s"the client engine sealed ${answer.getSealedDescriptorsCount} of ${parts.size} tasks",
-      "use the client engine and the jar of one build")
-    rdd(query, stage, translated, parts, sources, answer, node.session.sparkContext)
+    request
   }
 
   /** Whether rows of exchanges may stay in an engine: all tasks run in the same one. */
-  private def oneEngine(conf: SQLConf, sc: SparkContext): Boolean =
+  private[exec] def oneEngine(conf: SQLConf, sc: SparkContext): Boolean =
     conf.getConfString(CofferConf.EXCHANGE_IN_MEMORY, "on") match {
       case "on" => CofferConf.isLocal(sc.conf)
       case "off" => false
@@ -150,7 +175,8 @@ object StageSealer {
   private def block(input: BoundInput, part: Part, sources: Map[Int, Source]): Option[Block] =
     sources(input.id) match {
       case b: BroadcastSource => Some(Block(0, b.maps, 0, 1))
-      case _: ShuffleSource => part.inputs.get(new Ref(input.leaf.plan))
+      case p: PlannedSource if p.broadcast => Some(Block(0, p.maps, 0, 1))
+      case _: ShuffleSource | _: PlannedSource => part.inputs.get(new Ref(input.leaf.plan))
     }
 
   private def rdd(

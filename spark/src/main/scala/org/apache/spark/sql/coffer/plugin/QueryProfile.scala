@@ -30,7 +30,12 @@ object QueryProfile {
       case (name, metric) if name.startsWith("time.") => metric.value
     }).sum / 1000000
     val tasks = lastTasks(plan)
-    val running = tasks.flatMap(_.taskMetrics).map(_.executorRunTime).sum
+    // Where one task waits for all of it, the engine has as many threads.
+    val threads = plan match {
+      case r: CofferRootExec if r.ranWhole.isDefined => sc.defaultParallelism
+      case _ => 1
+    }
+    val running = tasks.flatMap(_.taskMetrics).map(_.executorRunTime).sum * threads
     val launch = tasks.map { t =>
       t.schedulerDelay + t.taskMetrics.map(m =>
         m.executorDeserializeTime + m.resultSerializationTime).getOrElse(0L)
@@ -71,6 +76,7 @@ object QueryProfile {
   /** Each node that ran once: what is reused was counted where it was made. */
   private def walk(plan: SparkPlan): Seq[SparkPlan] = {
     val below = plan match {
+      case r: CofferRootExec if r.ranWhole.isDefined => r.ranWhole.toSeq
       case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
       case q: QueryStageExec => Seq(q.plan)
       case _: org.apache.spark.sql.execution.exchange.ReusedExchangeExec |

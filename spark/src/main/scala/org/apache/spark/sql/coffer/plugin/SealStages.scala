@@ -5,16 +5,11 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.{
-  BroadcastRead,
-  CofferBroadcastExchangeExec,
-  CofferCacheExec,
   CofferCacheStageExec,
-  CofferFragmentExec,
   CofferClientExec,
   CofferQuery,
   CofferResultExec,
   CofferRootExec,
-  CofferShuffleExchangeExec,
   ClientRowsExec,
   DriverPart,
   InnerTopK,
@@ -22,9 +17,9 @@ import org.apache.spark.sql.coffer.exec.{
   RootSort,
   SealedCacheExec,
   SealedPlans,
-  SealedWriteExec,
-  ShuffleRead
+  SealedWriteExec
 }
+import org.apache.spark.sql.coffer.exec.FragmentPlans.{broadcast, exchange, fragment, withExchanges}
 import org.apache.spark.sql.coffer.translate.Support
 import org.apache.spark.sql.coffer.write.{CofferWriteExec, CofferWriteStageExec}
 import org.apache.spark.sql.execution._
@@ -132,25 +127,4 @@ private[coffer] object SealStages extends ColumnarRule {
       .foreach(node.setTagValue(SparkPlan.LOGICAL_PLAN_TAG, _))
     node
   }
-
-  /** Without AQE the whole plan is here at once: exchanges from the bottom up. */
-  private def withExchanges(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case e: ShuffleExchangeExec => exchange(e)
-    case b: BroadcastExchangeExec => broadcast(b)
-  }
-
-  private def exchange(e: ShuffleExchangeExec): SparkPlan =
-    CofferShuffleExchangeExec(e, fragment(e.child))
-
-  private def broadcast(b: BroadcastExchangeExec): SparkPlan =
-    CofferBroadcastExchangeExec(b, fragment(b.child))
-
-  private def fragment(plan: SparkPlan): CofferFragmentExec = CofferFragmentExec.of(
-    plan,
-    {
-      case ShuffleRead(_, _) => true
-      case BroadcastRead(_) => true
-      case _: CofferCacheExec => true
-      case _ => false
-    })
 }

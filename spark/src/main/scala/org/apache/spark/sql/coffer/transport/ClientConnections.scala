@@ -69,6 +69,10 @@ final class ClientConnections(
     serveStorage("")
     call(M.SEAL_STAGE, request, M.SEALED_STAGE, SealedStage.parser)
   }
+  override def sealQuery(request: SealQuery): SealedQuery = {
+    serveStorage("")
+    call(M.SEAL_QUERY, request, M.SEALED_QUERY, SealedQuery.parser)
+  }
   override def releaseKeys(request: ReleaseKeys): Release =
     call(M.RELEASE_KEYS, request, M.KEYS_RELEASED, KeysReleased.parser).getRelease
   override def acceptCommits(request: AcceptCommits): CommitsAccepted =

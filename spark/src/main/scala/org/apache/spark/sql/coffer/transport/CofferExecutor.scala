@@ -14,7 +14,7 @@ import org.apache.spark.api.plugin.PluginContext
 import org.apache.spark.deploy.SparkHadoopUtil
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
-import org.apache.spark.sql.coffer.exec.SealedTasks
+import org.apache.spark.sql.coffer.exec.{SealedTasks, WholeJob}
 import org.apache.spark.sql.coffer.proto.wire.{Attest, EngineEvidence, Refused, TaskMessage => M}
 import org.apache.spark.util.Utils
 
@@ -341,6 +341,7 @@ object CofferExecutor extends Logging {
     val executor = new CofferExecutor(context, extra)
     running = Some(executor)
     SealedTasks.startBy(new TaskRun(_, _, _))
+    WholeJob.startBy(new QueryRun(_, _))
     // Attestation takes a round trip or two; the first task should not wait for the engine to
     // start.
     val warm = new Thread(

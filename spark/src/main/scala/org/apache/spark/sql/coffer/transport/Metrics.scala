@@ -4,7 +4,7 @@ import com.codahale.metrics.{Counter, Gauge, MetricRegistry}
 
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.exec.CofferTaskException
-import org.apache.spark.sql.coffer.proto.wire.{Counters, Done}
+import org.apache.spark.sql.coffer.proto.wire.Counters
 
 /**
  * Counts and sizes for Spark's metrics system, all of what the host sees anyway: no value, name or
@@ -54,11 +54,14 @@ private[coffer] final class ExecutorMetrics(registry: MetricRegistry, resident: 
   def started(): Unit = starts.inc()
 
   /** Runs a task, and counts what came of it. */
-  def counting(task: => Done): Done =
+  /** `counted`: what each task said that ran. */
+  def counting[D](run: => D)(counted: D => Seq[Counters]): D =
     try {
-      val done = task
-      tasks.inc()
-      counts.foreach { case (counter, of) => counter.inc(of(done.getCounters)) }
+      val done = run
+      counted(done).foreach { said =>
+        tasks.inc()
+        counts.foreach { case (counter, of) => counter.inc(of(said)) }
+      }
       done
     } catch {
       case e: CofferTaskException =>

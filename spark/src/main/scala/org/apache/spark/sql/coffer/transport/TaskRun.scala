@@ -4,7 +4,9 @@ import java.io.IOException
 import java.nio.{ByteBuffer, ByteOrder}
 import java.util.Base64
 
-import com.google.protobuf.ByteString
+import scala.jdk.CollectionConverters._
+
+import com.google.protobuf.{ByteString, MessageLite}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.internal.Logging
@@ -13,39 +15,53 @@ import org.apache.spark.sql.coffer.exec.{
   CofferTaskException,
   SealedPartition,
   SealedTask,
-  SealedWork
+  SealedWork,
+  WholeTask,
+  WholeWork
 }
 import org.apache.spark.sql.coffer.proto.storage.StorageRequest
 import org.apache.spark.sql.coffer.proto.wire.{
+  Counters,
   Done,
   Failed,
   Need,
   NeedKeys,
+  QueryDone,
+  QueryStage,
   Release,
+  RunQuery,
   Start,
   TaskMessage => M
 }
 
 /**
- * One attempt of a task: its conversation with the engine. The engine drives; this thread answers.
+ * A conversation with the engine about what it runs. The engine drives; this thread answers.
+ *
+ * @tparam D what it says at the end
  */
-private[transport] final class TaskRun(
-    work: SealedWork,
-    split: SealedPartition,
-    context: TaskContext)
-    extends SealedTask
-    with Logging {
+private[transport] abstract class Conversation[D](context: TaskContext) extends Logging {
 
-  override def partition: Int = split.index
+  /** What the engine is asked to run. */
+  protected def opening(executor: CofferExecutor, engine: AttestedEngine): (M, MessageLite)
 
-  override def run(out: (Int, ByteBuffer) => Unit): Done = {
+  /** What it may need. */
+  protected def needed: TaskInputs
+
+  protected def done: M
+  protected def parsed(payload: ByteBuffer): D
+  protected def counted(done: D): Seq[Counters]
+
+  /** The stage and the partition that failed. */
+  protected def place(failure: Failed): (Int, Int)
+
+  def run(out: (Int, ByteBuffer) => Unit): D = {
     val executor = CofferExecutor.get
-    executor.metrics.counting(run(executor, out))
+    executor.metrics.counting(converse(executor, out))(counted)
   }
 
-  private def run(executor: CofferExecutor, out: (Int, ByteBuffer) => Unit): Done = {
+  private def converse(executor: CofferExecutor, out: (Int, ByteBuffer) => Unit): D = {
     val engine = executor.engine()
-    val inputs = new TaskInputs(split.rectangles, work.broadcasts, context)
+    val inputs = needed
     val channel =
       try engine.pool.take()
       catch { case e: IOException => throw lost(executor, engine, e) }
@@ -57,8 +73,9 @@ private[transport] final class TaskRun(
     // engine learns of either.
     context.addTaskCompletionListener[Unit](_ => if (!sound) channel.close())
     try {
-      channel.send(M.START.getNumber, start(executor, engine))
-      val done = converse(executor, engine, channel, inputs, answers, out)
+      val (kind, message) = opening(executor, engine)
+      channel.send(kind.getNumber, message)
+      val done = answering(executor, engine, channel, inputs, answers, out)
       sound = true
       engine.pool.give(channel)
       done
@@ -74,6 +91,105 @@ private[transport] final class TaskRun(
       inputs.close()
     }
   }
+
+  private def answering(
+      executor: CofferExecutor,
+      engine: AttestedEngine,
+      channel: Channel,
+      inputs: TaskInputs,
+      storage: StorageAnswers,
+      out: (Int, ByteBuffer) => Unit): D = {
+    var ended: Option[D] = None
+    while (ended.isEmpty) {
+      context.killTaskIfInterrupted()
+      val message = channel.receiveLent()
+      message.kind match {
+        case M.OUT_VALUE =>
+          val target = u32(message)
+          out(target, message.payload)
+        case M.NEED_VALUE =>
+          val input = Need.parseFrom(message.payload).getInputId
+          storage.settle()
+          answer(channel, input, inputs)
+        case M.NEED_KEYS_VALUE =>
+          val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
+          val release = executor.keys(session, engine)
+          storage.settle()
+          channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
+        case M.STORAGE_VALUE =>
+          storage.answer(StorageRequest.parseFrom(message.payload))
+        case kind if kind == done.getNumber => ended = Some(parsed(message.payload))
+        case M.FAILED_VALUE =>
+          val failure = Failed.parseFrom(message.payload)
+          // Keys were sealed for the engine that was there before.
+          if (failure.getCode == CofferExecutor.NO_KEYS) executor.lost(engine)
+          throw failed(failure)
+        case other => throw CofferExecutor.outOfTurn(other)
+      }
+    }
+    ended.get
+  }
+
+  private val inputHeader = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN)
+
+  private def answer(channel: Channel, input: Int, inputs: TaskInputs): Unit = {
+    inputHeader.clear()
+    inputHeader.putInt(input).flip()
+    inputs.next(input) match {
+      case Some(bytes) => channel.send(M.IN.getNumber, inputHeader, bytes)
+      case None => channel.send(M.IN_END.getNumber, inputHeader)
+    }
+  }
+
+  private def u32(message: Message): Int = {
+    if (message.payload.remaining < 4) throw CofferExecutor.outOfTurn(message.kind)
+    message.payload.order(ByteOrder.LITTLE_ENDIAN).getInt()
+  }
+
+  private def failed(failure: Failed): CofferTaskException = {
+    val (stage, partition) = place(failure)
+    new CofferTaskException(
+      failure.getCode,
+      stage,
+      partition,
+      Base64.getEncoder.encodeToString(failure.getSealedError.toByteArray))
+  }
+
+  private def lost(
+      executor: CofferExecutor,
+      engine: AttestedEngine,
+      e: IOException): CofferException = {
+    executor.lost(engine)
+    new CofferException(
+      "COFFER_ENGINE_LOST",
+      engine.exitReport.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
+      "the task may be repeated with a new engine; the executor's log has the engine's last " +
+        "messages",
+      e)
+  }
+}
+
+/** One attempt of a task. */
+private[transport] final class TaskRun(
+    work: SealedWork,
+    split: SealedPartition,
+    context: TaskContext)
+    extends Conversation[Done](context)
+    with SealedTask {
+
+  override def partition: Int = split.index
+
+  override protected def needed: TaskInputs =
+    new TaskInputs(split.rectangles, work.broadcasts, context)
+
+  override protected def done: M = M.DONE
+  override protected def parsed(payload: ByteBuffer): Done = Done.parseFrom(payload)
+  override protected def counted(done: Done): Seq[Counters] = Seq(done.getCounters)
+  override protected def place(failure: Failed): (Int, Int) = (work.stage, split.index)
+
+  override protected def opening(
+      executor: CofferExecutor,
+      engine: AttestedEngine): (M, MessageLite) = (M.START, start(executor, engine))
 
   private def start(executor: CofferExecutor, engine: AttestedEngine): Start = {
     val start = Start.newBuilder
@@ -100,77 +216,38 @@ private[transport] final class TaskRun(
     }
     start.build()
   }
+}
 
-  private def converse(
+/** All stages of a query. */
+private[transport] final class QueryRun(work: WholeWork, context: TaskContext)
+    extends Conversation[QueryDone](context)
+    with WholeTask {
+
+  override protected def needed: TaskInputs = new TaskInputs(Nil, Map.empty, context)
+
+  override protected def done: M = M.QUERY_DONE
+  override protected def parsed(payload: ByteBuffer): QueryDone = QueryDone.parseFrom(payload)
+  override protected def counted(done: QueryDone): Seq[Counters] =
+    done.getStagesList.asScala.flatMap(_.getTasksList.asScala).map(_.getCounters).toSeq
+  override protected def place(failure: Failed): (Int, Int) =
+    (failure.getStage, failure.getPartition)
+
+  override protected def opening(
       executor: CofferExecutor,
-      engine: AttestedEngine,
-      channel: Channel,
-      inputs: TaskInputs,
-      storage: StorageAnswers,
-      out: (Int, ByteBuffer) => Unit): Done = {
-    var done: Option[Done] = None
-    while (done.isEmpty) {
-      context.killTaskIfInterrupted()
-      val message = channel.receiveLent()
-      message.kind match {
-        case M.OUT_VALUE =>
-          val target = u32(message)
-          out(target, message.payload)
-        case M.NEED_VALUE =>
-          val input = Need.parseFrom(message.payload).getInputId
-          storage.settle()
-          answer(channel, input, inputs)
-        case M.NEED_KEYS_VALUE =>
-          val session = NeedKeys.parseFrom(message.payload).getSession.toByteArray
-          val release = executor.keys(session, engine)
-          storage.settle()
-          channel.send(M.RELEASE.getNumber, ByteBuffer.wrap(release))
-        case M.STORAGE_VALUE =>
-          storage.answer(StorageRequest.parseFrom(message.payload))
-        case M.DONE_VALUE => done = Some(Done.parseFrom(message.payload))
-        case M.FAILED_VALUE =>
-          val failure = Failed.parseFrom(message.payload)
-          // Keys were sealed for the engine that was there before.
-          if (failure.getCode == CofferExecutor.NO_KEYS) executor.lost(engine)
-          throw failed(failure)
-        case other => throw CofferExecutor.outOfTurn(other)
-      }
+      engine: AttestedEngine): (M, MessageLite) = {
+    val query = RunQuery.newBuilder
+      .setProtocol(CofferConf.PROTOCOL)
+      .setSession(ByteString.copyFrom(work.session))
+      .setParallel(work.parallel)
+    work.releases.get(engine.id).foreach(r => query.setRelease(Release.parseFrom(r)))
+    work.stages.foreach { case (number, stage) =>
+      query.addStages(
+        QueryStage.newBuilder
+          .setStage(number)
+          .setSealedFragment(stage.getSealedFragment)
+          .addAllSealedDescriptors(stage.getSealedDescriptorsList)
+          .addAllSealedObjects(stage.getSealedObjectsList))
     }
-    done.get
-  }
-
-  private val inputHeader = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN)
-
-  private def answer(channel: Channel, input: Int, inputs: TaskInputs): Unit = {
-    inputHeader.clear()
-    inputHeader.putInt(input).flip()
-    inputs.next(input) match {
-      case Some(bytes) => channel.send(M.IN.getNumber, inputHeader, bytes)
-      case None => channel.send(M.IN_END.getNumber, inputHeader)
-    }
-  }
-
-  private def u32(message: Message): Int = {
-    if (message.payload.remaining < 4) throw CofferExecutor.outOfTurn(message.kind)
-    message.payload.order(ByteOrder.LITTLE_ENDIAN).getInt()
-  }
-
-  private def failed(failure: Failed): CofferTaskException = new CofferTaskException(
-    failure.getCode,
-    work.stage,
-    split.index,
-    Base64.getEncoder.encodeToString(failure.getSealedError.toByteArray))
-
-  private def lost(
-      executor: CofferExecutor,
-      engine: AttestedEngine,
-      e: IOException): CofferException = {
-    executor.lost(engine)
-    new CofferException(
-      "COFFER_ENGINE_LOST",
-      engine.exitReport.getOrElse(s"the connection to the engine broke: ${e.getMessage}"),
-      "the task may be repeated with a new engine; the executor's log has the engine's last " +
-        "messages",
-      e)
+    (M.RUN_QUERY, query.build())
   }
 }

@@ -1,0 +1,356 @@
+package org.apache.spark.sql.coffer.exec
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.util.IdentityHashMap
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{Partition, SparkContext, TaskContext}
+import org.apache.spark.internal.Logging
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
+import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, EngineMemory}
+import org.apache.spark.sql.coffer.proto.wire.{Done, QueryDone, SealQuery, SealStage}
+import org.apache.spark.sql.coffer.translate.TranslatedFragment
+import org.apache.spark.sql.execution.{
+  BaseSubqueryExec,
+  ExecSubqueryExpression,
+  ReusedSubqueryExec,
+  SparkPlan,
+  SparkPlanInfo,
+  SQLExecution,
+  SubqueryExec
+}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.metric.SQLMetricInfo
+import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Under a local master there is one engine: all stages of a query are sealed in one request, and
+ * run in it, with one task of Spark's that waits. Same fragments, same checks; what differs is that
+ * rows of exchanges stay where they are (docs/decisions/0047).
+ */
+object WholeQuery extends Logging {
+
+  /**
+   * AQE's plan as one of sealed stages, where it can be run at once: it has stages that others
+   * read, nothing is hidden at a cost, and its tables fit the engine's memory.
+   */
+  def of(aqe: AdaptiveSparkPlanExec, query: CofferQuery): Option[CofferResultExec] =
+    if (!allowed(aqe, query) || aqe.isFinalPlan) None
+    else Some(aqe.initialPlan).filter(runs(aqe, _)).map { plan =>
+      val subqueries = new Subqueries(query)
+      val staged = FragmentPlans.withExchanges(plan, subqueries.apart)
+      CofferResultExec(FragmentPlans.fragment(staged, subqueries.apart), whole = true)
+    }
+
+  /** A query's subqueries, each of which is a query in one request as well. */
+  private final class Subqueries(query: CofferQuery) {
+    private val known = new IdentityHashMap[SparkPlan, BaseSubqueryExec]()
+
+    def apart(e: Expression): Expression = e match {
+      case s: ExecSubqueryExpression => s.withNewPlan(rooted(s.plan))
+      case other => other
+    }
+
+    private def rooted(plan: BaseSubqueryExec): BaseSubqueryExec =
+      Option(known.get(plan)).getOrElse {
+        val made = plan match {
+          case s @ SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) if SealedPlans.mentions(aqe) =>
+            s.copy(child = CofferRootExec(aqe, query))
+          case r: ReusedSubqueryExec => r.copy(child = rooted(r.child))
+          case other => other
+        }
+        known.put(plan, made)
+        made
+      }
+  }
+
+  private def allowed(aqe: AdaptiveSparkPlanExec, query: CofferQuery): Boolean = {
+    val (sc, conf) = (aqe.session.sparkContext, aqe.conf)
+    query.runsWhole && isOn(conf) && StageSealer.oneEngine(conf, sc) &&
+    Hiding.of(conf) == Hiding.nothing
+  }
+
+  private def isOn(conf: SQLConf): Boolean =
+    conf.getConfString(CofferConf.ONE_MACHINE, "on") match {
+      case "on" => true
+      case "off" => false
+      case other => throw new CofferException("COFFER_CONF",
+          s"${CofferConf.ONE_MACHINE} is $other", "set it to on or off")
+    }
+
+  private def runs(aqe: AdaptiveSparkPlanExec, plan: SparkPlan): Boolean = {
+    def fits(node: SparkPlan): Boolean = node match {
+      case _: DriverPart | _: ClientRowsExec | _: CofferCacheExec | _: SealedWriteExec |
+          _: SealedCacheExec | _: QueryStageExec => false
+      // Its bounds are of a sample, which is taken first.
+      case ShuffleExchangeExec(r: RangePartitioning, _, _, _) => r.numPartitions == 1
+      case _ => true
+    }
+    plan.exists(_.isInstanceOf[Exchange]) && !plan.exists(!fits(_)) && !shares(plan) &&
+    bytes(plan) * UNPACKED <= EngineMemory.of(aqe.session.sparkContext.getConf) / PART
+  }
+
+  /** Whether a subquery reads what the plan reads too: AQE makes that once for both. */
+  private def shares(plan: SparkPlan): Boolean = {
+    def exchanges(of: SparkPlan): Seq[SparkPlan] = of.collect { case e: Exchange =>
+      e.canonicalized
+    }
+    val subqueries = plan.collect { case node => node.subqueries }.flatten.map {
+      case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => aqe.initialPlan
+      case other => other
+    }
+    val own = exchanges(plan).toSet
+    subqueries.exists(exchanges(_).exists(own))
+  }
+
+  /** Stored columns unpack to more than they take on disk. */
+  private val UNPACKED = 2
+
+  /** One part in so many of the engine's memory. */
+  private val PART = 2
+
+  private def bytes(plan: SparkPlan): Long = plan match {
+    case SealedScan(_, scan) => scan.bytes
+    case other => other.children.map(bytes).sum
+  }
+
+  /** Whether a query failed because it needs more memory than there is: stage by stage it may run. */
+  def isTooLarge(e: Throwable): Boolean = CofferTaskException.find(e).exists(_.code == MEMORY)
+
+  /** As the engine says it. */
+  private val MEMORY = "memory"
+
+  /** Tells Spark's SQL tab which plan is run, as AQE does of its own. */
+  def show(root: CofferRootExec, plan: CofferResultExec): Unit = {
+    val sc = root.session.sparkContext
+    for (id <- Option(sc.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)).flatMap(_.toLongOption)) {
+      val shown = root.copy(child = plan)
+      sc.listenerBus.post(SparkListenerSQLAdaptiveExecutionUpdate(id, shown.treeString,
+          info(shown)))
+    }
+  }
+
+  private def info(plan: SparkPlan): SparkPlanInfo = new SparkPlanInfo(
+    plan.nodeName,
+    plan.simpleString(plan.conf.maxToStringFields),
+    (plan.children ++ plan.subqueries).map(info),
+    Map.empty,
+    plan.metrics.toSeq.map { case (key, metric) =>
+      new SQLMetricInfo(metric.name.getOrElse(key), metric.id, metric.metricType)
+    })
+
+  /** A stage of the query: what is sealed of it, and whom to tell what its tasks counted. */
+  private final class Planned(
+      val request: SealStage,
+      val parts: Seq[Part],
+      val ran: Seq[TaskReport] => Unit)
+
+  /** The stages that a fragment reads, each behind those that it reads itself. */
+  private final class Stages(query: CofferQuery, execution: Long) {
+    val planned: mutable.Buffer[Planned] = mutable.Buffer.empty
+    private val known = mutable.Map.empty[SparkPlan, PlannedSource]
+
+    def below(fragment: CofferFragmentExec): Map[Ref, PlannedSource] = {
+      fragment.readyAlone()
+      // What a join is built from is there first.
+      val (built, streamed) = fragment.reads.partition(BroadcastRead.unapply(_).isDefined)
+      (built ++ streamed).foreach(source)
+      fragment.leaves.collect {
+        case leaf if read(fragment.now(leaf)) => new Ref(leaf) -> source(fragment.now(leaf))
+      }.toMap
+    }
+
+    private def read(plan: SparkPlan): Boolean =
+      ShuffleRead.unapply(plan).isDefined || BroadcastRead.unapply(plan).isDefined
+
+    /** Exchanges that are alike are one. */
+    private def source(plan: SparkPlan): PlannedSource = plan match {
+      case ShuffleRead(e, _) => known.getOrElseUpdate(e.canonicalized, {
+            val inputs = below(e.fragment)
+            val translated = e.planned(query)
+            val (stage, maps) = add(translated, e.fragment, inputs)((stage, reports) =>
+              e.ran(query, stage, reports, translated))
+            new PlannedSource(stage, maps, e.numPartitions, broadcast = false)
+          })
+      case BroadcastRead(b) => known.getOrElseUpdate(b.canonicalized, {
+            val inputs = below(b.fragment)
+            val translated = b.planned(query)
+            val (stage, maps) = add(translated, b.fragment, inputs)((stage, reports) =>
+              b.ran(query, stage, reports, translated))
+            new PlannedSource(stage, maps, 1, broadcast = true)
+          })
+      case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
+    }
+
+    private def add(
+        translated: TranslatedFragment,
+        node: CofferFragmentExec,
+        inputs: Map[Ref, PlannedSource])(
+        ran: (Int, Seq[TaskReport]) => Unit): (Int, Int) = {
+      val stage = query.nextStage()
+      val parts = add(stage, translated, translated.fragment, node, inputs)(ran(stage, _))
+      (stage, parts)
+    }
+
+    def add(
+        stage: Int,
+        translated: TranslatedFragment,
+        fragment: org.apache.spark.sql.coffer.proto.plan.Fragment,
+        node: CofferFragmentExec,
+        inputs: Map[Ref, PlannedSource])(
+        ran: Seq[TaskReport] => Unit): Int = {
+      val parts = StageSealer.laidOut(translated, node)
+      val sources = translated.inputs.map(i => i.id -> inputs(new Ref(i.leaf.plan))).toMap
+      val request = StageSealer.request(
+        query, stage, execution, translated, fragment, node, Nil, parts, sources)
+      planned += new Planned(request.build(), parts, ran)
+      parts.size
+    }
+  }
+
+  /**
+   * Seals a result with all stages below it.
+   *
+   * @param fragment the result's as translated, or with a limit
+   */
+  def seal(
+      query: CofferQuery,
+      stage: Int,
+      execution: Long,
+      translated: TranslatedFragment,
+      fragment: org.apache.spark.sql.coffer.proto.plan.Fragment,
+      node: CofferFragmentExec)(ran: Seq[TaskReport] => Unit): WholeRun = {
+    val stages = new Stages(query, execution)
+    val inputs = stages.below(node)
+    stages.add(stage, translated, fragment, node, inputs)(ran)
+    val request = SealQuery.newBuilder.setSession(query.session)
+    stages.planned.foreach(p => request.addStages(p.request))
+    val answer = query.client.sealQuery(request.build())
+    val sealedStages = answer.getStagesList.asScala
+    if (sealedStages.size != stages.planned.size) throw new CofferException(
+      "COFFER_CLIENT_PROTOCOL",
+      s"the client engine sealed ${sealedStages.size} of ${stages.planned.size} stages",
+      "use the client engine and the jar of one build")
+    sealedStages.zip(stages.planned).foreach { case (s, p) => StageSealer.whole(s, p.parts) }
+    sealedStages.foreach(s => query.audited(s.getAuditMicros))
+    val work = WholeWork(
+      query.session.toByteArray,
+      sealedStages.last.getReleasesList.asScala.map(r =>
+        r.getEngineId -> r.getRelease.toByteArray).toMap,
+      stages.planned.map(_.request.getStage).zip(sealedStages).toVector,
+      node.session.sparkContext.defaultParallelism)
+    new WholeRun(work, stages.planned.map(_.ran).toVector, node.session.sparkContext)
+  }
+}
+
+/** What the engine is given: sealed bytes and ids. */
+final case class WholeWork(
+    session: Array[Byte],
+    releases: Map[String, Array[Byte]],
+    stages: Seq[(Int, org.apache.spark.sql.coffer.proto.wire.SealedStage)],
+    parallel: Int)
+
+/** One run of a query in the engine, not yet started. */
+trait WholeTask {
+
+  /** Runs to the end. `out` is given pieces of the last stage's streams, by partition. */
+  def run(out: (Int, ByteBuffer) => Unit): QueryDone
+}
+
+/** A query that is sealed and not run; it runs once. */
+final class WholeRun private[exec] (
+    work: WholeWork,
+    ran: Seq[Seq[TaskReport] => Unit],
+    sc: SparkContext) {
+
+  /** What each of the last stage's tasks brings. */
+  lazy val outcomes: Vector[TaskOutcome] = {
+    val (done, streams) = WholeJob.run(sc, work)
+    val stages = done.getStagesList.asScala
+    if (stages.size != ran.size) throw WholeJob.wrong
+    stages.zip(ran).foreach { case (stage, tell) =>
+      tell(stage.getTasksList.asScala.zipWithIndex.map { case (d, p) => report(p, d) }.toVector)
+    }
+    stages.last.getTasksList.asScala.zipWithIndex.map { case (d, p) =>
+      TaskOutcome(
+        p,
+        streams.getOrElse(p, throw WholeJob.wrong),
+        d.getSealedCommit.toByteArray,
+        d.getCounters.toByteArray,
+        d.getSealedMetrics.toByteArray)
+    }.toVector
+  }
+
+  private def report(partition: Int, d: Done): TaskReport =
+    TaskReport(partition, d.getCounters.toByteArray, d.getSealedMetrics.toByteArray)
+}
+
+/**
+ * The one task of a whole query. It runs in this process: what it is to do and what it brings stay
+ * here, and its number alone travels.
+ */
+private[coffer] object WholeJob {
+  private val numbers = new AtomicLong()
+  private val waiting = new ConcurrentHashMap[Long, Waiting]()
+
+  private final class Waiting(val work: WholeWork) {
+    @volatile var brought: Option[(QueryDone, Map[Int, Array[Byte]])] = None
+  }
+
+  @volatile private var start: Option[(WholeWork, TaskContext) => WholeTask] = None
+
+  private[coffer] def startBy(how: (WholeWork, TaskContext) => WholeTask): Unit = start = Some(how)
+
+  def run(sc: SparkContext, work: WholeWork): (QueryDone, Map[Int, Array[Byte]]) = {
+    val number = numbers.incrementAndGet()
+    val run = new Waiting(work)
+    waiting.put(number, run)
+    try NeutralJob.run(sc) {
+        sc.runJob[Int, Any](new WholeRDD(sc, number), Await, Seq(0))
+      }
+    finally waiting.remove(number)
+    run.brought.getOrElse(throw wrong)
+  }
+
+  def wrong: CofferException = new CofferException(
+    "COFFER_ENGINE_PROTOCOL",
+    "the engine did not say how the query's stages ended",
+    "use the engine and the jar of one build")
+
+  private final class WholeRDD(@transient sc: SparkContext, number: Long)
+      extends RDD[Int](sc, Nil) {
+    override protected def getPartitions: Array[Partition] = Array(One)
+    override def compute(split: Partition, context: TaskContext): Iterator[Int] = {
+      WholeJob.compute(number, context)
+      Iterator.empty
+    }
+  }
+
+  private object One extends Partition {
+    override def index: Int = 0
+  }
+
+  /** An object, not a closure: it can capture nothing. */
+  private object Await extends ((TaskContext, Iterator[Int]) => Int) with Serializable {
+    override def apply(context: TaskContext, rows: Iterator[Int]): Int = rows.size
+  }
+
+  private def compute(number: Long, context: TaskContext): Unit = {
+    val run = Option(waiting.get(number)).getOrElse(throw wrong)
+    val task = start.getOrElse(throw SealedTasks.notRunning)(run.work, context)
+    val streams = mutable.Map.empty[Int, ByteArrayOutputStream]
+    val done = task.run { (partition, bytes) =>
+      SealedTask.write(bytes, streams.getOrElseUpdate(partition, new ByteArrayOutputStream()))
+    }
+    run.brought = Some((done, streams.view.mapValues(_.toByteArray).toMap))
+  }
+}

@@ -82,6 +82,7 @@ pub struct Enclave {
     memory: usize,
     executors_files: bool,
     kept: Arc<Rooms>,
+    kept_in_query: Arc<Rooms>,
     draining: AtomicBool,
     running: watch::Sender<usize>,
 }
@@ -114,6 +115,7 @@ impl Enclave {
             memory: settings.memory,
             executors_files: settings.executors_files,
             kept: Arc::default(),
+            kept_in_query: Arc::default(),
             draining: AtomicBool::new(false),
             running: watch::Sender::new(0),
         }))
@@ -151,6 +153,11 @@ impl Enclave {
     /// For a task whose rows may stay here.
     pub(crate) fn room(&self) -> Room {
         Room::of(&self.kept, self.memory)
+    }
+
+    /// For a task of a query that runs here whole.
+    pub(crate) fn room_in_query(&self) -> Room {
+        Room::in_query(&self.kept_in_query, self.memory)
     }
 
     /// The settings of a task's plan.

@@ -6,7 +6,9 @@
 //! identity that its seal proves, in the session that wrote it, and nowhere else.
 //!
 //! Rows here count in the memory pool, and take at most a part of it ([`PART`]); a task that does
-//! not get that seals its rows as if there were no such thing.
+//! not get that seals its rows as if there were no such thing. Rows of a query that runs here whole
+//! go as soon as they are read, and have a part of their own ([`PART_IN_QUERY`]): what other
+//! queries keep for as long as their sessions live is not in their way.
 
 use std::{
     collections::HashMap,
@@ -23,6 +25,7 @@ use parking_lot::Mutex;
 
 /// One part in so many of the pool.
 const PART: usize = 3;
+const PART_IN_QUERY: usize = 2;
 
 /// Which task's rows: stage, partition, and the attempt that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -89,9 +92,18 @@ impl Kept {
 impl Room {
     /// Nothing yet, of an engine whose pool has so many bytes.
     pub(crate) fn of(all: &Arc<Rooms>, memory: usize) -> Self {
+        Self::part(all, memory / PART)
+    }
+
+    /// The same, for queries that run here whole.
+    pub(crate) fn in_query(all: &Arc<Rooms>, memory: usize) -> Self {
+        Self::part(all, memory / PART_IN_QUERY)
+    }
+
+    fn part(all: &Arc<Rooms>, most: usize) -> Self {
         Self {
             all: Arc::clone(all),
-            most: memory / PART,
+            most,
             claimed: 0,
         }
     }

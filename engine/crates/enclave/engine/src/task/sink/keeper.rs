@@ -27,12 +27,13 @@ impl Keeper {
         session: &Session,
         by: WrittenBy,
         schema: SchemaRef,
+        room: Room,
     ) -> Self {
         Self {
             exchanges: Arc::clone(&session.exchanges),
             by,
             schema,
-            room: enclave.room(),
+            room,
             pool: Arc::clone(&enclave.runtime().memory_pool),
         }
     }

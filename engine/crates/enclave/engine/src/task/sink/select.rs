@@ -78,7 +78,11 @@ impl TaskSink {
                 partition: task.task_identity.partition.0,
                 attempt: attempt.id(),
             };
-            Keeper::new(enclave, session, by, Arc::clone(&schema))
+            let room = match task.run {
+                Some(_) => enclave.room_in_query(),
+                None => enclave.room(),
+            };
+            Keeper::new(enclave, session, by, Arc::clone(&schema), room)
         };
         let keeper = |attempt: &Attempt| keeps.then(|| keeping(attempt));
         let stay = |attempt: &Attempt, partitioner: Option<Partitioner>| {

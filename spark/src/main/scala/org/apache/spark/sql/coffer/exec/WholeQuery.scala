@@ -7,15 +7,24 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
+import scala.concurrent.{Promise, TimeoutException}
+import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{Partition, SparkContext, TaskContext}
+import org.apache.spark.{Partition, SimpleFutureAction, SparkContext, TaskContext}
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, EngineMemory}
-import org.apache.spark.sql.coffer.proto.wire.{Done, QueryDone, SealQuery, SealStage}
+import org.apache.spark.sql.coffer.proto.plan.Fragment
+import org.apache.spark.sql.coffer.proto.wire.{
+  Done,
+  QueryDone,
+  SealedStage,
+  SealQuery,
+  SealStage
+}
 import org.apache.spark.sql.coffer.translate.TranslatedFragment
 import org.apache.spark.sql.execution.{
   BaseSubqueryExec,
@@ -31,6 +40,7 @@ import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
 import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.ThreadUtils
 
 /**
  * Under a local master there is one engine: all stages of a query are sealed in one request, and
@@ -159,8 +169,17 @@ object WholeQuery extends Logging {
     val planned: mutable.Buffer[Planned] = mutable.Buffer.empty
     private val known = mutable.Map.empty[SparkPlan, PlannedSource]
 
-    def below(fragment: CofferFragmentExec): Map[Ref, PlannedSource] = {
+    /** Waits for the values of all subqueries, each of which is a query with a task of its own. */
+    def ready(fragment: CofferFragmentExec): Unit = {
       fragment.readyAlone()
+      fragment.reads.foreach {
+        case ShuffleRead(e, _) => ready(e.fragment)
+        case BroadcastRead(b) => ready(b.fragment)
+        case _ =>
+      }
+    }
+
+    def below(fragment: CofferFragmentExec): Map[Ref, PlannedSource] = {
       // What a join is built from is there first.
       val (built, streamed) = fragment.reads.partition(BroadcastRead.unapply(_).isDefined)
       (built ++ streamed).foreach(source)
@@ -204,7 +223,7 @@ object WholeQuery extends Logging {
     def add(
         stage: Int,
         translated: TranslatedFragment,
-        fragment: org.apache.spark.sql.coffer.proto.plan.Fragment,
+        fragment: Fragment,
         node: CofferFragmentExec,
         inputs: Map[Ref, PlannedSource])(
         ran: Seq[TaskReport] => Unit): Int = {
@@ -227,9 +246,29 @@ object WholeQuery extends Logging {
       stage: Int,
       execution: Long,
       translated: TranslatedFragment,
-      fragment: org.apache.spark.sql.coffer.proto.plan.Fragment,
+      fragment: Fragment,
       node: CofferFragmentExec)(ran: Seq[TaskReport] => Unit): WholeRun = {
     val stages = new Stages(query, execution)
+    stages.ready(node)
+    // From here on nothing waits for a task of Spark's, so this one may have a core to itself: it
+    // is there by the time that the stages are sealed.
+    val job = WholeJob.begin(node.session.sparkContext)
+    try sealInto(job, stages, query, stage, translated, fragment, node)(ran)
+    catch {
+      case e: Throwable =>
+        job.giveUp()
+        throw e
+    }
+  }
+
+  private def sealInto(
+      job: WholeJob,
+      stages: Stages,
+      query: CofferQuery,
+      stage: Int,
+      translated: TranslatedFragment,
+      fragment: Fragment,
+      node: CofferFragmentExec)(ran: Seq[TaskReport] => Unit): WholeRun = {
     val inputs = stages.below(node)
     stages.add(stage, translated, fragment, node, inputs)(ran)
     val request = SealQuery.newBuilder.setSession(query.session)
@@ -248,7 +287,10 @@ object WholeQuery extends Logging {
         r.getEngineId -> r.getRelease.toByteArray).toMap,
       stages.planned.map(_.request.getStage).zip(sealedStages).toVector,
       node.session.sparkContext.defaultParallelism)
-    new WholeRun(work, stages.planned.map(_.ran).toVector, node.session.sparkContext)
+    job.give(work)
+    // The query waits for its rows, and no longer.
+    query.later(job.ended())
+    new WholeRun(job, stages.planned.map(_.ran).toVector)
   }
 }
 
@@ -256,7 +298,7 @@ object WholeQuery extends Logging {
 final case class WholeWork(
     session: Array[Byte],
     releases: Map[String, Array[Byte]],
-    stages: Seq[(Int, org.apache.spark.sql.coffer.proto.wire.SealedStage)],
+    stages: Seq[(Int, SealedStage)],
     parallel: Int)
 
 /** One run of a query in the engine, not yet started. */
@@ -266,15 +308,12 @@ trait WholeTask {
   def run(out: (Int, ByteBuffer) => Unit): QueryDone
 }
 
-/** A query that is sealed and not run; it runs once. */
-final class WholeRun private[exec] (
-    work: WholeWork,
-    ran: Seq[Seq[TaskReport] => Unit],
-    sc: SparkContext) {
+/** A query that is sealed and runs. */
+final class WholeRun private[exec] (job: WholeJob, ran: Seq[Seq[TaskReport] => Unit]) {
 
   /** What each of the last stage's tasks brings. */
   lazy val outcomes: Vector[TaskOutcome] = {
-    val (done, streams) = WholeJob.run(sc, work)
+    val (done, streams) = job.brought()
     val stages = done.getStagesList.asScala
     if (stages.size != ran.size) throw WholeJob.wrong
     stages.zip(ran).foreach { case (stage, tell) =>
@@ -298,27 +337,53 @@ final class WholeRun private[exec] (
  * The one task of a whole query. It runs in this process: what it is to do and what it brings stay
  * here, and its number alone travels.
  */
+private[exec] final class WholeJob private (number: Long, action: SimpleFutureAction[Unit]) {
+  import WholeJob._
+
+  private val waiting = runs.get(number)
+  action.onComplete { ended =>
+    runs.remove(number)
+    waiting.brought.tryFailure(ended.failed.getOrElse(wrong))
+  }(StageMetrics.executor)
+
+  def give(work: WholeWork): Unit = waiting.work.trySuccess(Some(work))
+
+  /** There will be nothing to do. */
+  def giveUp(): Unit = waiting.work.trySuccess(None)
+
+  def brought(): (QueryDone, Map[Int, Array[Byte]]) =
+    try ThreadUtils.awaitResult(waiting.brought.future, Duration.Inf)
+    catch {
+      case e: InterruptedException =>
+        action.cancel()
+        throw e
+    }
+
+  /** Waits until Spark has seen the job end too. */
+  def ended(): Unit = ThreadUtils.awaitReady(action, Duration.Inf)
+}
+
 private[coffer] object WholeJob {
   private val numbers = new AtomicLong()
-  private val waiting = new ConcurrentHashMap[Long, Waiting]()
+  private val runs = new ConcurrentHashMap[Long, Waiting]()
 
-  private final class Waiting(val work: WholeWork) {
-    @volatile var brought: Option[(QueryDone, Map[Int, Array[Byte]])] = None
+  private final class Waiting {
+    val work: Promise[Option[WholeWork]] = Promise()
+    val brought: Promise[(QueryDone, Map[Int, Array[Byte]])] = Promise()
   }
 
   @volatile private var start: Option[(WholeWork, TaskContext) => WholeTask] = None
 
   private[coffer] def startBy(how: (WholeWork, TaskContext) => WholeTask): Unit = start = Some(how)
 
-  def run(sc: SparkContext, work: WholeWork): (QueryDone, Map[Int, Array[Byte]]) = {
+  /** A job whose task waits for its work. */
+  private[exec] def begin(sc: SparkContext): WholeJob = {
     val number = numbers.incrementAndGet()
-    val run = new Waiting(work)
-    waiting.put(number, run)
-    try NeutralJob.run(sc) {
-        sc.runJob[Int, Any](new WholeRDD(sc, number), Await, Seq(0))
-      }
-    finally waiting.remove(number)
-    run.brought.getOrElse(throw wrong)
+    runs.put(number, new Waiting)
+    val action = NeutralJob.run(sc) {
+      sc.submitJob[Int, Int, Unit](new WholeRDD(sc, number), Await, Seq(0), (_, _) => (), ())
+    }
+    new WholeJob(number, action)
   }
 
   def wrong: CofferException = new CofferException(
@@ -340,17 +405,26 @@ private[coffer] object WholeJob {
   }
 
   /** An object, not a closure: it can capture nothing. */
-  private object Await extends ((TaskContext, Iterator[Int]) => Int) with Serializable {
-    override def apply(context: TaskContext, rows: Iterator[Int]): Int = rows.size
+  private object Await extends (Iterator[Int] => Int) with Serializable {
+    override def apply(rows: Iterator[Int]): Int = rows.size
   }
 
   private def compute(number: Long, context: TaskContext): Unit = {
-    val run = Option(waiting.get(number)).getOrElse(throw wrong)
-    val task = start.getOrElse(throw SealedTasks.notRunning)(run.work, context)
-    val streams = mutable.Map.empty[Int, ByteArrayOutputStream]
-    val done = task.run { (partition, bytes) =>
-      SealedTask.write(bytes, streams.getOrElseUpdate(partition, new ByteArrayOutputStream()))
+    val run = Option(runs.get(number)).getOrElse(throw wrong)
+    while (!run.work.isCompleted) {
+      context.killTaskIfInterrupted()
+      try ThreadUtils.awaitReady(run.work.future, A_WHILE)
+      catch { case _: TimeoutException => () }
     }
-    run.brought = Some((done, streams.view.mapValues(_.toByteArray).toMap))
+    run.work.future.value.flatMap(_.toOption).flatten.foreach { work =>
+      val task = start.getOrElse(throw SealedTasks.notRunning)(work, context)
+      val streams = mutable.Map.empty[Int, ByteArrayOutputStream]
+      val done = task.run { (partition, bytes) =>
+        SealedTask.write(bytes, streams.getOrElseUpdate(partition, new ByteArrayOutputStream()))
+      }
+      run.brought.trySuccess((done, streams.view.mapValues(_.toByteArray).toMap))
+    }
   }
+
+  private val A_WHILE = 100.millis
 }

@@ -34,8 +34,11 @@ private[coffer] object ShufflePartitions {
     }
   }
 
-  private[plugin] def number(bytes: Long, advisory: Long, cores: Int, most: Int): Int =
-    math.min(most.toLong, math.max(cores.toLong, (bytes + advisory - 1) / advisory)).toInt
+  /** A multiple of the cores, so that none of them is idle for the last ones. */
+  private[plugin] def number(bytes: Long, advisory: Long, cores: Int, most: Int): Int = {
+    val rounds = math.max(1L, (bytes + advisory - 1) / advisory + cores - 1) / cores
+    math.min(most.toLong, math.max(1L, rounds) * cores).toInt
+  }
 
   /**
    * Only if every join's sides still fit together: a side may keep a number that the user gave to a

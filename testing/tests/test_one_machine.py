@@ -1,0 +1,142 @@
+"""Under a local master a query runs in one request, with one task of Spark's that waits: the rows
+are plaintext Spark's as stage by stage, and what Spark's users do to a running query works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from coffer_testing import tpch
+from coffer_testing.answers import difference
+from coffer_testing.owner import Owner
+from coffer_testing.queries import TPCH_OFFICIAL
+from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
+from conftest import CONF, Expected
+
+OFF = {"spark.coffer.oneMachine": "off"}
+GROUPED = "SELECT l_returnflag, count(*) n, sum(l_quantity) q FROM lineitem GROUP BY ALL ORDER BY 1"
+
+
+@pytest.fixture
+def small(
+    tmp_path: Path, owner: Owner, sealed_tables: dict[str, Path]
+) -> Iterator[Driver]:
+    """With one core, and an engine that has next to no memory."""
+    with Driver(
+        sealed_tables,
+        sealed=True,
+        log=tmp_path / "small.log",
+        master="local[1]",
+        config_dir=owner.config_dir,
+        passphrase_file=owner.passphrase_file,
+        conf={**CONF, "spark.coffer.engine.memory": "24MiB"},
+    ) as driver:
+        yield driver
+
+
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 4))
+def test_stage_by_stage(number: int, expected: Expected, sealed: Driver) -> None:
+    """The other way; `test_tpch.py` runs them whole."""
+    sql = tpch.query(number)
+    assert difference(expected.answer(sql), sealed.query(sql, OFF), ordered=True) is None
+
+
+def test_a_query_is_one_task_and_a_few_messages(sealed: Driver) -> None:
+    whole, staged = (sealed.timed(GROUPED, conf)["counters"] for conf in ({}, OFF))
+    assert (whole["tasks"], whole["stages"]) == (1, staged["stages"])
+    assert staged["tasks"] > 1
+    assert whole["crossings"] < staged["crossings"]
+    # Of its exchanges nothing is sealed, as nothing leaves.
+    assert whole["bytes_sealed"] < staged["bytes_sealed"]
+    assert whole["bytes_read"] == staged["bytes_read"] > 0
+
+
+def test_what_it_was_is_shown(sealed: Driver) -> None:
+    """In Spark's SQL tab, with what its operators counted."""
+    shown = sealed.run(
+        dedent("""
+        rows = spark.sql(sql).collect()
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        store = spark._jsparkSession.sharedState().statusStore()
+        last = store.executionsCount() - 1
+        execution = store.executionsList(int(last), 1).last()
+        values = store.executionMetrics(execution.executionId())
+        metrics = [execution.metrics().apply(i) for i in range(execution.metrics().size())]
+        result = {
+            "plan": execution.physicalPlanDescription(),
+            "metrics": {
+                m.name(): values.apply(m.accumulatorId())
+                for m in metrics
+                if values.contains(m.accumulatorId())
+            },
+        }
+        """),
+        sql=GROUPED,
+    )
+    assert "CofferResult in one request" in shown["plan"]
+    assert any(name.startswith("rows of HashAggregate") for name in shown["metrics"])
+
+
+def test_errors_are_sparks(sealed: Driver) -> None:
+    """Of an exchange's stage, and of the result's."""
+    for sql in (
+        "SELECT count(*) FROM lineitem GROUP BY l_quantity / (l_linenumber - l_linenumber)",
+        "SELECT 1 / (max(l_linenumber) - max(l_linenumber)) FROM lineitem GROUP BY l_returnflag",
+    ):
+        with pytest.raises(QueryFailed) as failed:
+            sealed.query(sql, {"spark.sql.ansi.enabled": "true"})
+        assert failed.value.condition == "DIVIDE_BY_ZERO"
+
+
+def test_a_running_query_is_cancelled(sealed: Driver) -> None:
+    """By its group, while the engine computes; the session goes on."""
+    said = sealed.run(
+        dedent("""
+        import threading, time
+        sc = spark.sparkContext
+        said = []
+        def slow():
+            sc.setJobGroup("slow", "a query that takes long", interruptOnCancel=True)
+            try:
+                spark.sql(
+                    "SELECT count(*), sum(hash(a.id, b.id)) FROM range(3000000) a, range(3000000) b"
+                    " JOIN lineitem ON l_orderkey = a.id GROUP BY l_returnflag"
+                ).collect()
+                said.append("done")
+            except Exception as e:
+                said.append(str(e))
+        from pyspark import InheritableThread
+        thread = InheritableThread(target=slow)
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not sc.statusTracker().getActiveJobsIds() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1)
+        sc.cancelAllJobs()
+        thread.join(60)
+        result = [thread.is_alive(), said]
+        """)
+    )
+    assert said[0] is False
+    assert said[1] != ["done"]
+    assert sealed.query(GROUPED).rows
+
+
+def test_what_does_not_fit_runs_stage_by_stage(small: Driver, expected: Expected) -> None:
+    """And with one core, no task waits for another: neither a subquery's nor its query's."""
+    sql = (
+        "SELECT l_orderkey, l_linenumber, l_comment, count(*) OVER (PARTITION BY l_suppkey) n "
+        "FROM lineitem WHERE l_quantity > (SELECT avg(l_quantity) FROM lineitem)"
+    )
+    assert difference(expected.answer(sql), small.query(sql), ordered=False) is None
+    assert small.timed(sql)["counters"]["tasks"] > 2
+    assert difference(expected.answer(GROUPED), small.query(GROUPED), ordered=True) is None
+
+
+def test_another_setting_is_refused(sealed: Driver) -> None:
+    with pytest.raises(QueryFailed, match="set it to on or off"):
+        sealed.query(GROUPED, {"spark.coffer.oneMachine": "maybe"})

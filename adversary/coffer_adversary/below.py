@@ -37,6 +37,17 @@ SCENARIOS = (
     "guess-beyond-the-bound",
     "guess-beyond-the-bound-by-reconnecting",
     "write-outside-of-the-roots",
+    "whole-query-without-a-stage",
+    "whole-query-with-a-stage-twice",
+    "whole-query-in-another-order",
+    "whole-query-without-a-task",
+    "whole-query-with-a-task-twice",
+    "whole-query-with-parts-of-another-query",
+    "whole-query-with-parts-of-another-stage",
+    "whole-query-with-a-bit-flipped",
+    "whole-query-of-two-runs",
+    "whole-query-result-without-a-partition",
+    "whole-query-task-alone",
 )
 
 

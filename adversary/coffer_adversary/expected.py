@@ -445,6 +445,14 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("replay-a-session-ended-long-ago", {"session"}),
     _must("lease-*", {"session"}),
     _must("guess-beyond-*", {"too_many_literals"}),
+    _must("whole-query-of-two-runs", {"commit_identity"}),
+    _must("whole-query-result-*", {"result_partition"}),
+    _must("whole-query-task-alone", {"COFFER_DESCRIPTOR_IDENTITY"}),
+    _must(
+        "whole-query-*",
+        _SENT_BYTES,
+        {"COFFER_ATTEMPTS_MISSING", "COFFER_DESCRIPTOR_IDENTITY", "commit_count"},
+    ),
     # shuffle_files.py
     _harmless("shuffle-data-extended", "what is behind the last block is not fetched"),
     _harmless(

@@ -69,6 +69,8 @@ class Cramped:
             conf={
                 **CONF,
                 "spark.coffer.engine.memory": _MEMORY,
+                # With time between stages, in which files are looked at.
+                "spark.coffer.oneMachine": "off",
                 "spark.local.dir": str(self._local),
                 "spark.sql.autoBroadcastJoinThreshold": "-1",
                 "spark.sql.shuffle.partitions": "2",

@@ -11,9 +11,10 @@ from coffer_testing.runner import Driver, QueryFailed, same_error
 from coffer_testing.turns import in_turns
 from conftest import Expected, ansi_conf
 
-# As Spark plans small tables: broadcasts. Shuffled: AQE may still broadcast what turns out small.
-# Forced: it may not.
+# As Spark plans small tables: broadcasts, in one request. Shuffled: AQE may still broadcast what
+# turns out small. Forced: it may not.
 SHUFFLED = {
+    "spark.coffer.oneMachine": "off",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.autoBroadcastJoinThreshold": "1000",
 }
@@ -25,6 +26,7 @@ FORCED = {
 # Spark's runtime Bloom filters, which it plans for large tables, over tables of any size.
 FILTERED = {
     **SHUFFLED,
+    "spark.coffer.oneMachine": "on",
     "spark.sql.optimizer.runtime.bloomFilter.applicationSideScanSizeThreshold": "1",
     "spark.sql.optimizer.runtime.bloomFilter.creationSideThreshold": "10MB",
 }
@@ -66,6 +68,7 @@ def test_cluster(query: Query, ansi: str, mode: str, expected: Expected, cluster
 
 
 SKEW = {
+    "spark.coffer.oneMachine": "off",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.coalescePartitions.initialPartitionNum": "16",
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",

@@ -22,9 +22,7 @@ GROUPED = "SELECT l_returnflag, count(*) n, sum(l_quantity) q FROM lineitem GROU
 
 
 @pytest.fixture
-def small(
-    tmp_path: Path, owner: Owner, sealed_tables: dict[str, Path]
-) -> Iterator[Driver]:
+def small(tmp_path: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
     """With one core, and an engine that has next to no memory."""
     with Driver(
         sealed_tables,

@@ -107,9 +107,12 @@ def test_create_table_using_coffer(sealed: Driver, sealed_tables: dict) -> None:
 
 
 def test_aqe_is_on(sealed: Driver) -> None:
+    """Where a query is not run in one request."""
     code = (
+        "spark.conf.set('spark.coffer.oneMachine', 'off')\n"
         "df = spark.sql('SELECT g, count(*) FROM events GROUP BY g')\n"
         "df.collect()\n"
-        "result = df._jdf.queryExecution().executedPlan().toString()"
+        "result = df._jdf.queryExecution().executedPlan().toString()\n"
+        "spark.conf.unset('spark.coffer.oneMachine')"
     )
     assert "AdaptiveSparkPlan isFinalPlan=true" in sealed.run(code)

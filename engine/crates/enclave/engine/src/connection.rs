@@ -126,7 +126,8 @@ impl Asked {
     }
 }
 
-/// Runs one task or query on a thread of its own, and gives the connection back if it can be used again.
+/// Runs one task or query on a thread of its own, and gives the connection back if it can be used
+/// again.
 async fn run_task(
     enclave: &Arc<Enclave>,
     message: &Message,

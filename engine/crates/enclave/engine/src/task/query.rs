@@ -270,7 +270,14 @@ async fn prepared(
             waiting.push(descriptor);
         }
         if positions.insert(given.stage, position).is_some() {
-            return Err(Check::DescriptorIdentity.into());
+            return Err(Failure {
+                at: Some(TaskIdentity {
+                    session: session.id,
+                    stage: id,
+                    partition: Partition(0),
+                }),
+                error: Check::DescriptorIdentity.into(),
+            });
         }
         let tasks = waiting.len();
         waiting.reverse();

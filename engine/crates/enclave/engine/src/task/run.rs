@@ -128,7 +128,7 @@ pub(super) fn outcome_of<D>(
     })
 }
 
-/// Finds the session that is `asked` for in a version of the protocol, and asks for its keys if they
+/// Finds the session that is asked for in a version of the protocol, and asks for its keys if they
 /// are not here.
 pub(super) async fn admit(
     enclave: &Enclave,

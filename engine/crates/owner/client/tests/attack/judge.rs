@@ -211,6 +211,24 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
             &["too_many_literals"]
         }
         "write-outside-of-the-roots" => &["denied_folder"],
+        // Without the last one, no result comes.
+        "whole-query-without-a-stage" | "whole-query-in-another-order" => {
+            &["COFFER_ATTEMPTS_MISSING", "commit_count"]
+        }
+        "whole-query-with-a-stage-twice" | "whole-query-without-a-task" => &[
+            "COFFER_ATTEMPTS_MISSING",
+            "COFFER_DESCRIPTOR_IDENTITY",
+            "COFFER_OPENING_TAG",
+        ],
+        "whole-query-with-a-task-twice"
+        | "whole-query-with-parts-of-another-query"
+        | "whole-query-with-parts-of-another-stage" => {
+            &["COFFER_OPENING_TAG", "COFFER_DESCRIPTOR_IDENTITY"]
+        }
+        "whole-query-with-a-bit-flipped" => OPENING_FLIPPED,
+        "whole-query-of-two-runs" => &["commit_identity"],
+        "whole-query-result-without-a-partition" => &["result_partition"],
+        "whole-query-task-alone" => &["COFFER_DESCRIPTOR_IDENTITY"],
         "replay-a-session-ended-long-ago"
         | "lease-renewed-by-a-start"
         | "lease-renewed-by-an-old-release"

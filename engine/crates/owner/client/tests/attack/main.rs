@@ -16,6 +16,7 @@ mod panics;
 mod scenarios;
 mod shape;
 mod users;
+mod whole;
 
 use std::{
     collections::{BTreeMap, HashMap},

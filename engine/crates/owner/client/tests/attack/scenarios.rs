@@ -21,7 +21,7 @@ use crate::{
         Client, Ended, Engine, Output, Site, ir,
         query::{Query, feed, leaf_stage, reduce_stage},
     },
-    users,
+    users, whole,
 };
 
 /// How one went.
@@ -50,6 +50,17 @@ pub(crate) const NAMES: &[&str] = &[
     "guess-beyond-the-bound",
     "guess-beyond-the-bound-by-reconnecting",
     "write-outside-of-the-roots",
+    "whole-query-without-a-stage",
+    "whole-query-with-a-stage-twice",
+    "whole-query-in-another-order",
+    "whole-query-without-a-task",
+    "whole-query-with-a-task-twice",
+    "whole-query-with-parts-of-another-query",
+    "whole-query-with-parts-of-another-stage",
+    "whole-query-with-a-bit-flipped",
+    "whole-query-of-two-runs",
+    "whole-query-result-without-a-partition",
+    "whole-query-task-alone",
 ];
 
 /// What the client engine gives an engine; when it is over is said by the harness, which does not
@@ -67,6 +78,7 @@ pub(crate) async fn play(name: &str, rng: &mut Rng) -> End {
         "guess-beyond-the-bound" => return users::guess(false).await,
         "guess-beyond-the-bound-by-reconnecting" => return users::guess(true).await,
         "write-outside-of-the-roots" => return users::outside(rng).await,
+        name if name.starts_with("whole-query-") => return whole::play(name, rng).await,
         _ => {}
     }
     let site = Site::open().await;

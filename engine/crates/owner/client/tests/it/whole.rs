@@ -1,5 +1,5 @@
-//! A query that one engine runs whole: the answer is that of its stages one by one, and what the host
-//! may leave out, exchange or mix is refused.
+//! A query that one engine runs whole: the answer is that of its stages one by one, and what the
+//! host may leave out, exchange or mix is refused.
 
 use crate::harness;
 
@@ -9,10 +9,7 @@ use arrow::{array::AsArray, datatypes::Int64Type};
 use bytes::Bytes;
 use coffer_protocol::{
     plan::{JoinType, Schema},
-    wire::{
-        ClientMessage, ErrorOpened, Failed, OpenError, OpenResult, Problem, QueryStage, RunQuery,
-        SealQuery, SealStage, SealedQuery, StageInput, TaskResult, TaskSpec, task_spec::Rectangle,
-    },
+    wire::{OpenResult, Problem, RunQuery, SealStage, StageInput, TaskSpec, task_spec::Rectangle},
 };
 use harness::{
     Client, Engine, Site, ir,
@@ -72,44 +69,6 @@ fn stages() -> Vec<SealStage> {
     ]
 }
 
-async fn sealed(
-    client: &mut Client,
-    query: &Query,
-    stages: Vec<SealStage>,
-) -> Result<SealedQuery, Problem> {
-    let of = |stage| SealStage {
-        session: query.session.clone(),
-        execution: query.execution,
-        ..stage
-    };
-    let request = SealQuery {
-        session: query.session.clone(),
-        stages: stages.into_iter().map(of).collect(),
-    };
-    client.ask(ClientMessage::SealQuery, &request).await
-}
-
-fn run_query(query: &Query, engine: &Engine, numbers: &[u32], sealed: &SealedQuery) -> RunQuery {
-    let releases = sealed.stages.iter().flat_map(|stage| &stage.releases);
-    let mut own = releases.filter(|release| release.engine_id == engine.id);
-    RunQuery {
-        protocol: 1,
-        session: query.session.clone(),
-        release: own.next().and_then(|release| release.release.clone()),
-        stages: numbers
-            .iter()
-            .zip(&sealed.stages)
-            .map(|(number, stage)| QueryStage {
-                stage: *number,
-                sealed_fragment: stage.sealed_fragment.clone(),
-                sealed_descriptors: stage.sealed_descriptors.clone(),
-                sealed_objects: stage.sealed_objects.clone(),
-            })
-            .collect(),
-        parallel: 2,
-    }
-}
-
 /// A site, an engine, and the query above: sealed, not run.
 struct Ready {
     _site: Site,
@@ -125,8 +84,8 @@ async fn ready(memory: usize) -> Ready {
     let mut engine = site.engine("engine", memory).await;
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
-    let sealed = sealed(&mut client, &query, stages()).await.unwrap();
-    let run = run_query(&query, &engine, &[RIGHT, LEFT, TOP], &sealed);
+    let sealed = query.seal_whole(&mut client, stages()).await.unwrap();
+    let run = query.run_whole(&engine, &[RIGHT, LEFT, TOP], &sealed);
     Ready {
         _site: site,
         client,
@@ -149,21 +108,14 @@ impl Ready {
     }
 
     fn result(&self, from: &[&Ran]) -> OpenResult {
-        let results = (0..TARGETS)
+        let part = |(partition, (streams, commits)): (u32, &&Ran)| {
+            let commit = &commits[usize::try_from(partition).unwrap()];
+            (streams[&partition].clone(), commit.clone())
+        };
+        let parts = (0..TARGETS)
             .zip(from)
-            .map(|(partition, (streams, commits))| TaskResult {
-                partition,
-                stream: streams[&partition].clone(),
-                commit: commits[usize::try_from(partition).unwrap()].clone(),
-            });
-        OpenResult {
-            session: self.query.session.clone(),
-            execution: self.query.execution,
-            stage: TOP,
-            partitions: TARGETS,
-            results: results.collect(),
-            ..OpenResult::default()
-        }
+            .map(|(partition, ran)| part((partition, ran)));
+        self.query.result_of(TOP, parts.collect())
     }
 
     async fn keys(&mut self, result: &OpenResult) -> Result<Vec<i64>, Problem> {
@@ -181,26 +133,8 @@ impl Ready {
         change(&mut run);
         match self.engine.run_query(&mut self.client, &run).await {
             Ok(_) => panic!("{what}: it was run"),
-            Err(failed) => self.opened(failed).await,
+            Err(failed) => self.query.code_of(&mut self.client, failed).await,
         }
-    }
-
-    async fn opened(&mut self, failed: Failed) -> String {
-        if failed.sealed_error.is_empty() {
-            return failed.code;
-        }
-        let request = OpenError {
-            session: self.query.session.clone(),
-            stage: failed.stage,
-            partition: failed.partition,
-            sealed_error: failed.sealed_error,
-        };
-        let opened: ErrorOpened = self
-            .client
-            .ask(ClientMessage::OpenError, &request)
-            .await
-            .unwrap();
-        opened.detail.unwrap().code
     }
 }
 
@@ -253,7 +187,7 @@ async fn only_the_query_that_was_sealed_is_run() {
         (
             "a stage comes twice",
             |run| run.stages.insert(0, run.stages[1].clone()),
-            "failed",
+            "COFFER_DESCRIPTOR_IDENTITY",
         ),
         (
             "a stage under another's number",
@@ -339,25 +273,25 @@ async fn a_query_is_sealed_only_if_it_is_whole() {
     let site = Site::open().await;
     let mut client = site.client().await;
     let query = Query::begin(&mut client).await;
-    let refused = sealed(&mut client, &query, stages()[1..].to_vec()).await;
+    let refused = query.seal_whole(&mut client, stages()[1..].to_vec()).await;
     assert_eq!(refused.unwrap_err().code, "stage_unknown");
 
     // It was sealed with another query, in which its rows stay.
     let query = Query::begin(&mut client).await;
-    sealed(&mut client, &query, stages()).await.unwrap();
+    query.seal_whole(&mut client, stages()).await.unwrap();
     let mut top = stages().pop().unwrap();
     top.stage = 7;
     let refused = query.seal(&mut client, top.clone()).await;
     assert_eq!(refused.err().unwrap().code, "attempts_missing");
-    let refused = sealed(&mut client, &query, vec![top]).await;
+    let refused = query.seal_whole(&mut client, vec![top]).await;
     assert_eq!(refused.unwrap_err().code, "attempts_missing");
 
     let query = Query::begin(&mut client).await;
-    let refused = sealed(&mut client, &query, stages()[..2].to_vec()).await;
+    let refused = query.seal_whole(&mut client, stages()[..2].to_vec()).await;
     assert_eq!(refused.unwrap_err().code, "stage", "nobody reads the last");
     let query = Query::begin(&mut client).await;
     let mut part = stages();
     part[2].tasks[0] = TaskSpec::default();
-    let refused = sealed(&mut client, &query, part).await;
+    let refused = query.seal_whole(&mut client, part).await;
     assert_eq!(refused.unwrap_err().code, "coverage");
 }

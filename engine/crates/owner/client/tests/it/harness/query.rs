@@ -7,8 +7,9 @@ use coffer_protocol::{
     plan::{Decrypt, Fragment, Node, decrypt, node::Op},
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed,
-        NewSession, OpenError, OpenResult, Problem, RunAtClient, SealStage, SealedStage, Session,
-        StageInput, Start, StoredColumn, TableScan, TaskResult, TaskSpec,
+        NewSession, OpenError, OpenResult, Problem, QueryStage, RunAtClient, RunQuery, SealQuery,
+        SealStage, SealedQuery, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
+        TaskResult, TaskSpec,
         run_at_client::ClientInput,
         task_spec::{Rectangle, Slice},
     },
@@ -68,6 +69,85 @@ impl Query {
                 .and_then(|release| release.release.clone()),
             stage: stage.number,
             partition: u32::try_from(partition).unwrap(),
+        }
+    }
+
+    /// Seals all stages of a query that one engine runs whole.
+    pub async fn seal_whole(
+        &self,
+        client: &mut Client,
+        stages: Vec<SealStage>,
+    ) -> Result<SealedQuery, Problem> {
+        let of = |stage| SealStage {
+            session: self.session.clone(),
+            execution: self.execution,
+            ..stage
+        };
+        let request = SealQuery {
+            session: self.session.clone(),
+            stages: stages.into_iter().map(of).collect(),
+        };
+        client.ask(ClientMessage::SealQuery, &request).await
+    }
+
+    /// RUN_QUERY, with the engine's release if sealing brought one. `numbers` are the stages'.
+    pub fn run_whole(&self, engine: &Engine, numbers: &[u32], sealed: &SealedQuery) -> RunQuery {
+        let mut releases = sealed.stages.iter().flat_map(|stage| &stage.releases);
+        RunQuery {
+            protocol: 1,
+            session: self.session.clone(),
+            release: releases
+                .find(|release| release.engine_id == engine.id)
+                .and_then(|release| release.release.clone()),
+            stages: numbers
+                .iter()
+                .zip(&sealed.stages)
+                .map(|(number, stage)| QueryStage {
+                    stage: *number,
+                    sealed_fragment: stage.sealed_fragment.clone(),
+                    sealed_descriptors: stage.sealed_descriptors.clone(),
+                    sealed_objects: stage.sealed_objects.clone(),
+                })
+                .collect(),
+            parallel: 2,
+        }
+    }
+
+    /// The code of a query's failure; the host's word where nothing is sealed.
+    pub async fn code_of(&self, client: &mut Client, failed: Failed) -> String {
+        if failed.sealed_error.is_empty() {
+            return failed.code;
+        }
+        let request = OpenError {
+            session: self.session.clone(),
+            stage: failed.stage,
+            partition: failed.partition,
+            sealed_error: failed.sealed_error,
+        };
+        let opened: Result<ErrorOpened, Problem> =
+            client.ask(ClientMessage::OpenError, &request).await;
+        match opened {
+            Ok(opened) => opened.detail.unwrap().code,
+            Err(problem) => problem.code,
+        }
+    }
+
+    /// OPEN_RESULT of a stage's partitions, each a stream and its commit record.
+    pub fn result_of(&self, stage: u32, parts: Vec<(Bytes, Bytes)>) -> OpenResult {
+        OpenResult {
+            session: self.session.clone(),
+            execution: self.execution,
+            stage,
+            partitions: u32::try_from(parts.len()).unwrap(),
+            results: (0..)
+                .zip(parts)
+                .map(|(partition, (stream, commit))| TaskResult {
+                    partition,
+                    stream,
+                    commit,
+                })
+                .collect(),
+            ..OpenResult::default()
         }
     }
 

@@ -96,7 +96,7 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     val query = CofferQuery.required(sparkContext)
     val started = System.nanoTime()
     fragment.ready()
-    val translated = planned(query)
+    val translated = sealing(planned(query))
     val stage = query.nextStage()
     val rdd =
       sealing(StageSealer.seal(query, stage, 0L, translated, translated.fragment, fragment, Nil))
@@ -123,11 +123,9 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     new SealedBroadcast(stage, outcomes.size, streams, accepted)
   }
 
-  private[exec] def planned(query: CofferQuery): TranslatedFragment = sealing {
-    Fragments
-      .broadcast(fragment.template, fragment.context(query))
-      .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
-  }
+  private[exec] def planned(query: CofferQuery): TranslatedFragment = Fragments
+    .broadcast(fragment.template, fragment.context(query))
+    .fold(u => throw CofferException.refusal(Seq(u.message)), identity)
 
   /** What its tasks said, where it was run with all of its query. */
   private[exec] def ran(

@@ -49,7 +49,7 @@ case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends Un
   /** The stage, sealed for one run. Each run is an execution of its own. */
   private final class Run(limit: Option[Int]) {
     val query: CofferQuery = CofferQuery.required(sparkContext)
-    if (whole) fragment.readyAlone() else fragment.ready()
+    if (whole) WholeQuery.ready(fragment) else fragment.ready()
     private val template = RootSort.restore(fragment.template)
     val plan: ResultPlan = sealing {
       ResultPlan.of(template, fragment.context(query)).fold(

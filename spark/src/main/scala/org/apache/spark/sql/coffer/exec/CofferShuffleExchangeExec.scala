@@ -170,7 +170,10 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   }
 
   private def plain(query: CofferQuery, partitioning: Partitioning): TranslatedFragment =
-    sealing(supported(Fragments.shuffle(partitioning, fragment.template, fragment.context(query))))
+    sealing(translated(query, partitioning))
+
+  private def translated(query: CofferQuery, partitioning: Partitioning): TranslatedFragment =
+    supported(Fragments.shuffle(partitioning, fragment.template, fragment.context(query)))
 
   /**
    * Range partitioning needs bounds first: a job that samples keys, sealed, and the client engine's
@@ -247,8 +250,8 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
   /** Of a query whose stages are sealed together: what this one writes. */
   private[exec] def planned(query: CofferQuery): TranslatedFragment =
     original.outputPartitioning match {
-      case _: RangePartitioning => plain(query, SinglePartition)
-      case other => plain(query, other)
+      case _: RangePartitioning => translated(query, SinglePartition)
+      case other => translated(query, other)
     }
 
   /** What its tasks said, where it was run with all of its query. */

@@ -133,7 +133,7 @@ object WholeQuery extends Logging {
     case other => other.children.map(bytes).sum
   }
 
-  /** Whether a query failed because it needs more memory than there is: stage by stage it may run. */
+  /** Whether a query failed as it needs more memory than there is: stage by stage it may run. */
   def isTooLarge(e: Throwable): Boolean = CofferTaskException.find(e).exists(_.code == MEMORY)
 
   /** As the engine says it. */
@@ -168,16 +168,6 @@ object WholeQuery extends Logging {
   private final class Stages(query: CofferQuery, execution: Long) {
     val planned: mutable.Buffer[Planned] = mutable.Buffer.empty
     private val known = mutable.Map.empty[SparkPlan, PlannedSource]
-
-    /** Waits for the values of all subqueries, each of which is a query with a task of its own. */
-    def ready(fragment: CofferFragmentExec): Unit = {
-      fragment.readyAlone()
-      fragment.reads.foreach {
-        case ShuffleRead(e, _) => ready(e.fragment)
-        case BroadcastRead(b) => ready(b.fragment)
-        case _ =>
-      }
-    }
 
     def below(fragment: CofferFragmentExec): Map[Ref, PlannedSource] = {
       // What a join is built from is there first.
@@ -236,8 +226,18 @@ object WholeQuery extends Logging {
     }
   }
 
+  /** Waits for the values of all subqueries, each of which is a query with a task of its own. */
+  def ready(fragment: CofferFragmentExec): Unit = {
+    fragment.readyAlone()
+    fragment.reads.foreach {
+      case ShuffleRead(e, _) => ready(e.fragment)
+      case BroadcastRead(b) => ready(b.fragment)
+      case _ =>
+    }
+  }
+
   /**
-   * Seals a result with all stages below it.
+   * Seals a result with all stages below it, whose subqueries have their values.
    *
    * @param fragment the result's as translated, or with a limit
    */
@@ -249,7 +249,6 @@ object WholeQuery extends Logging {
       fragment: Fragment,
       node: CofferFragmentExec)(ran: Seq[TaskReport] => Unit): WholeRun = {
     val stages = new Stages(query, execution)
-    stages.ready(node)
     // From here on nothing waits for a task of Spark's, so this one may have a core to itself: it
     // is there by the time that the stages are sealed.
     val job = WholeJob.begin(node.session.sparkContext)

@@ -51,24 +51,34 @@ impl StaySink {
         };
         let held = ByTarget::sort(batch, targets, self.targets)?;
         let bytes = self.counter.count_batch(held.rows());
-        if !self.keeper.claim(bytes) {
-            let full = "the rows of the query's exchanges take more than their part of the memory";
-            return Err(DataFusionError::ResourcesExhausted(full.to_owned()).into());
-        }
-        self.reservation.try_grow(bytes)?;
+        self.claim(bytes)?;
         self.held.push(held);
         Ok(())
+    }
+
+    fn claim(&mut self, bytes: usize) -> Result<(), DataFusionError> {
+        if !self.keeper.claim(bytes) {
+            let full = "the rows of the query's exchanges take more than their part of the memory";
+            return Err(DataFusionError::ResourcesExhausted(full.to_owned()));
+        }
+        self.reservation.try_grow(bytes)
     }
 
     pub(crate) fn finish(mut self) -> Result<Finished, SinkError> {
         let held = std::mem::take(&mut self.held);
         let mut targets = Vec::with_capacity(self.targets);
         let mut streams = Vec::with_capacity(self.targets);
+        let mut counter = RecordBatchMemoryCounter::new();
+        let mut bytes = 0;
         for target in 0..self.targets {
             let rows = held.iter().filter_map(|batch| batch.of(target));
             let rows = rows
                 .map(|rows| as_decoded(&rows, self.keeper.schema()))
                 .collect::<Result<Vec<_>, _>>()?;
+            bytes += rows
+                .iter()
+                .map(|rows| counter.count_batch(rows))
+                .sum::<usize>();
             streams.push(StreamCount {
                 frames: 0,
                 rows: rows.iter().map(|rows| rows.num_rows() as u64).sum(),
@@ -77,6 +87,8 @@ impl StaySink {
             targets.push(rows);
         }
         drop(held);
+        // Without dictionaries they may take more.
+        self.claim(bytes.saturating_sub(self.reservation.size()))?;
         self.keeper.keep(targets, &mut self.reservation);
         Ok(Finished {
             streams,

@@ -226,7 +226,7 @@ class SealedJoinSuite extends AnyFunSuite with FakeSession {
         .map(_._2.getSink.getShuffle).filter(_.hasHash).map(_.getHash.getPartitions).toSet
       assert(partitions == Set(2)) // of two cores
       withConf("spark.sql.adaptive.advisoryPartitionSizeInBytes" ->
-        "5000b")(assert(partitions == Set(3)))
+        "5000b")(assert(partitions == Set(4))) // three, and two cores
       withConf("spark.sql.adaptive.coalescePartitions.initialPartitionNum" ->
         "7")(assert(partitions == Set(7)))
       withConf(adaptive -> "false")(assert(partitions == Set(5)))

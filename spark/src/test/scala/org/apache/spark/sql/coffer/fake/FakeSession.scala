@@ -67,6 +67,8 @@ trait FakeSession extends BeforeAndAfterAll { self: Suite =>
       .config("spark.coffer.client.path", client.binary.toString)
       .config("spark.coffer.engine.path", engine.binary.toString)
       .config("spark.sql.shuffle.partitions", "5")
+      // What these engines are asked is looked at stage by stage.
+      .config("spark.coffer.oneMachine", "off")
       .config("spark.sql.warehouse.dir", folder.resolve("warehouse").toString)
       .getOrCreate()
     (Seq("/sealed/t", "/sealed/u", "/sealed/p") ++ more.keys).foreach { path =>

@@ -450,8 +450,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("whole-query-task-alone", {"COFFER_DESCRIPTOR_IDENTITY"}),
     _must(
         "whole-query-*",
-        _SENT_BYTES,
-        {"COFFER_ATTEMPTS_MISSING", "COFFER_DESCRIPTOR_IDENTITY", "commit_count"},
+        _SENT_BYTES | {"COFFER_ATTEMPTS_MISSING", "COFFER_DESCRIPTOR_IDENTITY", "commit_count"},
     ),
     # shuffle_files.py
     _harmless("shuffle-data-extended", "what is behind the last block is not fetched"),

@@ -95,6 +95,8 @@ async fn ready(memory: usize) -> Ready {
     }
 }
 
+/// What a host makes of a query that it was given.
+type Change = fn(&mut RunQuery);
 type Ran = (BTreeMap<u32, Bytes>, Vec<Bytes>);
 
 impl Ready {
@@ -160,7 +162,7 @@ async fn results_of_two_runs_do_not_go_together() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_query_that_was_sealed_is_run() {
     let mut ready = ready(MEMORY).await;
-    let cases: [(&str, fn(&mut RunQuery), &str); 8] = [
+    let cases: [(&str, Change, &str); 8] = [
         (
             "a stage is left out",
             |run| drop(run.stages.remove(0)),

@@ -109,10 +109,13 @@ object WholeQuery extends Logging {
     bytes(plan) * UNPACKED <= EngineMemory.of(aqe.session.sparkContext.getConf) / PART
   }
 
-  /** Whether a subquery reads what the plan reads too: AQE makes that once for both. */
+  /**
+   * Whether a subquery reads exchanges of the plan's own, of much that is stored: AQE makes them
+   * once for both.
+   */
   private def shares(plan: SparkPlan): Boolean = {
-    def exchanges(of: SparkPlan): Seq[SparkPlan] = of.collect { case e: Exchange =>
-      e.canonicalized
+    def exchanges(of: SparkPlan): Seq[SparkPlan] = of.collect {
+      case e: Exchange if bytes(e) > MUCH => e.canonicalized
     }
     val subqueries = plan.collect { case node => node.subqueries }.flatten.map {
       case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => aqe.initialPlan
@@ -121,6 +124,9 @@ object WholeQuery extends Logging {
     val own = exchanges(plan).toSet
     subqueries.exists(exchanges(_).exists(own))
   }
+
+  /** Bytes that are read in less time than a query's stages take one by one. */
+  private val MUCH = 16L << 20
 
   /** Stored columns unpack to more than they take on disk. */
   private val UNPACKED = 2

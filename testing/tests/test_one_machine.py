@@ -53,6 +53,17 @@ def test_a_query_is_one_task_and_a_few_messages(sealed: Driver) -> None:
     assert whole["bytes_read"] == staged["bytes_read"] > 0
 
 
+def test_what_a_subquery_shares_is_made_once(expected: Expected, sealed: Driver) -> None:
+    """Twice it might be two versions; so adaptive execution has such a query."""
+    sql = (
+        "WITH t AS (SELECT l_suppkey, sum(l_quantity) q FROM lineitem GROUP BY 1) "
+        "SELECT l_suppkey FROM t WHERE q = (SELECT max(q) FROM t)"
+    )
+    assert difference(expected.answer(sql), sealed.query(sql), ordered=False) is None
+    # Else it would be one for the query, and one for the subquery.
+    assert sealed.timed(sql)["counters"]["tasks"] > 2
+
+
 def test_what_it_was_is_shown(sealed: Driver) -> None:
     """In Spark's SQL tab, with what its operators counted."""
     shown = sealed.run(

@@ -147,7 +147,12 @@ impl Failure {
         let at = self.at.map(|task| (task.stage.0, task.partition.0));
         let (stage, partition) = at.unwrap_or_default();
         if self.error.is_memory() {
-            tracing::info!(error = %self.error, "a query needs more memory than there is at once");
+            // As of any failure inside, its text is nobody's here.
+            tracing::info!(
+                stage,
+                partition,
+                "a query needs more memory than there is at once"
+            );
             // Stage by stage it may well have room.
             return Outcome::Failed(Failed {
                 code: "memory".to_owned(),

@@ -54,11 +54,11 @@ impl Service {
                 return Err(wrong(stage.stage, "it is of another run than its query"));
             }
             stages.push(self.seal(&mut session, stage, Some(&together))?);
-            let reads = session.stages.exchange(stage.stage).is_some();
-            if reads == std::ptr::eq(stage, last) || !together.insert(stage.stage) {
+            let is_exchange = session.stages.exchange(stage.stage).is_some();
+            if is_exchange == std::ptr::eq(stage, last) || !together.insert(stage.stage) {
                 return Err(wrong(
                     stage.stage,
-                    "not all stages but the last are read in the query",
+                    "of a query all stages but the last are exchanges, each once",
                 ));
             }
         }

@@ -104,6 +104,8 @@ impl Ready {
     async fn ran(&mut self) -> Ran {
         let run = self.run.clone();
         let (streams, done) = self.engine.run_query(&mut self.client, &run).await.unwrap();
+        let all = done.stages.iter().flat_map(|stage| &stage.tasks);
+        assert!(all.map(|task| task.kept.len()).all(|sizes| sizes == 0));
         let tasks = &done.stages.last().unwrap().tasks;
         let commits = tasks.iter().map(|done| done.sealed_commit.clone());
         (streams, commits.collect())

@@ -80,7 +80,7 @@ case class CofferFragmentExec(
    * The plan as it stands now for a node of the template: exchanges may have been replaced by
    * reused ones since.
    */
-  private def current(plan: SparkPlan): SparkPlan =
+  private[exec] def current(plan: SparkPlan): SparkPlan =
     leaves.indexWhere(_ eq plan) match {
       case -1 => plan
       case i => inputs(i)
@@ -157,8 +157,6 @@ case class CofferFragmentExec(
 
   /** What its inputs read: exchanges, each as it stands now. */
   private[exec] def reads: Seq[SparkPlan] = leaves.map(current)
-
-  private[exec] def now(leaf: SparkPlan): SparkPlan = current(leaf)
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
 }

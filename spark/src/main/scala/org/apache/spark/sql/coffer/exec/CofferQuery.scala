@@ -128,6 +128,9 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
     catch { case NonFatal(e) => logWarning("a stage's metrics were not opened", e) }
   }(StageMetrics.executor))
 
+  /** What goes on by itself, and is over before the query ends. */
+  private[exec] def settles(ending: Future[Unit]): Unit = pending.add(ending)
+
   /** Waits for what was put off, so that the query's metrics are there when it ends. */
   def settle(): Unit = Iterator.continually(pending.poll()).takeWhile(_ != null).foreach { f =>
     try ThreadUtils.awaitReady(f, CofferQuery.patience)

@@ -92,6 +92,7 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
         }
         val result = child match {
           case aqe: AdaptiveSparkPlanExec =>
+            ran = None
             CofferQuery.current(sparkContext).filter(_ => whole).flatMap(WholeQuery.of(aqe,
                 _)) match {
               case Some(plan) => atOnce(plan, aqe, how)

@@ -15,14 +15,19 @@ private[coffer] object FragmentPlans {
   def withExchanges(
       plan: SparkPlan,
       subquery: Expression => Expression = identity): SparkPlan = plan.transformUp {
-    case e: ShuffleExchangeExec => CofferShuffleExchangeExec(e, fragment(e.child, subquery))
-    case b: BroadcastExchangeExec => CofferBroadcastExchangeExec(b, fragment(b.child, subquery))
+    case e: ShuffleExchangeExec => exchange(e, subquery)
+    case b: BroadcastExchangeExec => broadcast(b, subquery)
   }
 
-  def exchange(e: ShuffleExchangeExec): SparkPlan = CofferShuffleExchangeExec(e, fragment(e.child))
+  def exchange(
+      e: ShuffleExchangeExec,
+      subquery: Expression => Expression = identity): SparkPlan =
+    CofferShuffleExchangeExec(e, fragment(e.child, subquery))
 
-  def broadcast(b: BroadcastExchangeExec): SparkPlan =
-    CofferBroadcastExchangeExec(b, fragment(b.child))
+  def broadcast(
+      b: BroadcastExchangeExec,
+      subquery: Expression => Expression = identity): SparkPlan =
+    CofferBroadcastExchangeExec(b, fragment(b.child, subquery))
 
   def fragment(
       plan: SparkPlan,

@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
-import scala.concurrent.{Promise, TimeoutException}
+import scala.concurrent.{Future, Promise, TimeoutException}
 import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 
@@ -110,23 +110,21 @@ object WholeQuery extends Logging {
   }
 
   /**
-   * Whether a subquery reads exchanges of the plan's own, of much that is stored: AQE makes them
-   * once for both.
+   * Whether two of the plan and its subqueries read the same exchange. AQE makes it once for both:
+   * where its rows come out otherwise each time they are made, they must be the same rows.
    */
   private def shares(plan: SparkPlan): Boolean = {
-    def exchanges(of: SparkPlan): Seq[SparkPlan] = of.collect {
-      case e: Exchange if bytes(e) > MUCH => e.canonicalized
+    def all(of: SparkPlan): Seq[SparkPlan] = of +: of.collect { case node =>
+      node.subqueries
+    }.flatten.flatMap {
+      case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => all(aqe.initialPlan)
+      case _: ReusedSubqueryExec => Nil
+      case other => all(other)
     }
-    val subqueries = plan.collect { case node => node.subqueries }.flatten.map {
-      case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => aqe.initialPlan
-      case other => other
-    }
-    val own = exchanges(plan).toSet
-    subqueries.exists(exchanges(_).exists(own))
+    val exchanges = all(plan).distinctBy(new Ref(_)).map(
+      _.collect { case e: Exchange => e.canonicalized }.toSet)
+    exchanges.map(_.size).sum > exchanges.reduce(_ ++ _).size
   }
-
-  /** Bytes that are read in less time than a query's stages take one by one. */
-  private val MUCH = 16L << 20
 
   /** Stored columns unpack to more than they take on disk. */
   private val UNPACKED = 2
@@ -180,7 +178,7 @@ object WholeQuery extends Logging {
       val (built, streamed) = fragment.reads.partition(BroadcastRead.unapply(_).isDefined)
       (built ++ streamed).foreach(source)
       fragment.leaves.collect {
-        case leaf if read(fragment.now(leaf)) => new Ref(leaf) -> source(fragment.now(leaf))
+        case leaf if read(fragment.current(leaf)) => new Ref(leaf) -> source(fragment.current(leaf))
       }.toMap
     }
 
@@ -293,8 +291,8 @@ object WholeQuery extends Logging {
       stages.planned.map(_.request.getStage).zip(sealedStages).toVector,
       node.session.sparkContext.defaultParallelism)
     job.give(work)
-    // The query waits for its rows, and no longer.
-    query.later(job.ended())
+    // The query waits for its rows, and when it ends for Spark's word on the job.
+    query.settles(job.ended)
     new WholeRun(job, stages.planned.map(_.ran).toVector)
   }
 }
@@ -364,8 +362,8 @@ private[exec] final class WholeJob private (number: Long, action: SimpleFutureAc
         throw e
     }
 
-  /** Waits until Spark has seen the job end too. */
-  def ended(): Unit = ThreadUtils.awaitReady(action, Duration.Inf)
+  /** When Spark has seen the job end too. */
+  def ended: Future[Unit] = action
 }
 
 private[coffer] object WholeJob {

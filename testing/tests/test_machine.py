@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from coffer_testing import tpch
+from coffer_testing.built import built
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.servers import machine
-from coffer_testing.servers.machine import Chips, Image, Machine, image, kernel
+from coffer_testing.servers.chips import Chips
+from coffer_testing.servers.machine import Image, Machine, image, kernel
 
 pytestmark = [
     pytest.mark.full,
@@ -140,7 +142,7 @@ def test_a_drained_machine_turns_itself_off(site: Site) -> None:
 
 def test_the_shipped_image_has_one_program_and_no_stand_in(tmp_path: Path) -> None:
     package = machine.package()
-    programs = machine.built("engine", "coffer-init").parent
+    programs = built("engine", "coffer-init").parent
     made = [image.make(tmp_path / name, programs, package, []) for name in ("one", "two")]
     assert made[0] == made[1]
     content = (tmp_path / "one" / image.INITRD).read_bytes()

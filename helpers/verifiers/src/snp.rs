@@ -4,11 +4,17 @@
 //! The report is signed by a key of the chip, the VCEK, whose certificate AMD signed for this chip
 //! and these versions of firmware. It comes with the report, or is in the policy's folder as
 //! `vcek-CHIP-TCB.der`, both in hexadecimal digits as they are in the report. Roots for Milan,
-//! Genoa and Turin are built in. A report under a VLEK, a cloud's own key, is refused. AMD's names
-//! and layouts: SEV Secure Nested Paging Firmware ABI (56860), VCEK Certificate and KDS Interface
-//! (57230).
+//! Genoa and Turin are built in.
+//!
+//! A key that AMD lent to a cloud provider, a VLEK, signs where the policy lists that provider. Its
+//! certificate is the host's too or `vlek-TCB.der`, that of AMD's above it `asvk-PRODUCT.pem`.
+//! AMD's list of revoked certificates is `crl-PRODUCT.der`.
+//!
+//! AMD's names and layouts: SEV Secure Nested Paging Firmware ABI (56860), Versioned Chip
+//! Endorsement Key Certificate and KDS Interface (57230).
 
 mod certificate;
+mod revoked;
 
 pub use certificate::Root;
 
@@ -66,20 +72,15 @@ pub(crate) fn check(
     );
     match certificate::find(policy, raw, table, &report, roots, now) {
         Ok(found) => {
-            checks.note(
-                "certificate",
-                true,
-                format!("of this chip, {}", found.product),
-            );
-            let signed =
-                report.key_info.signing_key() == 0 && (&found.vcek, &report).verify().is_ok();
+            checks.note("certificate", true, found.words);
+            let signed = (&found.certificate, &report).verify().is_ok();
             checks.note(
                 "signature",
                 signed,
                 if signed {
-                    "by the chip"
+                    "by that key"
                 } else {
-                    "not by the chip"
+                    "not by that key"
                 },
             );
         }

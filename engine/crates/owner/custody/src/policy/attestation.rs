@@ -209,6 +209,12 @@ pub struct SevSnp {
     pub min_tcb: Option<SnpTcb>,
     /// Narrows: these chips, by their ids in reports.
     pub chips: Option<Vec<Hex<64>>>,
+    /// Cloud providers, by their names in AMD's certificates, whose keys may sign reports in the
+    /// place of the chip's own (VLEK). Empty: none.
+    pub providers: Vec<String>,
+    /// Narrows: AMD's list of revoked certificates must be in the folder of collateral, in force.
+    /// One that is there is looked into in any case.
+    pub require_revocation_list: bool,
     /// Narrows: no simultaneous multithreading on the host.
     pub forbid_smt: bool,
     /// Narrows: no memory behind CXL.

@@ -17,6 +17,7 @@ import org.apache.spark.sql.coffer.plugin.{
   RuntimeFilters,
   SealStages,
   SealedJoins,
+  SealedLoops,
   SealedQueries,
   SealedStatements,
   SecretSettings,
@@ -50,6 +51,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectCheckRule(ListedStatements(_))
     extensions.injectOptimizerRule(_ => CachedReads)
     extensions.injectPreCBORule(_ => AlikeSubqueries)
+    extensions.injectPreCBORule(SealedLoops(_))
     extensions.injectPlannerStrategy(RuntimeFilters(_))
     extensions.injectPlannerStrategy(TailStrategy(_))
     extensions.injectPlannerStrategy(SiteStrategy(_))

@@ -100,11 +100,12 @@ final case class CachedRelation(output: Seq[Attribute], rows: CachedRows, estima
     copy(output = output.map(QueryPlan.normalizeExpressions(_, output)))
 }
 
-/** The same in a physical plan: a leaf of its fragment. */
-final case class CofferCacheExec(output: Seq[Attribute], rows: CachedRows)
-    extends LeafExecNode
-    with SealedNode {
-  override def nodeName: String = "CofferCache"
+/** A leaf that reads rows which other queries have written: one stream for each of its tasks. */
+trait KeptExec extends LeafExecNode with SealedNode {
+
+  /** Those rows, for this query; computed now if need be. */
+  protected def exchange(query: CofferQuery): CofferShuffleExchangeExec
+
   override def outputPartitioning: Partitioning = UnknownPartitioning(0)
   override protected def stringArgs: Iterator[Any] = Iterator(output)
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows
@@ -114,13 +115,19 @@ final case class CofferCacheExec(output: Seq[Attribute], rows: CachedRows)
   /** What the query reads, as [[ready]] found it. */
   def input: Option[CachedInput] = reading
 
-  /** Fills the cache if need be. */
+  /** Has them computed if they are not there. */
   def ready(query: CofferQuery): Unit = synchronized {
-    val exchange = rows.exchange()
-    val current = reading.filter(r => (r.query eq query) && (r.exchange eq exchange))
-    val now = current.getOrElse(new CachedInput(query, exchange))
+    val from = exchange(query)
+    val current = reading.filter(r => (r.query eq query) && (r.exchange eq from))
+    val now = current.getOrElse(new CachedInput(query, from))
     now.accepted()
     query.register(now)
     reading = Some(now)
   }
+}
+
+/** Cached rows in a physical plan: a leaf of its fragment. */
+final case class CofferCacheExec(output: Seq[Attribute], rows: CachedRows) extends KeptExec {
+  override def nodeName: String = "CofferCache"
+  override protected def exchange(query: CofferQuery): CofferShuffleExchangeExec = rows.exchange()
 }

@@ -72,7 +72,7 @@ case class CofferFragmentExec(
 
   private def inputName(plan: SparkPlan): String = plan match {
     case BroadcastRead(_) => "broadcast"
-    case _: CofferCacheExec => "cache"
+    case _: KeptExec => "kept rows"
     case _ => "shuffle"
   }
 
@@ -113,8 +113,8 @@ case class CofferFragmentExec(
   /** What stands behind a leaf. */
   def source(leaf: SparkPlan): Source = current(leaf) match {
     case ShuffleRead(exchange, _) => new ShuffleSource(exchange, exchange.sealedShuffle)
-    case c: CofferCacheExec =>
-      val input = c.input.getOrElse(throw CofferException.refusal(Seq("cached rows are not there")))
+    case c: KeptExec =>
+      val input = c.input.getOrElse(throw CofferException.refusal(Seq("kept rows are not there")))
       new ShuffleSource(input.exchange, input)
     case BroadcastRead(exchange) => new BroadcastSource(exchange.sealedBroadcast())
     case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
@@ -141,7 +141,7 @@ case class CofferFragmentExec(
     // Broadcasts first, as AQE starts them: their time is limited.
     broadcasts.foreach(_.relationFuture)
     inputs.foreach {
-      case c: CofferCacheExec => c.ready(CofferQuery.required(sparkContext))
+      case c: KeptExec => c.ready(CofferQuery.required(sparkContext))
       case _ =>
     }
     shuffles.foreach(_.submitShuffleJob())

@@ -37,7 +37,7 @@ private[coffer] object FragmentPlans {
       {
         case ShuffleRead(_, _) => true
         case BroadcastRead(_) => true
-        case _: CofferCacheExec => true
+        case _: KeptExec => true
         case _ => false
       })
     fragment.copy(subqueryExpressions = fragment.subqueryExpressions.map(subquery))

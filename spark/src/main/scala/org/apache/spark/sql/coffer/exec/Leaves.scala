@@ -102,7 +102,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
       case table: ClientTableExec => Some(table.leaf)
       case ShuffleRead(_, specs) => Some(InputLeaf(plan, plan.output, () => specs.size))
       // EXPLAIN does not fill a cache to know how many they are.
-      case c: CofferCacheExec =>
+      case c: KeptExec =>
         Some(InputLeaf(plan, plan.output, () => c.input.fold(1)(_.exchange.numMappers)))
       case BroadcastRead(_) =>
         Some(InputLeaf(plan, plan.output,
@@ -129,7 +129,7 @@ sealed class FragmentLeaves(input: SparkPlan => SparkPlan) extends LeafResolver 
       input(l.plan) match {
         case ShuffleRead(exchange, specs) =>
           specs.map(s => Part(Map.empty, Map(new Ref(l.plan) -> Block.of(s, exchange)))).toVector
-        case c: CofferCacheExec =>
+        case c: KeptExec =>
           val maps = c.input.fold(0)(_.exchange.numMappers)
           Vector.tabulate(maps)(m => Part(Map.empty, Map(new Ref(l.plan) -> Block(m, m + 1, 0, 1))))
         case _ => Vector.empty

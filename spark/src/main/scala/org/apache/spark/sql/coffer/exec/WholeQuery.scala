@@ -99,7 +99,7 @@ object WholeQuery extends Logging {
 
   private def runs(aqe: AdaptiveSparkPlanExec, plan: SparkPlan): Boolean = {
     def fits(node: SparkPlan): Boolean = node match {
-      case _: DriverPart | _: ClientRowsExec | _: CofferCacheExec | _: SealedWriteExec |
+      case _: DriverPart | _: ClientRowsExec | _: KeptExec | _: SealedWriteExec |
           _: SealedCacheExec | _: QueryStageExec => false
       // Its bounds are of a sample, which is taken first.
       case ShuffleExchangeExec(r: RangePartitioning, _, _, _) => r.numPartitions == 1

@@ -63,15 +63,18 @@ private[coffer] object Caching {
   }
 
   /** The rows of a query; planned now, and computed when they are needed. */
-  private def rows(session: SparkSession, query: LogicalPlan): CachedRows = {
+  private def rows(session: SparkSession, query: LogicalPlan): CachedRows = session.withActive {
+    kept(session.sessionState.executePlan(SealedCache(query)).executedPlan)
+  }
+
+  /** What a plan keeps, of which [[SealedCache]] is the root. */
+  def kept(plan: => SparkPlan): CachedRows = {
     val before = filling.get
     filling.set(true)
     try
-      session.withActive {
-        session.sessionState.executePlan(SealedCache(query)).executedPlan match {
-          case root: CofferRootExec => new CachedRows(root)
-          case other => throw CofferException.refusal(Seq(s"${other.nodeName} caches nothing"))
-        }
+      plan match {
+        case root: CofferRootExec => new CachedRows(root)
+        case other => throw CofferException.refusal(Seq(s"${other.nodeName} caches nothing"))
       }
     finally filling.set(before)
   }

@@ -17,6 +17,7 @@ import org.apache.spark.sql.coffer.exec.{
   CofferCacheExec,
   CofferCacheStageExec,
   CofferFragmentExec,
+  CofferLoopExec,
   CofferClientExec,
   CofferQuery,
   CofferResultExec,
@@ -140,6 +141,12 @@ private final class Description(query: Option[CofferQuery]) {
       val when = if (c.rows.bytes.isDefined) "computed already" else "to be computed"
       s"cached rows, $when by" +:
         of(c.rows.filling).map("  " + _)
+    case l: CofferLoopExec =>
+      val (first, others) = l.rows.planned
+      "rows of a recursive query, each round's kept sealed: at first" +:
+        (of(first.filling).map("  " + _) ++
+          ("then, over the rows of the round before, until there are none" +:
+            of(others.filling).map("  " + _)))
     case e: CofferShuffleExchangeExec =>
       val partitioning = e.original.outputPartitioning
       val name = partitioning.getClass.getSimpleName.stripSuffix("$")

@@ -9,10 +9,12 @@ import org.apache.spark.sql.coffer.exec.{
   ClientRowsExec,
   ClientTableExec,
   CofferCacheExec,
+  CofferLoopExec,
   CofferQuery,
   SealedCache,
   SealedCacheExec,
   SealedInsert,
+  SealedLoop,
   SealedPlans
 }
 import org.apache.spark.sql.coffer.split.{CharPadding, ClientRows, ClientTable, Refused, Sites}
@@ -43,6 +45,7 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
       Seq(planLater(ReturnAnswer(
             cache.copy(child = new Sites(session).toCache(CharPadding.strip(cache.child))))))
     case SealedCache(child) => Seq(SealedCacheExec(planLater(child)))
+    case loop: SealedLoop => Seq(CofferLoopExec(loop.output, loop.rows))
     case cached: CachedRelation => Seq(CofferCacheExec(cached.output, cached.rows))
     case table: ClientTable => Seq(ClientTableExec(table))
     case clientRows: ClientRows =>

@@ -5,6 +5,7 @@ import org.apache.spark.sql.coffer.exec.{
   ClientRowsExec,
   CofferCacheExec,
   CofferFragmentExec,
+  CofferLoopExec,
   DriverPart,
   SealedScan
 }
@@ -35,6 +36,7 @@ object Vouched {
     case q: QueryStageExec => scans(q.plan)
     case h: ClientRowsExec => scans(h.root)
     case c: CofferCacheExec => scans(c.rows.filling)
+    case l: CofferLoopExec => l.rows.scans
     case d: DriverPart => (d.brought ++ d.earlier).flatMap(scans) ++ d.repeated
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)

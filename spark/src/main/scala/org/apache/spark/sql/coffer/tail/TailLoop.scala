@@ -1,22 +1,33 @@
 package org.apache.spark.sql.coffer.tail
 
-import org.apache.spark.SparkException
+import scala.util.control.NonFatal
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{
+  CTERelationRef,
   LeafNode,
   LogicalPlan,
+  ReturnAnswer,
   Statistics,
   UnionLoop,
   UnionLoopRef
 }
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferRootExec, SealedPlans}
+import org.apache.spark.sql.coffer.exec.{
+  ClientBytes,
+  Closing,
+  CofferRootExec,
+  LoopRows,
+  Rounds,
+  SealedCache,
+  SealedPlans
+}
 import org.apache.spark.sql.coffer.split.CofferScan
-import org.apache.spark.sql.coffer.versions.{recursionBounds, ScanOf}
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
 
 /**
@@ -31,9 +42,38 @@ private[coffer] case class TailLoop(loop: UnionLoop) extends LeafNode {
   override protected def doCanonicalize(): LogicalPlan = this
 
   /** What its rounds read of tables. */
-  def scans: Seq[CofferScan] = loop.children.flatMap(_.collectWithSubqueries {
-    case ScanOf(_, scan: CofferScan, _) => scan
-  })
+  def scans: Seq[CofferScan] = LoopRows.scans(loop)
+}
+
+private[coffer] object TailLoop {
+
+  /** Why engines do not run the rounds of a recursive query; none where they can. */
+  def faults(session: SparkSession, loop: UnionLoop): Seq[String] = {
+    val forced = TailConf.forced(session.sessionState.conf)
+    if (forced("*") || forced(loop.nodeName)) Seq(s"${loop.nodeName}: forced by a test")
+    else loop.children.flatMap(round(session, loop, _))
+  }
+
+  private def round(session: SparkSession, loop: UnionLoop, child: LogicalPlan): Seq[String] = {
+    val alone = child.transformWithSubqueries {
+      case r: UnionLoopRef if r.loopId == loop.id => StandIn(r.output, r.stats)
+    }
+    // What several parts of the query read is not one round's.
+    if (alone.exists(_.isInstanceOf[CTERelationRef]))
+      Seq(s"${loop.nodeName}: it reads what other parts of the query read too")
+    else
+      try Judge.check(Planning.in(Planning.Judging) {
+          session.sessionState.planner.plan(ReturnAnswer(optimised(session, alone))).next()
+        })
+      catch {
+        case e: CofferException => Seq(e.plain)
+        case NonFatal(e) => Seq(s"${loop.nodeName}: ${e.getClass.getSimpleName}")
+      }
+  }
+
+  /** A round's query, with its rows kept. */
+  def optimised(session: SparkSession, round: LogicalPlan): LogicalPlan =
+    session.sessionState.optimizer.execute(SealedCache(round))
 }
 
 private[coffer] case class TailLoopExec(@transient of: TailLoop) extends LeafExecNode {
@@ -45,54 +85,30 @@ private[coffer] case class TailLoopExec(@transient of: TailLoop) extends LeafExe
 
   override protected def doExecute(): RDD[InternalRow] = {
     val task = TailTask.running
-    val rows = task.outside(Closing.chain(new Rounds(task)))
+    val rows = task.outside(Closing.chain(new InDriver(task)))
     new DriverRows(sparkContext, () => task.counted(rows))
   }
 
-  /** Spark's bounds, counted as `UnionLoopExec` does: the depth is looked at before the rows. */
-  private final class Rounds(task: TailTask) extends Iterator[Iterator[InternalRow]] {
-    private val loop = of.loop
-    private val (depth, most) = recursionBounds(loop, conf)
-    private val bounded = loop.limit.getOrElse(most) != -1
-    private var left = loop.limit.getOrElse(most).toLong
-    private var level = 0
+  private final class InDriver(task: TailTask) extends Iterator[Iterator[InternalRow]] {
+    private val rounds = new Rounds(of.loop, conf)
     private var last: Option[ClientHeld] = None
 
-    private def ended: Boolean =
-      last.exists(_.rows.isEmpty) || (loop.limit.isDefined && bounded && left <= 0)
-
-    override def hasNext: Boolean = !ended
+    override def hasNext: Boolean = rounds.hasNext
 
     override def next(): Iterator[InternalRow] = {
-      val plan = last.fold(loop.anchor)(round)
+      val plan = rounds.next(r => ClientRelation(r.output, last.get))
       val held = session.withActive {
         ClientHeld.of(run(plan), plan.output, ClientBytes.of(conf), None)
       }
-      level += 1
-      if (held.rows.nonEmpty) check(held.rows.size)
+      rounds.gave(held.rows.size.toLong)
       last = Some(held)
       held.rows.iterator.map(task.held(_))
     }
-
-    private def check(rows: Int): Unit = {
-      if (depth != -1 && level > depth) throw exceeded("LEVEL", "levelLimit" -> depth.toString)
-      if (bounded) {
-        left -= rows
-        if (left <= 0 && loop.limit.isEmpty) throw exceeded("ROW", "rowLimit" -> most.toString)
-      }
-    }
-
-    private def round(before: ClientHeld): LogicalPlan = loop.recursion.transformWithSubqueries {
-      case r: UnionLoopRef if r.loopId == loop.id => ClientRelation(r.output, before)
-    }
   }
-
-  private def exceeded(what: String, limit: (String, String)) =
-    new SparkException(s"RECURSION_${what}_LIMIT_EXCEEDED", Map(limit), null)
 
   /** A round without a sealed table would have Spark's executors compute it. */
   private def run(plan: LogicalPlan): Iterator[InternalRow] =
-    if (SealedPlans.mentions(plan))
+    if (SealedPlans.relations(plan).exists(!_.isInstanceOf[ClientRelation]))
       TailPlan.whole(session, plan) match {
         case root: CofferRootExec => root.executeToDriver()
         case local => local.executeCollect().iterator

@@ -33,7 +33,7 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
   private def visit(plan: LogicalPlan): Part = plan match {
     case c: ClientRelation => InDriver(c)
     case u: UnionLoop =>
-      judge.blame(Seq("UnionLoop: each round of a recursive query starts from rows in the driver"))
+      judge.blame(TailLoop.faults(session, u))
       InDriver(TailLoop(u))
     case l: LeafNode => if (judge.supports(l)) InEngines(l) else InDriver(l)
     case _ =>

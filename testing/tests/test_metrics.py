@@ -1,10 +1,13 @@
-"""What operators see: Spark's metrics by its Prometheus servlet, and the tab *Coffer* of its UI."""
+"""What operators see: Spark's metrics by its Prometheus servlet, the tab *Coffer* of its UI, and
+the logs of all processes, which have one name for a query."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +30,23 @@ FIGURE = re.compile(r"plugin_org_apache_spark_sql_coffer_CofferPlugin_(\w+)\{[^}
 PLANTED = "planted-7781"
 
 
+LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.stderr.ref = stderr
+logger.python.name = org.apache.spark.api.python.PythonGatewayServer
+logger.python.level = info
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d %p %c{1} [%X{mdc.coffer.query}] %m%n%ex
+"""
+
+
 @pytest.fixture(scope="module")
 def driver(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator[Driver]:
+    logging = base / "log4j2.properties"
+    logging.write_text(LOGGING)
     with Driver(
         sealed_tables,
         sealed=True,
@@ -36,6 +54,10 @@ def driver(base: Path, owner: Owner, sealed_tables: dict[str, Path]) -> Iterator
         config_dir=owner.config_dir,
         passphrase_file=owner.passphrase_file,
         conf=CONF,
+        env={
+            "COFFER_LOG_FORMAT": "json",
+            "JDK_JAVA_OPTIONS": f"-Dlog4j2.configurationFile={logging}",
+        },
     ) as driver:
         yield driver
 
@@ -76,3 +98,24 @@ def test_the_tab_shows_engines_and_queries(driver: Driver) -> None:
     assert "edge" in driver.run(READ, path=f"/SQL/execution/?id={number[1]}")
     assert PLANTED not in page
     assert "edge" not in page
+
+
+def test_logs_name_a_query_in_every_process(driver: Driver, base: Path) -> None:
+    with pytest.raises(QueryFailed, match="DIVIDE_BY_ZERO"):
+        driver.query(f"SELECT sum(1 / (id - 700)) FROM edge WHERE s <> '{PLANTED}'")
+    text = (base / "metrics.log").read_text()
+    name = re.findall(r"query ([0-9a-f]{32}) is sealed; it is SQL execution \d+", text)[-1]
+    # What an executor's task logs; under a local master in the same log.
+    assert f" ERROR Executor [{name}] Exception in task" in text
+    lines = re.findall(r" ((?:client )?engine): (\{.*\})$", text, re.MULTILINE)
+    said = {(process, *about(json.loads(line))) for process, line in lines}
+    assert ("client engine", "a query began", name) in said
+    assert ("engine", "a task failed", name) in said
+    assert not any(PLANTED in line or "ZERO" in line for _, line in lines)
+    assert f"<code>{name}</code>" in driver.run(READ, path="/coffer/")
+
+
+def about(line: dict[str, Any]) -> tuple[str, str]:
+    """What a line says, and of which query: by itself, or by what it is a part of."""
+    parts = [line, *line.get("spans", [])]
+    return line["message"], next((part["query"] for part in parts if "query" in part), "")

@@ -10,6 +10,7 @@ import pytest
 
 from coffer_testing.answers import difference
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
 from conftest import Expected, with_client_tail
 
 FORCED = {"spark.coffer.client.tail": "on", "spark.coffer.client.tail.force": "UnionLoop"}
@@ -73,7 +74,7 @@ def test_rounds_on_a_cluster(name: str, expected: Expected, clustered: Driver) -
     assert difference(expected.answer(sql), clustered.query(sql), ordered=False) is None
 
 
-@pytest.mark.parametrize("name", SQL)
+@pytest.mark.parametrize("name", one_of(SQL, 5))
 def test_rounds_in_the_driver(name: str, expected: Expected, sealed: Driver) -> None:
     sql = SQL[name]
     assert difference(expected.answer(sql), sealed.query(sql, FORCED), ordered=False) is None

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 
 from coffer._find import find_binary
 from coffer_testing.installed import ROOT, Shipped
@@ -156,6 +158,15 @@ def test_the_bill_of_materials_names_what_is_linked(released: Released) -> None:
     assert "pkg:maven/com.google.protobuf/protobuf-java" in found
     assert all(part["licenses"] for part in said["components"])
     assert len({part["bom-ref"] for part in said["components"]}) == len(said["components"])
+
+
+def test_the_bill_of_materials_keeps_to_its_schema(tmp_path: Path) -> None:
+    release.materials(tmp_path / release.MATERIALS)
+    text = (tmp_path / release.MATERIALS).read_text()
+    of_cyclonedx = JsonStrictValidator(SchemaVersion.V1_6)
+    assert of_cyclonedx.validate_str(text) is None
+    for said, wrong in (('"SHA-256"', '"SHA-257"'), ('"licenses"', '"licences"')):
+        assert of_cyclonedx.validate_str(text.replace(said, wrong, 1)) is not None
 
 
 def _reproduce() -> Any:

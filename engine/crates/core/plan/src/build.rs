@@ -6,8 +6,8 @@ use arrow::{compute::SortOptions, datatypes::SchemaRef};
 use coffer_expr::CompileContext;
 use coffer_protocol::{
     plan::{
-        AggCall, Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort,
-        WindowGroupLimit, node::Op, partitioning, sink,
+        Expr, Field, Fragment, Join, NamedExpr, Node, Project, Schema, Sort, WindowGroupLimit,
+        node::Op, partitioning, sink,
     },
     tree::children,
 };
@@ -34,7 +34,7 @@ use crate::{
     order,
     placed::PlacedExec,
     scan::ScanExec,
-    schema::schema_of,
+    schema::{same_types, schema_of},
     top_k::TopKExec,
     union::UnionExec,
     values::{self, ValuesExec},
@@ -163,40 +163,6 @@ fn in_fixed_order(
             node,
             what: "an order of no columns",
         }),
-    }
-}
-
-/// Columns are bound by position, so types must agree position by position.
-pub(crate) fn same_types(
-    node: u32,
-    found: &SchemaRef,
-    declared: &SchemaRef,
-) -> Result<(), Unsupported> {
-    if found.fields().len() != declared.fields().len() {
-        return Err(Unsupported::Type {
-            node,
-            column: found.fields().len().min(declared.fields().len()),
-            found: format!("the last of {}", found.fields().len()),
-            declared: format!("{} columns", declared.fields().len()),
-        });
-    }
-    for (column, (found, declared)) in found.fields().iter().zip(declared.fields()).enumerate() {
-        if found.data_type() != declared.data_type() {
-            return Err(Unsupported::Type {
-                node,
-                column,
-                found: found.data_type().to_string(),
-                declared: declared.data_type().to_string(),
-            });
-        }
-    }
-    Ok(())
-}
-
-pub(crate) fn mode_of(call: &AggCall) -> String {
-    match coffer_protocol::plan::AggMode::try_from(call.mode) {
-        Ok(mode) => format!("{}_{}", mode.as_str_name().to_ascii_lowercase(), call.name),
-        Err(_) => call.name.clone(),
     }
 }
 

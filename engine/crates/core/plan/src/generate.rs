@@ -26,8 +26,10 @@ use datafusion_physical_plan::{
 use futures::{StreamExt, stream};
 
 use crate::{
-    Unsupported, build::same_types, expressions::Expressions, operator::operator_basics,
-    schema::schema_of,
+    Unsupported,
+    expressions::Expressions,
+    operator::operator_basics,
+    schema::{same_types, schema_of},
 };
 
 /// The most rows that one row is made into by `stack`.

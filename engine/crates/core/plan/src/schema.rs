@@ -111,3 +111,30 @@ pub(crate) fn timed(
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, stream))
 }
+
+/// Columns are bound by position, so types must agree position by position.
+pub(crate) fn same_types(
+    node: u32,
+    found: &SchemaRef,
+    declared: &SchemaRef,
+) -> Result<(), Unsupported> {
+    if found.fields().len() != declared.fields().len() {
+        return Err(Unsupported::Type {
+            node,
+            column: found.fields().len().min(declared.fields().len()),
+            found: format!("the last of {}", found.fields().len()),
+            declared: format!("{} columns", declared.fields().len()),
+        });
+    }
+    for (column, (found, declared)) in found.fields().iter().zip(declared.fields()).enumerate() {
+        if found.data_type() != declared.data_type() {
+            return Err(Unsupported::Type {
+                node,
+                column,
+                found: found.data_type().to_string(),
+                declared: declared.data_type().to_string(),
+            });
+        }
+    }
+    Ok(())
+}

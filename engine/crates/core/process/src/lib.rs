@@ -1,6 +1,7 @@
 //! What every long-lived process of Coffer is made of: where it listens ([`address`], [`listen`]),
 //! what ends it ([`lifeline`]), what keeps its memory and its values out of files and logs
-//! ([`memory`], [`hardening`]), and the programs that it asks ([`helper`]).
+//! ([`memory`], [`hardening`]), what it says to operators (`log`), and the programs that it asks
+//! ([`helper`]).
 #![warn(missing_docs)]
 #![cfg_attr(
     not(test),
@@ -18,5 +19,7 @@ pub mod hardening;
 pub mod helper;
 pub mod lifeline;
 pub mod listen;
+#[cfg(feature = "log")]
+pub mod log;
 pub mod memory;
 pub mod vsock;

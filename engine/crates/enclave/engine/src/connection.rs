@@ -2,12 +2,16 @@
 
 use std::{sync::Arc, thread, time::Duration};
 
-use coffer_process::listen::{Listener, ReadHalf, WriteHalf};
+use coffer_process::{
+    listen::{Listener, ReadHalf, WriteHalf},
+    log,
+};
 use coffer_protocol::{
     framing::{Message, put_message},
     wire::{Attest, Failed, Refused, Release, Released, RunQuery, Start, TaskMessage},
 };
 use tokio::io::AsyncWriteExt;
+use tracing::{Instrument, Span};
 
 use crate::{
     channel::{self, Receiver},
@@ -124,6 +128,19 @@ impl Asked {
         }
         message.decode("RUN_QUERY").ok().map(Self::Query)
     }
+
+    /// What lines of the log are about meanwhile, by the host's word.
+    fn span(&self) -> Span {
+        match self {
+            Self::Task(start) => tracing::info_span!(
+                "task",
+                query = %log::query(&start.session),
+                stage = start.stage,
+                partition = start.partition
+            ),
+            Self::Query(run) => tracing::info_span!("query", query = %log::query(&run.session)),
+        }
+    }
 }
 
 /// Runs one task or query on a thread of its own, and gives the connection back if it can be used
@@ -172,7 +189,7 @@ fn on_own_thread(
             return None;
         }
     };
-    let reusable = runtime.block_on(async {
+    let conversation = async {
         match asked {
             Asked::Task(start) => {
                 let outcome = task::run(enclave, start, &link).await;
@@ -183,7 +200,8 @@ fn on_own_thread(
                 said(&link, TaskMessage::QueryDone, outcome).await
             }
         }
-    });
+    };
+    let reusable = runtime.block_on(conversation.instrument(asked.span()));
     // Whatever DataFusion spawned ends here, and with it the last hold on the connection. A read
     // that storage does not answer is not waited for: it holds a path and no key.
     runtime.shutdown_background();

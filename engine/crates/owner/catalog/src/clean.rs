@@ -26,7 +26,7 @@ use crate::{
     Envelope, Error, Lease, MANIFEST_FOLDER, Register, TableRecord, Use, VerifiedManifest,
     disk::{self, Folder},
     journal,
-    open::{MANIFEST_LIMIT, version_of},
+    versions::{MANIFEST_LIMIT, newest_version, version_of},
 };
 
 /// Files in a table's folder that the newest version does not name. Paths are relative to it.
@@ -251,8 +251,7 @@ pub fn forget_dropped(register: &Register, id: TableId) -> Result<TableRecord, E
     let record = register
         .by_id(id)?
         .ok_or_else(|| Error::UnknownTable(id.to_string()))?;
-    if crate::open::newest_version(register.reach(), &record.path.join(MANIFEST_FOLDER))?.is_some()
-    {
+    if newest_version(register.reach(), &record.path.join(MANIFEST_FOLDER))?.is_some() {
         return Err(Error::StillThere(record.path));
     }
     register.remove(id)?;

@@ -16,8 +16,8 @@ use coffer_protocol::storage::url;
 
 use crate::{
     Envelope, Error, MANIFEST_FOLDER, Register, TableRecord, disk, manifest_name,
-    open::{MANIFEST_LIMIT, newest_version},
     spelling::{self, normal},
+    versions::{MANIFEST_LIMIT, newest_version},
 };
 
 /// How a caller names a table.

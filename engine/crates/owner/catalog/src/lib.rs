@@ -41,7 +41,9 @@ mod register;
 mod rewrap;
 pub mod spelling;
 pub mod stored;
+mod table_file;
 pub mod verify;
+mod versions;
 mod write;
 
 pub use adopt::{AdoptAs, AdoptError, Adoption};

@@ -16,9 +16,8 @@ use crate::{
     disk::{self, Folder},
     find::find,
     manifest_name,
+    versions::{MANIFEST_LIMIT, newest_version, versions},
 };
-
-pub(crate) const MANIFEST_LIMIT: u64 = 64 << 20;
 
 /// A manifest that is authentic and that the register knows as the table's newest. Only
 /// [`open_table`] and [`TableWrite::publish`](crate::TableWrite::publish) make one. Holds the
@@ -396,26 +395,6 @@ fn foreign(
     let bytes = disk::read_at(reach, &path, MANIFEST_LIMIT)?.unwrap_or_default();
     let envelope = Envelope::parse(&bytes).ok();
     Ok(envelope.and_then(|(envelope, _)| check_owner(&envelope, record).err()))
-}
-
-/// The newest version of which there is a manifest by name.
-pub(crate) fn newest_version(reach: &Reach, manifests: &Path) -> Result<Option<u64>, Error> {
-    Ok(versions(reach, manifests)?.into_iter().max())
-}
-
-/// The versions of which there are manifests by name.
-pub(crate) fn versions(reach: &Reach, manifests: &Path) -> Result<Vec<u64>, Error> {
-    let names = disk::names_at(reach, manifests)?;
-    let versions = names.iter();
-    Ok(versions
-        .filter_map(|name| name.to_str().and_then(version_of))
-        .collect())
-}
-
-/// The version that a manifest's file name says, if it is one.
-pub(crate) fn version_of(name: &str) -> Option<u64> {
-    let version = name.strip_prefix("manifest-")?.parse().ok()?;
-    (manifest_name(version) == name).then_some(version)
 }
 
 /// A publication that was cut short is settled before anything else happens: what it left pending

@@ -28,7 +28,7 @@ use parquet::{
     file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData},
 };
 
-use crate::{Error, convert, read::TableFile};
+use crate::{Error, convert, table_file::TableFile};
 
 pub use pins::ChunkPins;
 

@@ -103,7 +103,7 @@ fn put(
     let taken = || Error::VersionTaken(manifest.version);
     // Where the answer to a put is lost, whoever serves it asks again, and finds its own.
     let put = || -> Result<Put, Error> {
-        match folder.put_if_absent(&position, bytes, crate::open::MANIFEST_LIMIT)? {
+        match folder.put_if_absent(&position, bytes, crate::versions::MANIFEST_LIMIT)? {
             Put::Taken(Some(there)) if there == Digest::of(bytes) => {
                 folder.sync(manifests)?;
                 Ok(Put::Done)
@@ -131,7 +131,7 @@ fn put(
 fn take_back(folder: &Folder, version: u64, hash: Digest) {
     let position = Path::new(MANIFEST_FOLDER).join(manifest_name(version));
     let there = folder
-        .read(&position, crate::open::MANIFEST_LIMIT)
+        .read(&position, crate::versions::MANIFEST_LIMIT)
         .ok()
         .flatten();
     if there.is_some_and(|bytes| Digest::of(&bytes) == hash) {

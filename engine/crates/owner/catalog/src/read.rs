@@ -1,11 +1,8 @@
 //! Reading files at the client site: for `decrypt` and `verify --deep`. (Enclaves read through
 //! DataFusion, with [`footer::open`].)
 
-mod source;
-
 use std::{
-    fs::File,
-    io::{BufRead, Read, Seek, SeekFrom},
+    io::BufRead,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::Arc,
@@ -32,11 +29,9 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-pub(crate) use source::TableFile;
-
 use crate::{
     Error, TableWrite, VerifiedManifest, convert, disk, foreign::NamedKeks, plain,
-    stored::StoredReader,
+    stored::StoredReader, table_file::TableFile,
 };
 
 const BATCH_ROWS: usize = 16 * 1024;
@@ -370,12 +365,4 @@ fn closed_column(metadata: &ArrowReaderMetadata) -> Option<String> {
     chunks
         .find(|chunk| chunk.num_values() == 0)
         .map(|chunk| chunk.column_path().string())
-}
-
-pub(crate) fn read_range(file: &mut File, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
-    file.seek(SeekFrom::Start(range.start))?;
-    let length = range.end.saturating_sub(range.start);
-    let mut bytes = Vec::new();
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

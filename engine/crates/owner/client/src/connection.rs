@@ -9,6 +9,7 @@ use coffer_protocol::{
     wire::{ClientMessage, ResultEnd},
 };
 use tokio::{io::AsyncWriteExt, task::JoinSet};
+use tracing::Instrument;
 
 use crate::{
     ClientError, KeyService, Service,
@@ -190,14 +191,16 @@ async fn talk(
         if state.greeted && message.kind == kind_byte(ClientMessage::ServeStorage) {
             return service.storage.port().serve(read, write).await;
         }
-        match guarded(service, &message, &mut state) {
+        // Named as soon as it is known which query the request is about.
+        let asked = tracing::info_span!("request", query = tracing::field::Empty);
+        match asked.in_scope(|| guarded(service, &message, &mut state)) {
             Ok(Reply::Message(bytes)) => write.write_all(&bytes).await?,
             Ok(Reply::Rows(rows)) => send_rows(rows, &mut write).await?,
             Ok(Reply::Keep(rows, session, most)) => {
                 keep(service, rows, &session, most, &mut write).await?
             }
             Err(error) => {
-                problem(&error, &mut write).await?;
+                problem(&error, &mut write).instrument(asked).await?;
                 // Whose account is no user's any more knocks again, and is counted as a stranger.
                 if error.is_stranger() {
                     return Ok(());

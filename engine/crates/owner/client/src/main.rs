@@ -79,13 +79,7 @@ fn main() -> ExitCode {
     if let Some(warning) = coffer_sealing::UNSEALED_WARNING {
         eprintln!("warning: {warning}");
     }
-    tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("COFFER_LOG")
-                .unwrap_or_else(|_| "info".into()),
-        )
-        .with_writer(std::io::stderr)
-        .init();
+    coffer_process::log::start();
     hardening::silence_panic_messages();
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,

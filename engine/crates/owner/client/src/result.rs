@@ -13,7 +13,7 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::SendableRecordBatchStream;
 use futures::StreamExt;
 
-use crate::{ClientError, origins::Origins, reads::Reads, receipts::Tally, spark_arrow::Given};
+use crate::{ClientError, origins::Origins, reads::Reads, spark_arrow::Given, tally::Tally};
 
 /// The rows of a result, opened as they are read.
 pub(crate) struct ResultRows {

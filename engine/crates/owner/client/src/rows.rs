@@ -16,13 +16,11 @@ use arrow::{
 };
 use coffer_catalog::{FileWriter, Judged, TableWriter, convert::to_type};
 use coffer_format::{FileGuard, PartitionValue, SparkType, WriteOptions};
-use coffer_protocol::wire::{
-    CheckSources, PublishWrite, RowsTaken, SourcesChecked, WriteRows, WrittenFile,
-};
+use coffer_protocol::wire::{CheckSources, RowsTaken, SourcesChecked, WriteRows, WrittenFile};
 
 use crate::{
     ClientError, Service,
-    writes::{FILE_BYTES, ROW_GROUP_ROWS},
+    made::{FILE_BYTES, ROW_GROUP_ROWS},
 };
 
 /// Bytes that the row groups of one stream may take before they are written, over all its open
@@ -30,43 +28,6 @@ use crate::{
 const STREAM_BYTES: usize = 64 << 20;
 /// Partitions of one stream whose files are open at the same time.
 const OPEN_FILES: usize = 64;
-
-/// What streams of a write have made here.
-#[derive(Default)]
-pub(crate) struct Made {
-    /// That came to their end.
-    streams: u32,
-    files: Vec<WrittenFile>,
-    /// Whether the host may have chosen rows of them.
-    host_chosen: bool,
-}
-
-impl Made {
-    fn add(&mut self, files: impl Iterator<Item = WrittenFile>, host_chosen: bool) {
-        self.streams = self.streams.saturating_add(1);
-        self.files.extend(files);
-        self.host_chosen |= host_chosen;
-    }
-
-    /// The files, and whether the host may have chosen rows of them, if the request counts the same
-    /// streams and no tasks beside them; none: the rows are those of tasks.
-    pub(crate) fn published(
-        self,
-        request: &PublishWrite,
-    ) -> Result<Option<(Vec<WrittenFile>, bool)>, ClientError> {
-        if self.streams != request.streams {
-            return Err(ClientError::RowStreams {
-                said: request.streams,
-                ended: self.streams,
-            });
-        }
-        match (self.streams, request.commits.is_empty()) {
-            (0, _) => Ok(None),
-            (_, true) => Ok(Some((self.files, self.host_chosen))),
-            (_, false) => Err(ClientError::Malformed("PUBLISH_WRITE")),
-        }
-    }
-}
 
 /// One stream of rows, over one connection.
 pub(crate) struct RowsStream {

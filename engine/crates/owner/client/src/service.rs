@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use coffer_audit::{AuditLog, Who};
 use coffer_custody::{ConfigDir, Keyring, Passphrase, Vault, verifiers::Verifiers};
+use coffer_process::log;
 use coffer_protocol::{
     EvidenceError,
     evidence::PROTOCOL,
@@ -17,18 +18,20 @@ use coffer_protocol::{
 };
 use coffer_sealing::{SessionId, SessionKey};
 use parking_lot::Mutex;
+use tracing::Span;
 
 use crate::{
     ClientError, access,
     application::Application,
     bounds, cached, commits, diagnostics,
+    draft::Draft,
     engines::Waiting,
     finish,
     follow::Following,
     guesses::Guesses,
     kinds::kind_byte,
     live::Live,
-    receipts::{self, Draft},
+    receipts,
     result::ResultRows,
     rows::RowsStream,
     session::{self, Session, Shared},
@@ -357,6 +360,7 @@ impl Service {
             ClientMessage::EndSession => {
                 let request: EndSession = decode(message, "END_SESSION")?;
                 self.live.lock().ended(&request.session)?;
+                tracing::info!(query = %log::query(&request.session), "a query ended");
                 reply(ClientMessage::SessionEnded, &SessionEnded {})
             }
             _ => Err(ClientError::UnknownMessage(message.kind)),
@@ -400,6 +404,7 @@ impl Service {
         let id = self.live.lock().sessions.number()?;
         let made = self.made_session(id, request);
         self.live.lock().sessions.begin(id, made)?;
+        tracing::info!(query = %log::query(id.as_bytes()), "a query began");
         Ok(coffer_protocol::wire::Session {
             session: id.as_bytes().to_vec().into(),
         })
@@ -422,6 +427,7 @@ impl Service {
     }
 
     pub(crate) fn session(&self, id: &[u8]) -> Result<Shared, ClientError> {
+        Span::current().record("query", log::query(id).as_str());
         self.live.lock().session(id)
     }
 

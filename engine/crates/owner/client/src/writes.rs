@@ -36,18 +36,11 @@ use crate::{
     ClientError, Service,
     access::signed,
     commits::Commit,
-    rows::Made,
+    made::{FILE_BYTES, Made, ROW_GROUP_BYTES, ROW_GROUP_ROWS},
     session::{Output, Session},
     table::Opened,
     types::{data_type, declared, declared_type, field},
 };
-
-/// Rows of a row group at most.
-pub(crate) const ROW_GROUP_ROWS: u64 = 1 << 20;
-/// Encoded bytes of a row group at most; engines with little memory take less.
-const ROW_GROUP_BYTES: u64 = 128 << 20;
-/// A file is ended when it has grown so far.
-pub(crate) const FILE_BYTES: u64 = 512 << 20;
 
 /// Schemes of Hadoop file systems that speak to a storage over a network, whatever the path. Not
 /// here: what shows other file systems under names of its own (`viewfs`, `har`, `alluxio`), and

@@ -9,8 +9,8 @@ use arrow::{
         new_empty_array,
     },
     buffer::{NullBuffer, OffsetBuffer},
-    compute::{SortOptions, cast, interleave, sort, sort_to_indices, take},
-    datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64Type},
+    compute::{SortOptions, interleave, sort, sort_to_indices, take},
+    datatypes::{DataType, Float32Type, Float64Type, Int64Type},
     row::{RowConverter, SortField},
 };
 use coffer_expr::{SparkError, types::element_field};
@@ -21,7 +21,7 @@ use super::{
     histogram::Histogram,
     joined::Joined,
     state::{GroupState, column, each, live},
-    summary::Approximate,
+    summary::{Approximate, doubles},
 };
 
 /// What becomes of a group's values.
@@ -480,22 +480,6 @@ fn one_nan(values: &ArrayRef) -> Result<ArrayRef> {
         }
         _ => Arc::clone(values),
     })
-}
-
-pub(super) fn doubles(values: &ArrayRef) -> Result<Vec<f64>> {
-    if let Some(decimals) = values.as_primitive_opt::<Decimal128Type>() {
-        let scale = decimals.scale();
-        // As text the nearest double is found, as Java's BigDecimal does.
-        let nearest = |value: &i128| format!("{value}e-{scale}").parse::<f64>();
-        let nearest = decimals
-            .values()
-            .iter()
-            .map(nearest)
-            .collect::<Result<_, _>>();
-        return nearest.map_err(|_| internal_datafusion_err!("a decimal is no double"));
-    }
-    let doubles = cast(values, &DataType::Float64)?;
-    Ok(doubles.as_primitive::<Float64Type>().values().to_vec())
 }
 
 #[cfg(test)]

@@ -60,11 +60,19 @@ use datafusion_physical_plan::{
     projection::ProjectionExec,
 };
 
-use crate::{Unsupported, build::mode_of, expressions::Expressions};
+use crate::{Unsupported, expressions::Expressions};
 pub use function::DependsOn;
 use function::Function;
 use udaf::{Call, Udaf};
 use unpack::BufferColumn;
+
+/// What a call is named by: its step and its function.
+fn mode_of(call: &AggCall) -> String {
+    match AggMode::try_from(call.mode) {
+        Ok(mode) => format!("{}_{}", mode.as_str_name().to_ascii_lowercase(), call.name),
+        Err(_) => call.name.clone(),
+    }
+}
 
 /// The operators of an Aggregate node, the top one first.
 pub(crate) fn plan(

@@ -9,12 +9,10 @@ use arrow::{
     array::{Array, ArrayRef, AsArray, Float64Array, ListArray},
     buffer::{NullBuffer, OffsetBuffer},
     compute::cast,
-    datatypes::{DataType, Float64Type},
+    datatypes::{DataType, Decimal128Type, Float64Type},
 };
 use coffer_expr::types::element_field;
-use datafusion_common::Result;
-
-use super::collect::doubles;
+use datafusion_common::{Result, internal_datafusion_err};
 
 /// The values that are put into a summary at once.
 const HEAD: usize = 50_000;
@@ -133,11 +131,26 @@ pub(super) fn numbers(values: &ArrayRef) -> Result<Float64Array> {
     Ok(values.as_primitive::<Float64Type>().clone())
 }
 
+/// A column as doubles.
+pub(super) fn doubles(values: &ArrayRef) -> Result<Vec<f64>> {
+    if let Some(decimals) = values.as_primitive_opt::<Decimal128Type>() {
+        let scale = decimals.scale();
+        // As text the nearest double is found, as Java's BigDecimal does.
+        let nearest = |value: &i128| format!("{value}e-{scale}").parse::<f64>();
+        let nearest = decimals
+            .values()
+            .iter()
+            .map(nearest)
+            .collect::<Result<_, _>>();
+        return nearest.map_err(|_| internal_datafusion_err!("a decimal is no double"));
+    }
+    let doubles = cast(values, &DataType::Float64)?;
+    Ok(doubles.as_primitive::<Float64Type>().values().to_vec())
+}
+
 /// Back from doubles, as Java casts them.
 pub(super) fn typed(found: Float64Array, to: &DataType) -> Result<ArrayRef> {
-    use arrow::datatypes::{
-        Decimal128Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    };
+    use arrow::datatypes::{Float32Type, Int8Type, Int16Type, Int32Type, Int64Type};
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the values were of that type"

@@ -24,8 +24,8 @@ use parquet::{
 use zeroize::Zeroizing;
 
 use crate::{
-    Error, MANIFEST_FOLDER, adopt::AdoptError, disk::Folder, foreign, plain, read::TableFile,
-    spelling,
+    Error, MANIFEST_FOLDER, adopt::AdoptError, disk::Folder, foreign, plain, spelling,
+    table_file::TableFile,
 };
 
 /// A folder of files that other programs encrypted under the owner's masters, none of which is a

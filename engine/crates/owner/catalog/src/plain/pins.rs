@@ -22,7 +22,7 @@ use coffer_protocol::storage::{Reach, url};
 use crate::{
     Error,
     plain::{PlainFile, PlainTable, still_ends_so},
-    read::TableFile,
+    table_file::TableFile,
 };
 
 /// Questions that a driver answers at the same time.

@@ -114,7 +114,7 @@ impl Host {
             Act::HideManifests | Act::Hide => {
                 // Also what it planted itself.
                 let manifests = self.folder.join(MANIFEST_FOLDER);
-                let there = crate::open::versions(&None, &manifests).unwrap();
+                let there = crate::versions::versions(&None, &manifests).unwrap();
                 for version in there.into_iter().filter(|version| *version > 1) {
                     self.take(&self.position(version));
                 }

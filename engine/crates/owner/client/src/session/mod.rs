@@ -24,7 +24,7 @@ pub(crate) use self::{
     results::{Results, Rows},
     stages::{Output, Stage, Stages},
 };
-use crate::{ClientError, origins::Origins, receipts::Draft, repeatable::Repeatable, uses::Uses};
+use crate::{ClientError, draft::Draft, origins::Origins, repeatable::Repeatable, uses::Uses};
 
 /// How long an engine keeps a session without the client site's word, if nobody sets it.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);

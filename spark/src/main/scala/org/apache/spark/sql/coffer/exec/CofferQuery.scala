@@ -49,13 +49,19 @@ final class CofferQuery private (val id: Long, caches: Boolean) extends Logging 
 
   private val told = new ToldQuery(ToldQuery.execution)
 
+  /** Its name in logs: its session's. */
+  private[exec] def name: String = ToldQuery.name(session.toByteArray)
+
   private lazy val receipts = Receipts.of(SQLConf.get)
 
   lazy val session: ByteString = {
     val session = client.newSession(asked, caches, receipts.isDefined)
     hasSession = true
     ending.begin(client, session, told)
+    told.begin(session)
     ToldQuery.tell(told)
+    logInfo(s"query ${told.name.mkString} is sealed" +
+      told.execution.fold("")(id => s"; it is SQL execution $id"))
     CofferQuery.sessions.put(session, new WeakReference(this))
     session
   }

@@ -227,6 +227,9 @@ object NeutralJob {
     "spark.job.tags")
   private val GROUP = "spark.jobGroup.id"
 
+  /** By this Spark has the query's name in the context of what executors log of its tasks. */
+  private val NAME = "mdc.coffer.query"
+
   // It never leaves this JVM: over a bare digest a host could try names.
   private lazy val secret = {
     val bytes = new Array[Byte](32)
@@ -236,7 +239,9 @@ object NeutralJob {
 
   def run[T](sc: SparkContext)(body: => T): T = {
     val before = sc.getLocalProperties
-    sc.setLocalProperties(clean(before))
+    val neutral = clean(before)
+    CofferQuery.current(sc).foreach(q => neutral.setProperty(NAME, q.name))
+    sc.setLocalProperties(neutral)
     try body
     finally sc.setLocalProperties(before)
   }

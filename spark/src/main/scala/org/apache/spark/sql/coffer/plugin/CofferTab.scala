@@ -25,7 +25,8 @@ private final class CofferPage(parent: CofferTab, driver: CofferDriver) extends 
       <td>{UIUtils.formatDate(of.first)}</td><td>{UIUtils.formatDate(of.last)}</td></tr>
     def query(of: ToldQuery): Seq[Node] = <tr>
       <td>{place(request, of)}</td><td>{UIUtils.formatDate(of.began)}</td>
-      <td>{of.stages}</td><td>{if (of.isOpen) "open" else "ended"}</td></tr>
+      <td>{of.stages}</td><td>{if (of.isOpen) "open" else "ended"}</td>
+      <td><code>{of.name.mkString}</code></td></tr>
     val warning =
       if (driver.simulatedEvidence)
         <p><strong>Engines run on simulated evidence: nothing proves what code they are.</strong>
@@ -43,7 +44,7 @@ private final class CofferPage(parent: CofferTab, driver: CofferDriver) extends 
       <h4>Sealed queries, the last first</h4>
       {
       UIUtils.listingTable(
-        Seq("Query", "Began", "Sealed stages", "Session"), query, ToldQuery.last,
+        Seq("Query", "Began", "Sealed stages", "Session", "In logs"), query, ToldQuery.last,
         fixedWidth = true)
     }
     </div>

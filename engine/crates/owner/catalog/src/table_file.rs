@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     fs::File,
-    io::{self, BufRead, BufReader, Read},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom},
     ops::Range,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -81,7 +81,7 @@ impl TableFile {
         match self {
             Self::Local(file) => {
                 let mut file = file.try_clone()?;
-                Ok(super::read_range(&mut file, range)?.into())
+                Ok(read_range(&mut file, range)?.into())
             }
             Self::Remote(file) => file.get(range.start..range.end.min(file.size)),
         }
@@ -97,7 +97,7 @@ impl TableFile {
             let bytes = match self {
                 Self::Local(file) => {
                     let mut file = file.try_clone()?;
-                    Bytes::from(super::read_range(&mut file, at..end)?)
+                    Bytes::from(read_range(&mut file, at..end)?)
                 }
                 Self::Remote(file) => match file.fetch(at..end) {
                     Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -200,4 +200,12 @@ impl Read for Rest {
         self.range.start = end;
         Ok(bytes.len())
     }
+}
+
+fn read_range(file: &mut File, range: std::ops::Range<u64>) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(range.start))?;
+    let length = range.end.saturating_sub(range.start);
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -141,8 +141,8 @@ pub(super) fn find(
     .to_owned())
 }
 
-/// AMD's certificate above those of providers' keys. Roots do not have it built in; it counts by the
-/// root's signature.
+/// AMD's certificate above those of providers' keys. Roots do not have it built in; it counts by
+/// the root's signature.
 fn for_providers(policy: &Attestation, product: &str) -> Result<Option<Certificate>, String> {
     let name = format!("asvk-{product}.pem");
     let Some(pem) = optional(policy, &name)? else {

@@ -1,8 +1,8 @@
 //! What a process says to operators: lines on standard error, with no value of a query in them.
 //!
 //! Two variables of the environment say how: `COFFER_LOG`, which lines (directives of
-//! `tracing-subscriber`; `info` by default), and `COFFER_LOG_FORMAT`, `text` (default) or `json`: an
-//! object a line, whose `spans` have the field `query` where the line is about a query.
+//! `tracing-subscriber`; `info` by default), and `COFFER_LOG_FORMAT`, `text` (default) or `json`:
+//! an object a line, which or whose `spans` have the field `query` where it is about a query.
 
 use std::fmt::Write;
 

@@ -99,6 +99,10 @@ object LoopRows {
       case ScanOf(_, scan: CofferScan, _) => scan
     })
 
+  /** What filled the caches that rounds read. */
+  private[coffer] def earlier(loop: UnionLoop): Seq[CofferRootExec] =
+    loop.children.flatMap(_.collectWithSubqueries { case c: CachedRelation => c.rows.filling })
+
   /** How rows are kept, and where those are computed that no table has a part in. */
   trait Ways {
 

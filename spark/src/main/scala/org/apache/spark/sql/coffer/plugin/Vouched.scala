@@ -7,6 +7,7 @@ import org.apache.spark.sql.coffer.exec.{
   CofferFragmentExec,
   CofferLoopExec,
   DriverPart,
+  LoopRows,
   SealedScan
 }
 import org.apache.spark.sql.coffer.split.CofferScan
@@ -36,7 +37,7 @@ object Vouched {
     case q: QueryStageExec => scans(q.plan)
     case h: ClientRowsExec => scans(h.root)
     case c: CofferCacheExec => scans(c.rows.filling)
-    case l: CofferLoopExec => l.rows.scans
+    case l: CofferLoopExec => l.rows.scans ++ LoopRows.earlier(l.rows.loop).flatMap(scans)
     case d: DriverPart => (d.brought ++ d.earlier).flatMap(scans) ++ d.repeated
     case f: CofferFragmentExec => scans(f.template)
     case s: BaseSubqueryExec => scans(s.child)

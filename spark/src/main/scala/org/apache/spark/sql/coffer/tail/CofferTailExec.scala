@@ -44,7 +44,8 @@ private[coffer] case class CofferTailExec(tail: SparkPlan, reasons: Seq[String],
   override def brought: Seq[SparkPlan] = rows.map(_.root)
 
   override def earlier: Seq[SparkPlan] =
-    tail.collectWithSubqueries { case r: ClientRelationExec => r.held.from }.flatten
+    tail.collectWithSubqueries { case r: ClientRelationExec => r.held.from }.flatten ++
+      tail.collectWithSubqueries { case l: TailLoopExec => l.of.earlier }.flatten
 
   override def repeated: Seq[CofferScan] =
     tail.collectWithSubqueries { case l: TailLoopExec => l.of.scans }.flatten

@@ -43,6 +43,10 @@ private[coffer] case class TailLoop(loop: UnionLoop) extends LeafNode {
 
   /** What its rounds read of tables. */
   def scans: Seq[CofferScan] = LoopRows.scans(loop)
+
+  /** What made the rows that they read otherwise: of caches, or held here. */
+  def earlier: Seq[SparkPlan] = LoopRows.earlier(loop) ++
+    loop.children.flatMap(_.collectWithSubqueries { case c: ClientRelation => c.held.from }).flatten
 }
 
 private[coffer] object TailLoop {

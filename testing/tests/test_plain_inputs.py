@@ -85,6 +85,26 @@ def test_engines_read_the_plain_table_and_say_so(site: tuple[Driver, Driver, Pat
     assert "FileScan parquet" not in plan
 
 
+def test_a_recursion_over_their_cached_rows_is_not_verified(
+    site: tuple[Driver, Driver, Path],
+) -> None:
+    _, coffer, _ = site
+    code = """
+import coffer
+both = spark.sql(f"SELECT id FROM edge UNION ALL SELECT id FROM {other}").cache()
+both.createOrReplaceTempView("both")
+query = (
+    "WITH RECURSIVE r(i, d) AS (SELECT id, 0 FROM both UNION ALL "
+    "SELECT i + 1, d + 1 FROM r WHERE d < 1) SELECT count(*) AS n FROM r"
+)
+df = spark.sql(query)
+result = [df.collect()[0][0] > 0, coffer.verified(df)]
+both.unpersist()
+"""
+    assert coffer.run(code, other="edge") == [True, True]
+    assert coffer.run(code, other="listed") == [True, False]
+
+
 def test_a_table_that_is_not_listed_is_refused(site: tuple[Driver, Driver, Path]) -> None:
     _, coffer, _ = site
     with pytest.raises(QueryFailed, match="unverified_inputs") as failed:

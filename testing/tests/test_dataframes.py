@@ -476,6 +476,7 @@ result = out
 """
 
 
+@pytest.mark.full
 def test_an_analysts_program_runs_unchanged(plain: Driver, sealed: Driver) -> None:
     ours, theirs = sealed.run(PROGRAM), plain.run(PROGRAM)
     assert [title for title, _ in ours] == [title for title, _ in theirs]

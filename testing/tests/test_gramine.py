@@ -28,7 +28,8 @@ QUERIES = [
     "SELECT a.id, b.s FROM events a JOIN edge b ON a.id = b.id WHERE b.n IS NOT NULL ORDER BY 1, 2",
     "SELECT id, rank() OVER (PARTITION BY g ORDER BY n, id) AS r FROM events ORDER BY r, id "
     "LIMIT 50",
-    "SELECT count(*), sum(c) FROM (SELECT id, v, count(*) AS c FROM events GROUP BY id, v)",
+    "SELECT count(*), sum(c) FROM (SELECT repeat(concat(id, 'x'), 30) AS long, count(*) AS c FROM "
+    "events GROUP BY repeat(concat(id, 'x'), 30))",
     "SELECT id, v FROM (SELECT * FROM events ORDER BY v DESC, id) WHERE id % 1000 = 7 ORDER BY id",
 ]
 

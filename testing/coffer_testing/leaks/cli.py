@@ -43,9 +43,7 @@ def main(argv: list[str]) -> int:
     folder = Path(tempfile.mkdtemp(prefix="coffer-leaks-", dir=arguments.folder))
     try:
         programs = None if arguments.small else _unsealed()
-        runs = harness.run(
-            folder, arguments.scale, harness.SMALL if arguments.small else harness.FULL, programs
-        )
+        runs = harness.run(folder, arguments.scale, small=arguments.small, programs=programs)
     finally:
         if not arguments.keep:
             shutil.rmtree(folder, ignore_errors=True)

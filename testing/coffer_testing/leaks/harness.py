@@ -101,7 +101,7 @@ SMALL = (
             ("writes", workloads.writes),
             ("failed", workloads.failed),
             ("spilling", workloads.spilling),
-            ("protections", protected.protections),
+            ("protections", protected.few),
         ),
         look_after_each=False,
     ),
@@ -127,15 +127,18 @@ OPENED = (
         look_after_each=False,
     ),
 )
-PROTECTED = tuple(
-    Application(
-        protected.conf(policy),
-        ((f"protections, {policy}", protected.protections),),
-        look_after_each=False,
-        policy=policy,
+
+
+def _protected(workload: Callable[[Session], None]) -> tuple[Application, ...]:
+    return tuple(
+        Application(
+            protected.conf(policy),
+            ((f"protections, {policy}", workload),),
+            look_after_each=False,
+            policy=policy,
+        )
+        for policy in protected.POLICIES
     )
-    for policy in protected.POLICIES
-)
 
 
 @dataclass(frozen=True)
@@ -170,15 +173,15 @@ class Runs:
     unsealed: Run | None = None
 
 
-def run(
-    folder: Path, scale: str, applications: tuple[Application, ...], programs: Path | None = None
-) -> Runs:
-    """All runs, one after the other, under `folder`. `programs`: the folder of an unsealed build,
-    for its control."""
+def run(folder: Path, scale: str, *, small: bool, programs: Path | None = None) -> Runs:
+    """All runs, one after the other, under `folder`; `small`: of a part of the workload.
+    `programs`: the folder of an unsealed build, for its control."""
+    applications = SMALL if small else FULL
+    policies = _protected(protected.few if small else protected.protections)
     tables = planted.tables(folder / "plain", scale)
     control = _side(folder / "control", tables.paths, "control", applications)
     sealed = _side(folder / "sealed", tables.paths, "sealed", applications)
-    protections = _side(folder / "protected", tables.paths, "protected", PROTECTED)
+    protections = _side(folder / "protected", tables.paths, "protected", policies)
     unsealed = (
         _side(folder / "unsealed", tables.paths, "unsealed", OPENED, programs) if programs else None
     )

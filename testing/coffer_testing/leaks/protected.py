@@ -66,6 +66,21 @@ p_size = [OPENED"ope"]
 p_name = "std"
 """
 
+JOINS = (
+    "SELECT c_name, sum(o_totalprice), count(*) FROM customer JOIN orders ON c_custkey = "
+    "o_custkey GROUP BY c_name "
+    "ORDER BY 2 DESC LIMIT 40",
+    "SELECT o_orderkey, l_comment, l_extendedprice FROM orders JOIN lineitem ON o_orderkey = "
+    "l_orderkey WHERE "
+    f"l_extendedprice > 5000000 AND o_orderpriority <> '{LITERAL}-25' ORDER BY "
+    f"l_extendedprice DESC LIMIT 100",
+    f"SELECT p_name, max(l_extendedprice) FROM part JOIN lineitem ON p_partkey = l_partkey "
+    f"WHERE p_size = {_SIZE} "
+    "GROUP BY p_name ORDER BY p_name LIMIT 50",
+    "SELECT c_mktsegment, count(*), max(c_acctbal) FROM customer WHERE c_acctbal > 100 AND "
+    f"c_mktsegment = '{DATA}BUILDING' GROUP BY c_mktsegment",
+)
+
 
 def write(name: str, owner: Owner) -> None:
     """Appends to a config directory's policy file what the policy of this name says of the planted
@@ -88,6 +103,13 @@ def conf(name: str) -> dict[str, str]:
 
 
 def protections(session: Session) -> None:
+    """As `few`, and the joins once more by way of the other kind of join."""
+    few(session)
+    for sql in JOINS:
+        session.ask(sql, SWITCH)
+
+
+def few(session: Session) -> None:
     """Comparisons, groups, joins, sums and sorts of ciphertexts; rows that are carried along; parts
     of queries at the client."""
     secret = [
@@ -115,23 +137,8 @@ def protections(session: Session) -> None:
     ]
     for sql in secret:
         session.ask(sql)
-    joins = [
-        "SELECT c_name, sum(o_totalprice), count(*) FROM customer JOIN orders ON c_custkey = "
-        "o_custkey GROUP BY c_name "
-        "ORDER BY 2 DESC LIMIT 40",
-        "SELECT o_orderkey, l_comment, l_extendedprice FROM orders JOIN lineitem ON o_orderkey = "
-        "l_orderkey WHERE "
-        f"l_extendedprice > 5000000 AND o_orderpriority <> '{LITERAL}-25' ORDER BY "
-        f"l_extendedprice DESC LIMIT 100",
-        f"SELECT p_name, max(l_extendedprice) FROM part JOIN lineitem ON p_partkey = l_partkey "
-        f"WHERE p_size = {_SIZE} "
-        "GROUP BY p_name ORDER BY p_name LIMIT 50",
-        "SELECT c_mktsegment, count(*), max(c_acctbal) FROM customer WHERE c_acctbal > 100 AND "
-        f"c_mktsegment = '{DATA}BUILDING' GROUP BY c_mktsegment",
-    ]
-    for sql in joins:
+    for sql in JOINS:
         session.ask(sql)
-        session.ask(sql, SWITCH)
     session.fails(
         f"SELECT CAST({COLUMN} AS INT) FROM secret WHERE {COLUMN} = '{DATA}-amber-2'",
         "CAST_INVALID_INPUT",

@@ -8,7 +8,10 @@ use coffer_protocol::{
     framing::{Message, WireError, put_message, put_raw, read_message_up_to},
     wire::{ClientMessage, ResultEnd},
 };
-use tokio::{io::AsyncWriteExt, task::JoinSet};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    task::JoinSet,
+};
 use tracing::Instrument;
 
 use crate::{
@@ -38,6 +41,9 @@ const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// How often a key service looks for applications that are gone.
 const TIDYING: Duration = Duration::from_secs(30);
+
+/// How long who is turned away is given to read why.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Who was let in.
 enum Visitor {
@@ -134,11 +140,7 @@ fn on_own_thread(visitor: Visitor, read: ReadHalf, write: WriteHalf) {
     }
 }
 
-async fn serve(
-    visitor: Visitor,
-    mut read: ReadHalf,
-    mut write: WriteHalf,
-) -> Result<(), WireError> {
+async fn serve(visitor: Visitor, mut read: ReadHalf, write: WriteHalf) -> Result<(), WireError> {
     match visitor {
         Visitor::Driver(service) => talk(&service, None, read, write).await,
         Visitor::Guest(guest) => attend(guest, read, write).await,
@@ -148,20 +150,36 @@ async fn serve(
             };
             match keys.enter_introduced(&first) {
                 Ok(guest) => attend(guest, read, write).await,
-                Err(error) => problem(&error, &mut write).await,
+                Err(error) => turn_away(&error, read, write).await,
             }
         }
     }
 }
 
-async fn attend(guest: Guest, mut read: ReadHalf, mut write: WriteHalf) -> Result<(), WireError> {
+async fn attend(guest: Guest, mut read: ReadHalf, write: WriteHalf) -> Result<(), WireError> {
     let Some(first) = greeting(&mut read, GREETING).await? else {
         return Ok(());
     };
     match KeyService::attach(guest, &first) {
         Ok(attached) => talk(&attached.service, Some(first), read, write).await,
-        Err(error) => problem(&error, &mut write).await,
+        Err(error) => turn_away(&error, read, write).await,
     }
+}
+
+/// Says why, and reads on for a moment: a connection that is closed with unread input is reset, and
+/// what was said in it last may never be read.
+async fn turn_away(
+    error: &ClientError,
+    mut read: ReadHalf,
+    mut write: WriteHalf,
+) -> Result<(), WireError> {
+    problem(error, &mut write).await?;
+    let mut unread = [0; 4096];
+    let _ = tokio::time::timeout(FAREWELL, async {
+        while read.read(&mut unread).await.is_ok_and(|length| length > 0) {}
+    })
+    .await;
+    Ok(())
 }
 
 /// The first message of a connection, if it comes in time and is no longer than a greeting.
@@ -200,11 +218,11 @@ async fn talk(
                 keep(service, rows, &session, most, &mut write).await?
             }
             Err(error) => {
-                problem(&error, &mut write).instrument(asked).await?;
                 // Whose account is no user's any more knocks again, and is counted as a stranger.
                 if error.is_stranger() {
-                    return Ok(());
+                    return turn_away(&error, read, write).instrument(asked).await;
                 }
+                problem(&error, &mut write).instrument(asked).await?;
             }
         }
     }

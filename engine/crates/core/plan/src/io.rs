@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, config::SessionConfig};
 
-use crate::scan::ScanSource;
+use crate::{join::KeyBounds, scan::ScanSource};
 
 /// The task's side of a shared plan. An engine makes one for each task and attaches it with
 /// [`with_task_io`].
@@ -22,6 +22,13 @@ pub trait TaskIo: Send + Sync {
 
     /// What a scan reads.
     fn scan(&self, scan_id: u32) -> Result<Arc<dyn ScanSource>>;
+
+    /// Columns of a scan, by position, of which only rows with these keys come to anything: what
+    /// other stages of the same run know.
+    fn narrowed(&self, scan_id: u32) -> Vec<(usize, Arc<KeyBounds>)> {
+        let _ = scan_id;
+        Vec::new()
+    }
 }
 
 /// A sized holder, since session extensions are keyed by concrete type.

@@ -56,6 +56,7 @@ pub use coalesce::coalesced;
 pub use decrypt::Decryptor;
 pub use error::Unsupported;
 pub use io::{TaskIo, with_task_io};
+pub use join::KeyBounds;
 pub use metrics::NodeMetrics;
 pub use readable::readable;
 pub use scan::{ScanSource, Wanted};

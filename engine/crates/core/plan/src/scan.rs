@@ -62,7 +62,7 @@ impl Wanted {
     pub fn condition(&self) -> Option<Arc<dyn PhysicalExpr>> {
         let narrowed = self.bounds.iter().filter_map(|(at, bounds)| {
             let field = self.schema.fields().get(*at)?;
-            bounds.condition(&Column::new(field.name(), *at))
+            bounds.condition(&Column::new(field.name(), *at), field.data_type())
         });
         // What leaves least is looked at first: numbers are looked up sooner than most conditions
         // are computed.
@@ -106,11 +106,14 @@ impl ScanExec {
         self.bounds.lock().push((column, bounds));
     }
 
-    fn wanted(&self) -> Wanted {
+    /// `narrowed`: what this run knows beside what joins of the plan do.
+    fn wanted(&self, narrowed: Vec<(usize, Arc<KeyBounds>)>) -> Wanted {
+        let mut bounds = self.bounds.lock().clone();
+        bounds.extend(narrowed);
         Wanted {
             schema: Arc::clone(&self.schema),
             flat: self.pushed.flat.clone(),
-            bounds: self.bounds.lock().clone(),
+            bounds,
         }
     }
 
@@ -167,12 +170,14 @@ impl ExecutionPlan for ScanExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let source = task_io(&context)?.scan(self.scan_id)?;
+        let io = task_io(&context)?;
+        let source = io.scan(self.scan_id)?;
         if source.is_empty() {
             return Ok(empty(&self.schema));
         }
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let read = source.read(self.wanted(), context)?;
+        let wanted = self.wanted(io.narrowed(self.scan_id));
+        let read = source.read(wanted, context)?;
         let (schema, pushed) = (Arc::clone(&self.schema), self.pushed.all.clone());
         let checked = read.map(move |batch| {
             let batch = with_schema(&schema, batch?)?;

@@ -68,6 +68,12 @@ impl Exchanges {
         self.0.lock().retain(|by, _| by.stage != stage);
     }
 
+    /// All rows that a task wrote; `None` if they are not here.
+    pub(crate) fn all_rows(&self, by: WrittenBy) -> Option<Vec<RecordBatch>> {
+        let kept = self.0.lock().get(&by).map(Arc::clone)?;
+        Some(kept.targets.iter().flatten().cloned().collect())
+    }
+
     /// The rows that a task wrote for a target; `None` if they are not here.
     pub(crate) fn rows(&self, by: WrittenBy, target: u32) -> Option<Vec<RecordBatch>> {
         let kept = self.0.lock().get(&by).map(Arc::clone)?;

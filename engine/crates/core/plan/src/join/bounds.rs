@@ -19,7 +19,10 @@ use arrow::{
     datatypes::{DataType, SchemaRef},
 };
 use datafusion_common::{JoinType, Result, ScalarValue, tree_node::TreeNodeRecursion};
-use datafusion_execution::{SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer};
+use datafusion_execution::{
+    SendableRecordBatchStream, TaskContext,
+    memory_pool::{MemoryConsumer, MemoryPool},
+};
 use datafusion_expr::Operator;
 use datafusion_physical_expr::expressions::{BinaryExpr, Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
@@ -40,15 +43,44 @@ type Range = Option<(ScalarValue, ScalarValue)>;
 
 /// What is known of a build side's keys, once it is.
 #[derive(Debug, Default)]
-pub(crate) struct KeyBounds(OnceLock<(Range, Option<Arc<Members>>)>);
+pub struct KeyBounds(OnceLock<(Range, Option<Arc<Members>>)>);
 
 impl KeyBounds {
-    /// That a column may be one of them, and about which share of its rows is, if it is known.
-    pub(crate) fn condition(&self, column: &Column) -> Option<(Arc<dyn PhysicalExpr>, f64)> {
+    /// Of a column of rows that are all here; none where they are too many, or of a type, to be
+    /// of use.
+    pub fn of<'a>(
+        rows: impl IntoIterator<Item = &'a RecordBatch>,
+        column: usize,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<Option<Self>> {
+        let mut seen = Seen::of(memory);
+        for batch in rows {
+            let Some(values) = batch.columns().get(column) else {
+                return Ok(None);
+            };
+            if !has_bounds(values.data_type()) {
+                return Ok(None);
+            }
+            seen.note(values)?;
+        }
+        let known = OnceLock::from((seen.range, seen.keys.members().map(Arc::new)));
+        Ok(Some(Self(known)))
+    }
+
+    /// That a column of such a type may be one of them, and about which share of its rows is, if it
+    /// is known.
+    pub(crate) fn condition(
+        &self,
+        column: &Column,
+        kind: &DataType,
+    ) -> Option<(Arc<dyn PhysicalExpr>, f64)> {
         let (range, members) = self.0.get()?;
         let Some((least, greatest)) = range else {
             return Some((lit(false), 0.0));
         };
+        if least.data_type() != *kind {
+            return None;
+        }
         let literal = |value: &ScalarValue| -> Arc<dyn PhysicalExpr> {
             Arc::new(Literal::new(value.clone()))
         };
@@ -205,7 +237,8 @@ impl ExecutionPlan for NotedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let seen: Vec<Seen> = self.keys.iter().map(|_| Seen::of(&context)).collect();
+        let memory = context.memory_pool();
+        let seen: Vec<Seen> = self.keys.iter().map(|_| Seen::of(memory)).collect();
         let rows = self.child.execute(partition, context)?;
         let schema: SchemaRef = rows.schema();
         let state = (rows, Arc::clone(&self.keys), seen);
@@ -214,7 +247,7 @@ impl ExecutionPlan for NotedExec {
                 Some(batch) => {
                     let batch = batch?;
                     for ((key, _), seen) in keys.iter().zip(&mut seen) {
-                        seen.note(key, &batch)?;
+                        seen.note(&key.evaluate(&batch)?.into_array(batch.num_rows())?)?;
                     }
                     Ok(Some((batch, (rows, keys, seen))))
                 }
@@ -239,18 +272,16 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(context: &TaskContext) -> Self {
-        let memory = MemoryConsumer::new("keys of a broadcast");
+    fn of(memory: &Arc<dyn MemoryPool>) -> Self {
         Self {
             range: None,
-            keys: Keys::new(memory.register(context.memory_pool())),
+            keys: Keys::new(MemoryConsumer::new("keys of a join").register(memory)),
         }
     }
 
-    fn note(&mut self, key: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<()> {
-        let values = key.evaluate(batch)?.into_array(batch.num_rows())?;
-        self.keys.push(&values)?;
-        if let (Some(least), Some(greatest)) = (end(&values, false)?, end(&values, true)?) {
+    fn note(&mut self, values: &ArrayRef) -> Result<()> {
+        self.keys.push(values)?;
+        if let (Some(least), Some(greatest)) = (end(values, false)?, end(values, true)?) {
             self.range = Some(match self.range.take() {
                 None => (least, greatest),
                 Some((before, after)) => (

@@ -26,7 +26,7 @@ use datafusion_common::JoinType;
 use datafusion_physical_plan::{ExecutionPlan, joins::utils::JoinFilter};
 
 use crate::{Unsupported, expressions::Expressions};
-pub(crate) use bounds::KeyBounds;
+pub use bounds::KeyBounds;
 pub(crate) use spec::{Side, Spec, Strategy};
 
 /// The two sides of a join, as planned.

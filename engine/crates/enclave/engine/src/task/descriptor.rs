@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use coffer_plan::codec::Packing;
+use coffer_plan::{KeyBounds, codec::Packing};
 use coffer_protocol::{
     plan::{Fragment, Input, Node, Scan, node::Op, sink},
     tree::children,
@@ -87,6 +87,8 @@ pub(crate) struct Assignment {
     pub(crate) in_memory: bool,
     /// Of a query that runs here whole.
     pub(crate) run: Option<RunId>,
+    /// By scan: columns of which only rows with these keys come to anything.
+    pub(crate) narrowed: HashMap<u32, Vec<(usize, Arc<KeyBounds>)>>,
 }
 
 impl Descriptor {
@@ -143,6 +145,25 @@ impl Descriptor {
         self.wire.partitions
     }
 
+    /// By input of the fragment, which stage's rows it has.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = (u32, u32)> {
+        let inputs = self.wire.inputs.iter();
+        inputs.map(|input| (input.input_id, input.producer_stage))
+    }
+
+    /// By scan of the fragment, how many rows the files have of which it reads.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u32, u64)> {
+        let rows = |slices: &[FileSlice]| slices.iter().map(|slice| slice.rows).sum();
+        let scans = self.wire.scans.iter();
+        scans.map(move |scan| (scan.scan_id, rows(&scan.slices)))
+    }
+
+    /// Whether what is read and written must not depend on how rows go together, as the host may
+    /// have chosen some of them.
+    pub(crate) fn host_chosen(&self) -> bool {
+        self.wire.host_chosen
+    }
+
     /// KEKs that the task's scans need.
     pub(crate) fn keks(&self) -> &[KekId] {
         &self.keks
@@ -162,6 +183,29 @@ impl Descriptor {
             .ok_or(Check::Malformed("descriptor"))
     }
 
+    /// The fragment that the descriptor names, and its digest.
+    pub(crate) fn fragment(
+        &self,
+        session: &Session,
+        start: &Start,
+    ) -> Result<(Fragment, [u8; 32]), Check> {
+        let identity = identity::fragment(self.task_identity.session, self.task_identity.stage);
+        let plain =
+            open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| {
+                Check::Opening {
+                    what: "fragment",
+                    source,
+                }
+            })?;
+        let digest = sha256(&plain);
+        if self.wire.fragment_sha256.as_ref() != digest {
+            return Err(Check::FragmentDigest);
+        }
+        let fragment =
+            Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
+        Ok((fragment, digest))
+    }
+
     /// Opens fragment and objects and checks all against each other. `query`: the run that the task
     /// is of, and what that has written.
     pub(crate) fn assign(
@@ -174,20 +218,7 @@ impl Descriptor {
         if self.wire.in_query != query.is_some() {
             return Err(Check::DescriptorIdentity);
         }
-        let identity = identity::fragment(self.task_identity.session, self.task_identity.stage);
-        let plain =
-            open_message(&session.key, &identity, &start.sealed_fragment).map_err(|source| {
-                Check::Opening {
-                    what: "fragment",
-                    source,
-                }
-            })?;
-        let fragment_digest = sha256(&plain);
-        if self.wire.fragment_sha256.as_ref() != fragment_digest {
-            return Err(Check::FragmentDigest);
-        }
-        let fragment =
-            Fragment::decode(plain.as_slice()).map_err(|_| Check::Malformed("fragment"))?;
+        let (fragment, fragment_digest) = self.fragment(session, start)?;
         let objects = Objects::open(session, &self.wire, start)?;
 
         let mut leaves = Leaves::default();
@@ -228,6 +259,7 @@ impl Descriptor {
             write: self.wire.write,
             in_memory: self.wire.in_memory,
             run: query.map(|(run, _)| run),
+            narrowed: HashMap::new(),
             packing: match self.wire.host_chosen {
                 true => Packing::None,
                 false => Packing::Tight,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use arrow::{array::RecordBatch, datatypes::SchemaRef};
-use coffer_plan::{ScanSource, TaskIo, coalesced};
+use coffer_plan::{KeyBounds, ScanSource, TaskIo, coalesced};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_scan::{BytesSeen, FooterCache, ScanFiles};
 use coffer_sealing::KekSet;
@@ -52,6 +52,8 @@ pub(crate) struct TaskFiles {
 
 pub(crate) struct TaskSide {
     pub(crate) partition: u32,
+    /// By scan.
+    pub(crate) narrowed: HashMap<u32, Vec<(usize, Arc<KeyBounds>)>>,
     pub(crate) inputs: Mutex<TaskInputs>,
     pub(crate) files: TaskFiles,
 }
@@ -105,6 +107,10 @@ impl TaskIo for TaskSide {
 
     fn scan(&self, scan_id: u32) -> Result<Arc<dyn ScanSource>> {
         Ok(Arc::new(self.scan_files(scan_id)?))
+    }
+
+    fn narrowed(&self, scan_id: u32) -> Vec<(usize, Arc<KeyBounds>)> {
+        self.narrowed.get(&scan_id).cloned().unwrap_or_default()
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod input;
 mod inputs;
 mod io;
 pub(crate) mod link;
+mod narrow;
 mod out;
 mod query;
 mod run;

@@ -9,10 +9,12 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Instant,
 };
 
+use arrow::array::RecordBatch;
+use coffer_plan::KeyBounds;
 use coffer_protocol::wire::{Done, Failed, QueryDone, RunQuery, StageDone, Start};
 use coffer_sealing::{AttemptId, Partition, RunId, StageId};
 use parking_lot::{Condvar, Mutex};
@@ -21,18 +23,23 @@ use tokio::{sync::watch, task::JoinSet};
 use crate::{
     channel::raised,
     enclave::Enclave,
+    exchange::WrittenBy,
     session::Session,
     task::{
         check::Check,
         descriptor::{Descriptor, Own, TaskIdentity},
         error::TaskError,
         link::{Link, LinkError, PATIENCE, in_time},
+        narrow::{Narrowed, Shape, narrowed},
         run::{Outcome, admit, contained, hold, lease_over, open, outcome_of, run_assigned},
     },
 };
 
 /// Tasks at the same time, whatever the executor says.
 const PARALLEL_MOST: usize = 256;
+
+/// Rows of a stage, up to which its keys narrow others' scans.
+const KEYS_MOST: usize = 1 << 20;
 
 /// Runs a query to its end. Never panics on the query's account.
 pub(crate) async fn run_query(
@@ -192,6 +199,8 @@ struct Run {
     stages: Vec<Stage>,
     state: Mutex<State>,
     changed: Condvar,
+    /// Those that narrow scans, by stage and column; none where they are of no use.
+    keys: Mutex<HashMap<(usize, usize), Arc<OnceLock<Option<Arc<KeyBounds>>>>>>,
     /// Raised when nothing of it is of use any more.
     over: watch::Sender<bool>,
 }
@@ -203,6 +212,9 @@ struct Stage {
     tasks: usize,
     /// By position in the query.
     reads: BTreeSet<usize>,
+    /// What is to be done before it begins: those, and what narrows its scans.
+    waits: BTreeSet<usize>,
+    narrowed: Vec<Narrowed>,
 }
 
 #[derive(Default)]
@@ -235,6 +247,8 @@ async fn prepared(
 ) -> Result<Run, Failure> {
     let mut stages: Vec<Stage> = Vec::new();
     let mut progress = Vec::new();
+    let mut shapes: Vec<Shape> = Vec::new();
+    let mut hides = false;
     let mut positions: HashMap<u32, usize> = HashMap::new();
     let mut keks = BTreeSet::new();
     for (given, position) in query.stages.iter().zip(0..) {
@@ -246,6 +260,7 @@ async fn prepared(
         };
         let mut reads = BTreeSet::new();
         let mut waiting = Vec::with_capacity(given.sealed_descriptors.len());
+        let mut shape: Option<Shape> = None;
         for (sealed, partition) in given.sealed_descriptors.iter().zip(0u32..) {
             let at = TaskIdentity {
                 session: session.id,
@@ -257,6 +272,7 @@ async fn prepared(
                 at: Some(at),
                 error,
             };
+            let wrong = |check: Check| failed(check.into());
             let descriptor = open(enclave, session, at, &start).map_err(failed)?;
             // All of its tasks, each once: readers take what there is for the whole.
             if usize::try_from(descriptor.partitions()) != Ok(given.sealed_descriptors.len()) {
@@ -272,6 +288,20 @@ async fn prepared(
                 reads.insert(read);
             }
             keks.extend(descriptor.keks());
+            hides |= descriptor.host_chosen();
+            let shape = match &mut shape {
+                Some(shape) => shape,
+                None => {
+                    let (fragment, _) = descriptor.fragment(session, &start).map_err(wrong)?;
+                    hides |= fragment.hiding.is_some();
+                    shape.insert(Shape::new(fragment))
+                }
+            };
+            let stage = |(input, producer)| Some((input, *positions.get(&producer)?));
+            shape.inputs.extend(descriptor.inputs().filter_map(stage));
+            for (scan, rows) in descriptor.rows() {
+                *shape.rows.entry(scan).or_default() += rows;
+            }
             waiting.push(descriptor);
         }
         if positions.insert(given.stage, position).is_some() {
@@ -290,8 +320,11 @@ async fn prepared(
             id,
             start,
             tasks,
+            waits: reads.clone(),
             reads,
+            narrowed: Vec::new(),
         });
+        shapes.extend(shape);
         progress.push(Progress {
             waiting,
             done: (0..tasks).map(|_| None).collect(),
@@ -300,6 +333,13 @@ async fn prepared(
     }
     if stages.is_empty() {
         return Err(Check::DescriptorIdentity.into());
+    }
+    // What a scan reads would tell which rows of the host's own choice go with others.
+    if !hides && shapes.len() == stages.len() {
+        for (stage, narrowed) in stages.iter_mut().zip(narrowed(&shapes)) {
+            stage.waits.extend(narrowed.iter().map(|one| one.by.0));
+            stage.narrowed = narrowed;
+        }
     }
     hold(
         enclave,
@@ -318,6 +358,7 @@ async fn prepared(
             failure: None,
         }),
         changed: Condvar::new(),
+        keys: Mutex::default(),
         over: watch::Sender::new(false),
     })
 }
@@ -362,12 +403,49 @@ impl Run {
         let began = Instant::now();
         let stage = self.stages.get(turn.stage).ok_or(TaskError::Panicked)?;
         let query = Some((self.id, &turn.own));
-        let task = turn.descriptor.assign(&self.session, &stage.start, query)?;
+        let mut task = turn.descriptor.assign(&self.session, &stage.start, query)?;
+        for narrowed in &stage.narrowed {
+            if let Some(keys) = self.keys(enclave, narrowed.by) {
+                let scan = task.narrowed.entry(narrowed.scan).or_default();
+                scan.push((narrowed.column, keys));
+            }
+        }
         let (mut done, attempt) = run_assigned(enclave, &self.link, &self.session, task).await?;
         if let Some(counters) = &mut done.counters {
             counters.engine_nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         }
         Ok((done, attempt))
+    }
+
+    /// The keys in a column of a stage that is done, found once.
+    fn keys(&self, enclave: &Enclave, by: (usize, usize)) -> Option<Arc<KeyBounds>> {
+        let found = Arc::clone(self.keys.lock().entry(by).or_default());
+        found.get_or_init(|| self.find_keys(enclave, by)).clone()
+    }
+
+    fn find_keys(
+        &self,
+        enclave: &Enclave,
+        (position, column): (usize, usize),
+    ) -> Option<Arc<KeyBounds>> {
+        let stage = self.stages.get(position)?.id.0;
+        let attempts = self.state.lock().attempts(position)?;
+        let mut rows = Vec::new();
+        for (attempt, partition) in attempts.into_iter().zip(0..) {
+            let by = WrittenBy {
+                stage,
+                partition,
+                attempt,
+            };
+            rows.extend(self.session.exchanges.all_rows(by)?);
+        }
+        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() > KEYS_MOST {
+            return None;
+        }
+        let memory = &enclave.runtime().memory_pool;
+        // Whoever goes without them reads more, and no more than that.
+        let keys = KeyBounds::of(&rows, column, memory).ok().flatten();
+        keys.map(Arc::new)
     }
 
     /// The next task of the first stage that can go on; waits for one. None when all are begun, or
@@ -387,7 +465,7 @@ impl Run {
                     let waits = !state.stages.get(position)?.waiting.is_empty();
                     let done =
                         |read: &usize| state.stages.get(*read).is_some_and(|read| read.left == 0);
-                    (waits && stage.reads.iter().all(done)).then_some(position)
+                    (waits && stage.waits.iter().all(done)).then_some(position)
                 });
             if let Some(position) = ready {
                 let own = self.own(position, &state);
@@ -406,10 +484,8 @@ impl Run {
     fn own(&self, position: usize, state: &State) -> Own {
         let reads = self.stages.get(position).map(|stage| &stage.reads);
         let of = |read: &usize| {
-            let done = &state.stages.get(*read)?.done;
-            let attempts = done.iter().map(|done| done.as_ref().map(|(_, id)| *id));
-            let attempts: Option<Vec<AttemptId>> = attempts.collect();
-            Some((self.stages.get(*read)?.id.0, Arc::new(attempts?)))
+            let attempts = state.attempts(*read)?;
+            Some((self.stages.get(*read)?.id.0, Arc::new(attempts)))
         };
         reads.into_iter().flatten().filter_map(of).collect()
     }
@@ -449,6 +525,13 @@ impl Run {
 }
 
 impl State {
+    /// Of all tasks of a stage, if all are done.
+    fn attempts(&self, position: usize) -> Option<Vec<AttemptId>> {
+        let done = &self.stages.get(position)?.done;
+        let attempts = done.iter().map(|done| done.as_ref().map(|(_, id)| *id));
+        attempts.collect()
+    }
+
     /// Of all tasks, if all are done.
     fn done(self) -> Option<QueryDone> {
         let stage = |progress: Progress| {

@@ -300,6 +300,7 @@ async fn compute(
         .is_some_and(|hiding| hiding.read_all);
     let side = Arc::new(TaskSide {
         partition: task_identity.partition.0,
+        narrowed: std::mem::take(&mut task.narrowed),
         inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
         files: TaskFiles {
             slices: task.scans.clone(),

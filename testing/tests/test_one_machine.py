@@ -64,30 +64,95 @@ def test_what_a_subquery_shares_is_made_once(expected: Expected, sealed: Driver)
     assert sealed.timed(sql)["counters"]["tasks"] > 2
 
 
+SHOWN = dedent("""
+    spark.sql(sql).collect()
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    last = store.executionsCount() - 1
+    execution = store.executionsList(int(last), 1).last()
+    values = store.executionMetrics(execution.executionId())
+    metrics = [execution.metrics().apply(i) for i in range(execution.metrics().size())]
+    result = {
+        "plan": execution.physicalPlanDescription(),
+        "metrics": [
+            (m.name(), values.apply(m.accumulatorId()))
+            for m in metrics
+            if values.contains(m.accumulatorId())
+        ],
+    }
+    """)
+
+
 def test_what_it_was_is_shown(sealed: Driver) -> None:
     """In Spark's SQL tab, with what its operators counted."""
-    shown = sealed.run(
-        dedent("""
-        rows = spark.sql(sql).collect()
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-        store = spark._jsparkSession.sharedState().statusStore()
-        last = store.executionsCount() - 1
-        execution = store.executionsList(int(last), 1).last()
-        values = store.executionMetrics(execution.executionId())
-        metrics = [execution.metrics().apply(i) for i in range(execution.metrics().size())]
-        result = {
-            "plan": execution.physicalPlanDescription(),
-            "metrics": {
-                m.name(): values.apply(m.accumulatorId())
-                for m in metrics
-                if values.contains(m.accumulatorId())
-            },
-        }
-        """),
-        sql=GROUPED,
-    )
+    shown = sealed.run(SHOWN, sql=GROUPED)
     assert "CofferResult in one request" in shown["plan"]
-    assert any(name.startswith("rows of HashAggregate") for name in shown["metrics"])
+    assert any(name.startswith("rows of HashAggregate") for name, _ in shown["metrics"])
+
+
+SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+FEW_ORDERS = "o_orderdate = DATE'1995-03-15'"
+JOINED = (
+    "SELECT o_orderpriority, count(*), sum(l_quantity) FROM lineitem JOIN orders ON "
+    "l_orderkey = o_orderkey WHERE {} GROUP BY ALL"
+)
+
+
+def test_keys_of_one_stage_narrow_the_scan_of_another(sealed: Driver) -> None:
+    def scanned(condition: str) -> list[int]:
+        shown = sealed.run(
+            "for name, value in conf.items():\n    spark.conf.set(name, value)\n"
+            + SHOWN
+            + "for name in conf:\n    spark.conf.unset(name)\n",
+            sql=JOINED.format(condition),
+            conf=SHUFFLED,
+        )
+        rows = [
+            int(value.replace(",", ""))
+            for name, value in shown["metrics"]
+            if name.startswith("rows of") and "Scan" in name
+        ]
+        return sorted(rows)
+
+    few, lines = scanned(FEW_ORDERS)
+    orders, all_lines = scanned("o_orderkey IS NOT NULL")
+    # An order has seven lines at most, and few keys are as good as told apart.
+    assert 0 < few <= lines <= 8 * few < orders < all_lines
+
+
+FEW = "(SELECT * FROM edge WHERE {few}) e"
+JOINS = {
+    "inner": f"SELECT e.id, v.id FROM {FEW} JOIN edge v ON {{on}}",
+    "turned": f"SELECT e.id, v.id FROM edge v JOIN {FEW} ON {{on}}",
+    "left": f"SELECT e.id, v.id FROM {FEW} LEFT JOIN edge v ON {{on}}",
+    "right": f"SELECT e.id, v.id FROM edge v RIGHT JOIN {FEW} ON {{on}}",
+    "outer": f"SELECT e.id, v.id FROM edge v LEFT JOIN {FEW} ON {{on}}",
+    "full": f"SELECT e.id, v.id FROM edge v FULL JOIN {FEW} ON {{on}}",
+    "semi": f"SELECT v.id FROM edge v LEFT SEMI JOIN {FEW} ON {{on}}",
+    "has": f"SELECT e.id FROM {FEW} LEFT SEMI JOIN edge v ON {{on}}",
+    "anti": f"SELECT e.id FROM {FEW} LEFT ANTI JOIN edge v ON {{on}}",
+    "not anti": f"SELECT v.id FROM edge v LEFT ANTI JOIN {FEW} ON {{on}}",
+    "not in": f"SELECT e.id FROM {FEW} WHERE e.n NOT IN (SELECT n FROM edge v WHERE v.k > 1)",
+    "either": f"SELECT e.id FROM {FEW} WHERE e.id < 40 OR "
+    "EXISTS (SELECT 1 FROM edge v WHERE {on})",
+    "both": f"SELECT e.id, v.id FROM {FEW} JOIN edge v ON {{on}} JOIN events w ON v.id = w.id + 1",
+}
+# Values that many rows share, of which some are NULL, and those that engines keep no bounds of.
+KEYS = {
+    "inner": ("e.i32 = v.i32", "e.dt = v.dt", "e.ts = v.ts", "e.d18 = v.d18", "e.f64 = v.f64"),
+    "left": ("e.s = v.s", "e.i64 = v.i64 AND e.b = v.b", "e.n <=> v.n"),
+}
+FEWER = ("id % 60 = 3", "id > 5000", "n IS NULL AND id < 300")
+
+
+@pytest.mark.parametrize("shape", JOINS)
+def test_narrowed_joins(shape: str, expected: Expected, sealed: Driver) -> None:
+    """Of a side that is filtered the keys narrow the other one's scan; the answers stay."""
+    for on in ("e.n = v.n", *KEYS.get(shape, ())) if shape != "not in" else ("",):
+        for few in FEWER:
+            sql = JOINS[shape].format(on=on, few=few)
+            mine = sealed.query(sql, SHUFFLED)
+            assert difference(expected.answer(sql), mine, ordered=False) is None, sql
 
 
 def test_errors_are_sparks(sealed: Driver) -> None:

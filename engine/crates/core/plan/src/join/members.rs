@@ -30,8 +30,10 @@ const MOST_KEYS: usize = 1 << 20;
 const CLOSE: u64 = 64;
 /// So few numbers have a bit each, whatever the keys.
 const FEW: u64 = 1 << 16;
-/// Bits for each key that lie far apart.
+/// Bits for each key that lie far apart, and of all of them at least, which fit into the nearest
+/// cache.
 const BITS: usize = 16;
+const LEAST: usize = 1 << 16;
 
 /// The keys of a side as they come, for as long as they are numbers and not too many.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Keys {
         let direct = last < FEW.max(CLOSE.saturating_mul(u64::try_from(values.len()).ok()?));
         let places = match direct {
             true => usize::try_from(last).ok()?.checked_add(1)?,
-            false => (values.len() * BITS).next_power_of_two(),
+            false => (values.len() * BITS).max(LEAST).next_power_of_two(),
         };
         let mut members = Members {
             least,

@@ -1,9 +1,9 @@
 //! Which scans of a query that runs here whole the keys of another stage narrow.
 //!
 //! A join leaves out rows of one side that have no match on the other. Where all rows of one side
-//! are here before the other side's tables are read, its keys are a condition of that scan, whatever
-//! exchanges lie between: sideways information passing (Beeri and Ramakrishnan, PODS 1987). Within a
-//! fragment a broadcast's keys do the same ([`coffer_plan`]).
+//! are here before the other side's tables are read, its keys are a condition of that scan,
+//! whatever exchanges lie between: sideways information passing (Beeri and Ramakrishnan, PODS
+//! 1987). Within a fragment a broadcast's keys do the same ([`coffer_plan`]).
 //!
 //! A row is left out only where nobody can tell: what it would have come to carries its key up to
 //! the join, is read by nothing else, and computes nothing on the way that can fail.
@@ -68,10 +68,16 @@ pub(super) fn narrowed(shapes: &[Shape]) -> Vec<Vec<Narrowed>> {
     chosen.narrowed
 }
 
-/// How much of a stage's rows is left if nothing is known of them, of one condition.
-const FILTERED: f64 = 0.25;
+/// Which part of the rows a condition leaves, where nothing is known but that it is one; and from
+/// how many on further ones are taken to say the same.
+const FILTERED: f64 = 0.35;
+const CONDITIONS: i32 = 4;
 /// Of keys of more than this part of what there was, nothing is expected.
 const MOST: f64 = 0.9;
+
+/// More rows than this are not waited for: they have too many keys, even if half of the guess is
+/// right.
+const FEW: f64 = 2_097_152.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Possible {
@@ -301,7 +307,9 @@ impl Chosen<'_> {
         let by = |one: &Possible| guesses.get(one.narrowed.by.0).copied().unwrap_or(ALL);
         let pays = |one: &Possible| {
             let (by, of) = (by(one), self.of_scan(one.stage, one.narrowed.scan));
-            by.share < MOST && by.rows < of.rows && !self.waits_for(one.narrowed.by.0, one.stage)
+            by.share < MOST
+                && by.rows < of.rows.min(FEW)
+                && !self.waits_for(one.narrowed.by.0, one.stage)
         };
         left.iter()
             .enumerate()
@@ -358,11 +366,8 @@ impl Chosen<'_> {
         let first = below.first().copied().unwrap_or(ALL);
         match &node.op {
             Some(Op::Scan(scan)) => {
-                let guess = self.of_scan(stage, scan.scan_id);
-                match scan.pushed.iter().any(narrows) {
-                    true => guess.of(FILTERED),
-                    false => guess,
-                }
+                let pushed = scan.pushed.iter().map(conditions).sum();
+                self.of_scan(stage, scan.scan_id).of(left_by(pushed))
             }
             Some(Op::Input(input)) => {
                 let inputs = self.shapes.get(stage).map(|shape| &shape.inputs);
@@ -370,8 +375,8 @@ impl Chosen<'_> {
                 let guess = producer.and_then(|producer| before.get(*producer));
                 guess.copied().unwrap_or(ALL)
             }
-            Some(Op::Filter(filter)) if filter.condition.as_ref().is_some_and(narrows) => {
-                first.of(FILTERED)
+            Some(Op::Filter(filter)) => {
+                first.of(left_by(filter.condition.as_ref().map_or(0, conditions)))
             }
             Some(Op::Join(join)) => {
                 let second = below.get(1).copied().unwrap_or(ALL);
@@ -413,13 +418,17 @@ impl Guess {
     }
 }
 
-/// That a value is there says little.
-fn narrows(condition: &Expr) -> bool {
+/// How many conditions are one with `and` between them; that a value is there says little.
+fn conditions(condition: &Expr) -> i32 {
     match &condition.kind {
-        Some(Kind::Call(call)) if call.name == "is_not_null" => false,
-        Some(Kind::Call(call)) if call.name == "and" => call.args.iter().any(narrows),
-        _ => true,
+        Some(Kind::Call(call)) if call.name == "is_not_null" => 0,
+        Some(Kind::Call(call)) if call.name == "and" => call.args.iter().map(conditions).sum(),
+        _ => 1,
     }
+}
+
+fn left_by(conditions: i32) -> f64 {
+    FILTERED.powi(conditions.min(CONDITIONS))
 }
 
 #[cfg(test)]

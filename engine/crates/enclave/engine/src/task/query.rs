@@ -200,10 +200,13 @@ struct Run {
     state: Mutex<State>,
     changed: Condvar,
     /// Those that narrow scans, by stage and column; none where they are of no use.
-    keys: Mutex<HashMap<(usize, usize), Arc<OnceLock<Option<Arc<KeyBounds>>>>>>,
+    keys: Mutex<HashMap<(usize, usize), Arc<Found>>>,
     /// Raised when nothing of it is of use any more.
     over: watch::Sender<bool>,
 }
+
+/// Keys, once somebody has looked for them.
+type Found = OnceLock<Option<Arc<KeyBounds>>>;
 
 struct Stage {
     id: StageId,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion_common::{Result, internal_datafusion_err};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext, config::SessionConfig};
 
-use crate::{join::KeyBounds, scan::ScanSource};
+use crate::{narrow::KeyBounds, scan_source::ScanSource};
 
 /// The task's side of a shared plan. An engine makes one for each task and attaches it with
 /// [`with_task_io`].

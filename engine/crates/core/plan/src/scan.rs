@@ -1,7 +1,6 @@
 //! Scan: the rows of a table's files, as whoever can open them gives them.
 //!
-//! Files, keys and formats are the affair of a [`ScanSource`]. Here is what a plan asks of it:
-//! which columns, and which rows nobody will miss.
+//! Files, keys and formats are the affair of a [`crate::ScanSource`].
 
 use std::{fmt, sync::Arc};
 
@@ -13,8 +12,7 @@ use arrow::{
 use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{
-    EquivalenceProperties, Partitioning, conjunction_opt, expressions::Column,
-    utils::collect_columns,
+    EquivalenceProperties, Partitioning, conjunction_opt, utils::collect_columns,
 };
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
@@ -29,55 +27,11 @@ use parking_lot::Mutex;
 
 use crate::{
     io::task_io,
-    join::KeyBounds,
+    narrow::KeyBounds,
     operator::operator_basics,
+    scan_source::Wanted,
     schema::{empty, timed, with_schema},
 };
-
-/// A task's share of a scan: files that somebody else can open.
-pub trait ScanSource: Send + Sync {
-    /// Whether there is no file.
-    fn is_empty(&self) -> bool;
-
-    /// The rows of the columns that are wanted; more rows than those may come, and none that is
-    /// missing. What cannot be read to its end is an error that says so.
-    fn read(&self, wanted: Wanted, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
-}
-
-/// What a plan needs of a scan.
-pub struct Wanted {
-    schema: SchemaRef,
-    flat: Option<Arc<dyn PhysicalExpr>>,
-    bounds: Vec<(usize, Arc<KeyBounds>)>,
-}
-
-impl Wanted {
-    /// The columns.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// A condition on columns that are not nested; no row is missed for which it is not true. Asked
-    /// for only when the first row is: what joins build is built by then.
-    pub fn condition(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        let narrowed = self.bounds.iter().filter_map(|(at, bounds)| {
-            let field = self.schema.fields().get(*at)?;
-            bounds.condition(&Column::new(field.name(), *at), field.data_type())
-        });
-        // What leaves least is looked at first: numbers are looked up sooner than most conditions
-        // are computed.
-        let mut narrowed: Vec<_> = narrowed.collect();
-        narrowed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
-        let few = narrowed.partition_point(|(_, share)| *share < FEW);
-        let rest = narrowed.split_off(few);
-        let conditions = narrowed.into_iter().map(|(condition, _)| condition);
-        let conditions = conditions.chain(self.flat.clone());
-        conjunction_opt(conditions.chain(rest.into_iter().map(|(condition, _)| condition)))
-    }
-}
-
-/// Keys that leave less than this share of the rows are looked at before the plan's own conditions.
-const FEW: f64 = 0.1;
 
 /// Pushed conjuncts, several in one: they cannot fail, so DataFusion's AND will do.
 #[derive(Debug, Clone)]
@@ -110,11 +64,7 @@ impl ScanExec {
     fn wanted(&self, narrowed: Vec<(usize, Arc<KeyBounds>)>) -> Wanted {
         let mut bounds = self.bounds.lock().clone();
         bounds.extend(narrowed);
-        Wanted {
-            schema: Arc::clone(&self.schema),
-            flat: self.pushed.flat.clone(),
-            bounds,
-        }
+        Wanted::new(Arc::clone(&self.schema), self.pushed.flat.clone(), bounds)
     }
 
     /// `pushed` are boolean and infallible over `schema`.

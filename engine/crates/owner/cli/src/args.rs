@@ -316,6 +316,9 @@ pub(crate) enum PolicyCommand {
     Sign(PolicySign),
     /// Print the policy, if its owner signed it
     Show,
+    /// Say what changed between two releases: what a policy accepts of engines that pins the new
+    /// one in the place of the old one
+    Compare(PolicyCompare),
     /// Propose the policy that shows least and runs a workload, with enclaves and without; nothing
     /// is run
     Advise(PolicyAdvise),
@@ -346,6 +349,17 @@ pub(crate) struct PolicySign {
     /// Do not ask
     #[arg(long)]
     pub(crate) yes: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct PolicyCompare {
+    /// A release.json, or the folder of a release
+    pub(crate) old: LocalPath,
+    /// The same of the other
+    pub(crate) new: LocalPath,
+    /// Report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

@@ -197,6 +197,15 @@ const ROWS: &[Row] = &[
     row("policy sign", DONE, OF_KEYS),
     row("policy show", DONE, OF_KEYS),
     row(
+        "policy compare",
+        "both were read, whether they differ or not",
+        &[
+            (Exit::Check, "one is no release that this version reads"),
+            USAGE,
+            READING,
+        ],
+    ),
+    row(
         "policy advise",
         "every statement can run under both proposals",
         &[(Exit::Check, "one cannot, and why"), USAGE, PYTHON],

@@ -174,6 +174,8 @@ async fn turn_away(
     mut write: WriteHalf,
 ) -> Result<(), WireError> {
     problem(error, &mut write).await?;
+    // Nobody is to send a second request in the hope of an answer.
+    write.shutdown().await?;
     let mut unread = [0; 4096];
     let _ = tokio::time::timeout(FAREWELL, async {
         while read.read(&mut unread).await.is_ok_and(|length| length > 0) {}
@@ -218,11 +220,11 @@ async fn talk(
                 keep(service, rows, &session, most, &mut write).await?
             }
             Err(error) => {
+                problem(&error, &mut write).instrument(asked).await?;
                 // Whose account is no user's any more knocks again, and is counted as a stranger.
                 if error.is_stranger() {
-                    return turn_away(&error, read, write).instrument(asked).await;
+                    return Ok(());
                 }
-                problem(&error, &mut write).instrument(asked).await?;
             }
         }
     }

@@ -10,7 +10,6 @@ mod bounds;
 mod condition;
 mod hash;
 mod keys;
-mod members;
 mod nested_loop;
 mod not_in;
 mod ordered;
@@ -26,7 +25,6 @@ use datafusion_common::JoinType;
 use datafusion_physical_plan::{ExecutionPlan, joins::utils::JoinFilter};
 
 use crate::{Unsupported, expressions::Expressions};
-pub use bounds::KeyBounds;
 pub(crate) use spec::{Side, Spec, Strategy};
 
 /// The two sides of a join, as planned.

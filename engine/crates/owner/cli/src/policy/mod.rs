@@ -1,6 +1,7 @@
 //! `coffer policy`
 
 mod check;
+mod compare;
 mod sign;
 
 pub(crate) use check::reference;
@@ -17,6 +18,7 @@ pub(crate) fn run(site: &Site, args: &Policy) -> Result<(), Failure> {
         PolicyCommand::Check(args) => check::run(site, args),
         PolicyCommand::Sign(args) => sign::run(site, args),
         PolicyCommand::Show => sign::show(site),
+        PolicyCommand::Compare(args) => compare::run(args),
         PolicyCommand::Advise(args) => exec::advise(site, args),
     }
 }

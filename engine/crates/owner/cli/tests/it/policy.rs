@@ -418,3 +418,37 @@ fn a_config_dir_from_before_is_signed_once() {
     owner.ok(&["policy", "sign", "--yes"]);
     owner.ok(&["keys", "list"]);
 }
+
+#[test]
+fn two_releases_are_compared() {
+    let owner = Owner::new();
+    let release = |version: &str, measurement: &str| {
+        format!(
+            r#"{{"format": 1, "version": "{version}", "source": {{"commit": "a", "tree": "b"}},
+            "toolchain": {{}}, "files": {{}}, "programs": {{}},
+            "measurements": {{"sev-snp": {{"measurement": "{measurement}"}}}}}}"#
+        )
+    };
+    fs::create_dir(owner.path("old")).unwrap();
+    owner.write("old/release.json", &release("0.1.0", "aaaa"));
+    owner.write("new.json", &release("0.2.0", "bbbb"));
+    let said = owner.ok(&["policy", "compare", "old", "new.json"]);
+    assert!(
+        said.contains("measurements\n  sev-snp.measurement\n    - aaaa\n    + bbbb\n"),
+        "{said}"
+    );
+    assert!(
+        said.contains("source\n  version\n    - 0.1.0\n    + 0.2.0\n"),
+        "{said}"
+    );
+    let report = owner.ok(&["policy", "compare", "--json", "old", "new.json"]);
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["changes"][0]["name"], "sev-snp.measurement");
+    assert_eq!(report["changes"].as_array().unwrap().len(), 2);
+    owner.write("new.json", &release("0.1.0", "aaaa"));
+    let said = owner.ok(&["policy", "compare", "old", "new.json"]);
+    assert!(said.contains("Both say the same."), "{said}");
+    owner.write("new.json", "{}");
+    owner.fails(1, &["policy", "compare", "old", "new.json"]);
+    owner.fails(5, &["policy", "compare", "old", "gone.json"]);
+}

@@ -1,4 +1,4 @@
-//! Which keys a broadcast side has, in few bits.
+//! Which keys there are, in few bits.
 //!
 //! Where its keys are numbers that lie close together, a bit for each number between the least and
 //! the greatest; where they lie far apart, a Bloom filter of two hash functions (Bloom, CACM 13(7),
@@ -19,10 +19,9 @@ use arrow::{
 };
 use datafusion_common::{Result, internal_err};
 use datafusion_execution::memory_pool::MemoryReservation;
-use datafusion_expr::ColumnarValue;
+use datafusion_expr::{ColumnarValue, Operator};
+use datafusion_physical_expr::expressions::BinaryExpr;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-
-use super::bounds::within;
 
 /// Keys of which bits are kept; of more there are bounds alone.
 const MOST_KEYS: usize = 1 << 20;
@@ -193,7 +192,27 @@ impl Members {
     }
 }
 
-/// That a number is among the keys of a broadcast side, or may be.
+/// That a value lies between two others, or is one of them.
+pub(super) fn within(
+    value: &Arc<dyn PhysicalExpr>,
+    least: &Arc<dyn PhysicalExpr>,
+    greatest: &Arc<dyn PhysicalExpr>,
+) -> Arc<dyn PhysicalExpr> {
+    let compared = |operator, end: &Arc<dyn PhysicalExpr>| -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(
+            Arc::clone(value),
+            operator,
+            Arc::clone(end),
+        ))
+    };
+    Arc::new(BinaryExpr::new(
+        compared(Operator::GtEq, least),
+        Operator::And,
+        compared(Operator::LtEq, greatest),
+    ))
+}
+
+/// That a number is among the keys, or may be.
 #[derive(Debug)]
 pub(super) struct AmongKeys {
     pub(super) value: Arc<dyn PhysicalExpr>,

@@ -17,7 +17,7 @@ use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_physical_expr::expressions::{Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-use members::{AmongKeys, Keys, Members, within};
+use members::{AmongKeys, Keys, Members, is_number, within};
 
 /// The least and the greatest key; none where there is none.
 type Range = Option<(ScalarValue, ScalarValue)>;
@@ -90,18 +90,7 @@ impl KeyBounds {
 
 /// Types whose order is that of Parquet's statistics, and in which equal values are the same one.
 pub(crate) fn has_bounds(kind: &DataType) -> bool {
-    matches!(
-        kind,
-        DataType::Int8
-            | DataType::Int16
-            | DataType::Int32
-            | DataType::Int64
-            | DataType::Date32
-            | DataType::Decimal128(..)
-            | DataType::Timestamp(..)
-            | DataType::Time64(..)
-            | DataType::Utf8
-    )
+    is_number(kind) || matches!(kind, DataType::Decimal128(..) | DataType::Utf8)
 }
 
 /// What was seen of a key so far.

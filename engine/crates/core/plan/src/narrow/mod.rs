@@ -17,7 +17,7 @@ use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_physical_expr::expressions::{Column, Literal, lit};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
-use members::{AmongKeys, Keys, Members, is_number, within};
+use members::{AmongKeys, Keys, MOST_KEYS, Members, is_number, within};
 
 /// The least and the greatest key; none where there is none.
 type Range = Option<(ScalarValue, ScalarValue)>;
@@ -27,6 +27,9 @@ type Range = Option<(ScalarValue, ScalarValue)>;
 pub struct KeyBounds(OnceLock<(Range, Option<Arc<Members>>)>);
 
 impl KeyBounds {
+    /// Of more rows than this there are bounds alone.
+    pub const MOST: usize = MOST_KEYS;
+
     /// Of a column of rows that are all here; none where they are too many, or of a type, to be
     /// of use.
     pub fn of<'a>(

@@ -38,9 +38,6 @@ use crate::{
 /// Tasks at the same time, whatever the executor says.
 const PARALLEL_MOST: usize = 256;
 
-/// Rows of a stage, up to which its keys narrow others' scans.
-const KEYS_MOST: usize = 1 << 20;
-
 /// Runs a query to its end. Never panics on the query's account.
 pub(crate) async fn run_query(
     enclave: &Arc<Enclave>,
@@ -442,7 +439,7 @@ impl Run {
             };
             rows.extend(self.session.exchanges.all_rows(by)?);
         }
-        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() > KEYS_MOST {
+        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() > KeyBounds::MOST {
             return None;
         }
         let memory = &enclave.runtime().memory_pool;

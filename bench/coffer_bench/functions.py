@@ -29,6 +29,8 @@ TABLE = Path(__file__).parents[2] / "scripts" / "docs" / "functions.toml"
 OF_DATAFUSION, OF_TAIL = 1.5, 1.3
 # Below this, a difference is noise: nanoseconds for each row, and a part of the other's.
 NOISE_NS, NOISE = 2.0, 0.05
+# What takes a run so long is counted once: seconds.
+SLOW_S = 5.0
 _CALL = re.compile(
     r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
 )
@@ -85,13 +87,13 @@ def measure(
     ):
         drivers = {"spark": spark, "coffer": coffer}
         for at, (name, call) in enumerate(calls.items()):
-            if at % 20 == 0:
-                print(f"{at} of {len(calls)} functions", file=sys.stderr)
             tail = listed[name]["runs"] != "engine"
             try:
                 timed[name] = _time(call, drivers, runs, tail=tail)
+                said = ", ".join(f"{side} {_ns(timed[name][side], rows):g}" for side in SIDES)
             except QueryFailed as failure:
-                refused[name] = str(failure).splitlines()[0][:200]
+                said = refused[name] = str(failure).splitlines()[0][:200]
+            print(f"{at + 1} of {len(calls)}: {name}: {said}", file=sys.stderr)
     kernels = _datafusion({n: calls[n] for n in timed}, tables, listed, runs)
     return _result(rows, runs, calls, listed, timed, kernels, refused)
 
@@ -186,13 +188,17 @@ def _time(
     """Median seconds of call and base, by side."""
     conf = {TAIL: "on" if tail else "off"}
 
-    def median(sql: str) -> dict[str, float]:
-        taken = experiment.in_turns(
+    def seconds(sql: str, runs: int) -> dict[str, list[float]]:
+        return experiment.in_turns(
             SIDES,
             runs,
-            1,
+            0,
             lambda side, _: drivers[side].query(sql, conf if side == "coffer" else {}).seconds,
         )
+
+    def median(sql: str) -> dict[str, float]:
+        warm = max(found[0] for found in seconds(sql, 1).values())
+        taken = seconds(sql, 1 if warm > SLOW_S else runs)
         return {side: statistics.median(found) for side, found in taken.items()}
 
     whole, base = median(call.sql), median(call.base)
@@ -243,7 +249,7 @@ def _result(
     refused: dict[str, str],
 ) -> dict[str, Any]:
     def ns(times: dict[str, float]) -> float:
-        return round(1e9 * max(0.0, times["call"] - times["base"]) / rows, 2)
+        return _ns(times, rows)
 
     engine: dict[str, dict[str, float]] = {}
     tail: dict[str, dict[str, float]] = {}
@@ -292,6 +298,11 @@ def _result(
             "example of a single value over columns are not in it.",
         ],
     }
+
+
+def _ns(times: dict[str, float], rows: int) -> float:
+    """Nanoseconds for each row."""
+    return round(1e9 * max(0.0, times["call"] - times["base"]) / rows, 2)
 
 
 def _more(ours: float, theirs: float, factor: float) -> bool:

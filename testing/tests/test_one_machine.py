@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from coffer_testing import tpch
-from coffer_testing.answers import difference
+from coffer_testing.answers import Answer, difference
 from coffer_testing.owner import Owner
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
@@ -64,6 +64,28 @@ def test_what_a_subquery_shares_is_made_once(expected: Expected, sealed: Driver)
     assert sealed.timed(sql)["counters"]["tasks"] > 2
 
 
+SHARED = (
+    "WITH t AS (SELECT ps_partkey, ps_supplycost FROM partsupp JOIN supplier ON ps_suppkey = "
+    "s_suppkey JOIN nation ON s_nationkey = n_nationkey WHERE n_name = 'GERMANY') "
+    "SELECT ps_partkey, sum(ps_supplycost) FROM t GROUP BY 1 HAVING sum(ps_supplycost) > "
+    "(SELECT sum(ps_supplycost) / 50 FROM t)"
+)
+TWICE = (
+    "SELECT count(*) FROM lineitem JOIN orders ON l_orderkey = o_orderkey WHERE l_quantity > "
+    "(SELECT avg(l_quantity) FROM lineitem) AND o_shippriority < (SELECT avg(l_quantity) FROM "
+    "lineitem)"
+)
+
+
+@pytest.mark.parametrize("sql", [SHARED, TWICE], ids=["little", "subquery"])
+def test_little_is_made_twice_and_subqueries_once(
+    sql: str, expected: Expected, sealed: Driver
+) -> None:
+    """One request for the query, and one for its subquery."""
+    assert difference(expected.answer(sql), sealed.query(sql), ordered=False) is None
+    assert sealed.timed(sql)["counters"]["tasks"] == 2
+
+
 SHOWN = dedent("""
     spark.sql(sql).collect()
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
@@ -98,26 +120,48 @@ JOINED = (
 )
 
 
-def test_keys_of_one_stage_narrow_the_scan_of_another(sealed: Driver) -> None:
-    def scanned(condition: str) -> list[int]:
-        shown = sealed.run(
-            "for name, value in conf.items():\n    spark.conf.set(name, value)\n"
-            + SHOWN
-            + "for name in conf:\n    spark.conf.unset(name)\n",
-            sql=JOINED.format(condition),
-            conf=SHUFFLED,
-        )
-        rows = [
-            int(value.replace(",", ""))
-            for name, value in shown["metrics"]
-            if name.startswith("rows of") and "Scan" in name
-        ]
-        return sorted(rows)
+def scanned(sealed: Driver, sql: str) -> list[int]:
+    """Rows of its scans, fewest first."""
+    shown = sealed.run(
+        "for name, value in conf.items():\n    spark.conf.set(name, value)\n"
+        + SHOWN
+        + "for name in conf:\n    spark.conf.unset(name)\n",
+        sql=sql,
+        conf=SHUFFLED,
+    )
+    rows = [
+        int(value.replace(",", ""))
+        for name, value in shown["metrics"]
+        if name.startswith("rows of") and "Scan" in name
+    ]
+    return sorted(rows)
 
-    few, lines = scanned(FEW_ORDERS)
-    orders, all_lines = scanned("o_orderkey IS NOT NULL")
+
+def test_keys_of_one_stage_narrow_the_scan_of_another(sealed: Driver) -> None:
+    few, lines = scanned(sealed, JOINED.format(FEW_ORDERS))
+    orders, all_lines = scanned(sealed, JOINED.format("o_orderkey IS NOT NULL"))
     # An order has seven lines at most, and few keys are as good as told apart.
     assert 0 < few <= lines <= 8 * few < orders < all_lines
+
+
+# Both sides are one exchange for Spark.
+ALIKE = (
+    "SELECT count(*), sum(a.l_tax + b.l_tax) FROM lineitem a JOIN lineitem b ON a.l_orderkey = b.l_orderkey "
+    "{} WHERE a.l_quantity < 10 AND b.l_quantity < 10"
+)
+
+
+def test_an_exchange_with_two_readers_is_made_twice_only_where_rows_are_left_out(
+    expected: Expected, sealed: Driver
+) -> None:
+    few = ALIKE.format(f"JOIN orders ON a.l_orderkey = o_orderkey AND {FEW_ORDERS}")
+    for sql in (ALIKE.format(""), few):
+        assert difference(expected.answer(sql), sealed.query(sql, SHUFFLED), ordered=True) is None
+    (lines,) = scanned(sealed, ALIKE.format(""))
+    counted = expected.answer("SELECT count(*) FROM lineitem WHERE l_quantity < 10")
+    assert isinstance(counted, Answer) and lines == int(str(counted.rows[0][0]))
+    orders, one, other = scanned(sealed, few)
+    assert 0 < orders and 0 < one <= other <= 7 * orders < lines
 
 
 FEW = "(SELECT * FROM edge WHERE {few}) e"

@@ -60,9 +60,9 @@ pub(crate) struct Reads {
     pub(crate) here: bool,
 }
 
-/// In a query that runs here whole: the attempts that its own tasks were, by stage, of those stages
-/// that are done.
-pub(crate) type Own = HashMap<u32, Arc<Vec<AttemptId>>>;
+/// In a query that runs here whole: by stage that is read, the stage that has made its rows, and the
+/// attempts that the tasks of that one were.
+pub(crate) type Own = HashMap<u32, (StageId, Arc<Vec<AttemptId>>)>;
 
 /// A checked task.
 pub(crate) struct Assignment {
@@ -156,6 +156,18 @@ impl Descriptor {
         let rows = |slices: &[FileSlice]| slices.iter().map(|slice| slice.rows).sum();
         let scans = self.wire.scans.iter();
         scans.map(move |scan| (scan.scan_id, rows(&scan.slices)))
+    }
+
+    /// Whether it and a task of another stage do the same with the same rows.
+    pub(crate) fn is_copy_of(&self, other: &Self) -> bool {
+        let (this, that) = (&self.wire, &other.wire);
+        this.fragment_sha256 == that.fragment_sha256
+            && this.scans == that.scans
+            && this.inputs == that.inputs
+            && this.objects == that.objects
+            && (this.partition, this.partitions) == (that.partition, that.partitions)
+            && (this.execution, this.in_memory) == (that.execution, that.in_memory)
+            && (&this.write, this.host_chosen) == (&that.write, that.host_chosen)
     }
 
     /// Whether what is read and written must not depend on how rows go together, as the host may
@@ -320,8 +332,11 @@ fn inputs(
             return Err(Check::Input(id));
         }
         let missing = Check::AttemptsMissing(task.producer_stage);
-        let list = match own {
-            Some(own) => own.get(&task.producer_stage).ok_or(missing)?,
+        let (producer, list) = match own {
+            Some(own) => {
+                let (producer, list) = own.get(&task.producer_stage).ok_or(missing)?;
+                (*producer, list)
+            }
             None => {
                 let (epoch, list) = attempts.get(&task.producer_stage).ok_or(missing)?;
                 if *epoch < task.epoch {
@@ -331,7 +346,7 @@ fn inputs(
                         seen: task.epoch,
                     });
                 }
-                list
+                (StageId(task.producer_stage), list)
             }
         };
         if usize::try_from(task.producer_maps) != Ok(list.len()) {
@@ -353,14 +368,14 @@ fn inputs(
             return Err(Check::Input(id));
         }
         let reads = inputs.entry(id).or_insert_with(|| Reads {
-            producer: StageId(task.producer_stage),
+            producer,
             cached,
             rectangles: Vec::new(),
             attempts: Arc::clone(list),
             broadcast: leaf.broadcast,
             here: own.is_some(),
         });
-        if reads.producer.0 != task.producer_stage || reads.cached != cached {
+        if reads.producer != producer || reads.cached != cached {
             return Err(Check::Input(id));
         }
         reads.rectangles.push(Rectangle {

@@ -6,6 +6,7 @@
 //! plan and opened footers, which are the session's.
 
 mod check;
+mod copies;
 mod descriptor;
 mod error;
 pub(crate) mod input;

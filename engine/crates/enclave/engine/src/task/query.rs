@@ -8,7 +8,7 @@
 //! sealed descriptors say.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Arc, OnceLock},
     time::Instant,
 };
@@ -27,6 +27,7 @@ use crate::{
     session::Session,
     task::{
         check::Check,
+        copies::made_by,
         descriptor::{Descriptor, Own, TaskIdentity},
         error::TaskError,
         link::{Link, LinkError, PATIENCE, in_time},
@@ -210,8 +211,8 @@ struct Stage {
     /// What each task is given, but for its descriptor.
     start: Start,
     tasks: usize,
-    /// By position in the query.
-    reads: BTreeSet<usize>,
+    /// By stage that it reads, the position in the query of the stage that makes its rows.
+    reads: BTreeMap<u32, usize>,
     /// What is to be done before it begins: those, and what narrows its scans.
     waits: BTreeSet<usize>,
     narrowed: Vec<Narrowed>,
@@ -246,7 +247,7 @@ async fn prepared(
     session: &Arc<Session>,
 ) -> Result<Run, Failure> {
     let mut stages: Vec<Stage> = Vec::new();
-    let mut progress = Vec::new();
+    let mut waitings = Vec::new();
     let mut shapes: Vec<Shape> = Vec::new();
     let mut hides = false;
     let mut positions: HashMap<u32, usize> = HashMap::new();
@@ -258,7 +259,7 @@ async fn prepared(
             sealed_objects: given.sealed_objects.clone(),
             ..Start::default()
         };
-        let mut reads = BTreeSet::new();
+        let mut reads = BTreeMap::new();
         let mut waiting = Vec::with_capacity(given.sealed_descriptors.len());
         let mut shape: Option<Shape> = None;
         for (sealed, partition) in given.sealed_descriptors.iter().zip(0u32..) {
@@ -285,7 +286,7 @@ async fn prepared(
                 if stages.get(read).map(|stage| stage.tasks) != usize::try_from(tasks).ok() {
                     return Err(failed(Check::AttemptsCount(producer).into()));
                 }
-                reads.insert(read);
+                reads.insert(producer, read);
             }
             keks.extend(descriptor.keks());
             hides |= descriptor.host_chosen();
@@ -314,33 +315,26 @@ async fn prepared(
                 error: Check::DescriptorIdentity.into(),
             });
         }
-        let tasks = waiting.len();
-        waiting.reverse();
         stages.push(Stage {
             id,
             start,
-            tasks,
-            waits: reads.clone(),
+            tasks: waiting.len(),
             reads,
+            waits: BTreeSet::new(),
             narrowed: Vec::new(),
         });
         shapes.extend(shape);
-        progress.push(Progress {
-            waiting,
-            done: (0..tasks).map(|_| None).collect(),
-            left: tasks,
-        });
+        waitings.push(waiting);
     }
     if stages.is_empty() {
         return Err(Check::DescriptorIdentity.into());
     }
     // What a scan reads would tell which rows of the host's own choice go with others.
-    if !hides && shapes.len() == stages.len() {
-        for (stage, narrowed) in stages.iter_mut().zip(narrowed(&shapes)) {
-            stage.waits.extend(narrowed.iter().map(|one| one.by.0));
-            stage.narrowed = narrowed;
-        }
-    }
+    let narrowed = match hides || shapes.len() != stages.len() {
+        true => vec![Vec::new(); stages.len()],
+        false => narrowed(&shapes),
+    };
+    let progress = scheduled(&mut stages, waitings, narrowed);
     hold(
         enclave,
         session,
@@ -361,6 +355,40 @@ async fn prepared(
         keys: Mutex::default(),
         over: watch::Sender::new(false),
     })
+}
+
+/// What each stage waits for, and what is to be done of it: of a copy nothing.
+fn scheduled(
+    stages: &mut [Stage],
+    waitings: Vec<Vec<Descriptor>>,
+    mut narrowed: Vec<Vec<Narrowed>>,
+) -> Vec<Progress> {
+    let made_by = made_by(&waitings, &mut narrowed);
+    let maker = |position: usize| made_by.get(position).copied().unwrap_or(position);
+    for (stage, narrowed) in stages.iter_mut().zip(narrowed) {
+        for read in stage.reads.values_mut() {
+            *read = maker(*read);
+        }
+        stage.narrowed = narrowed;
+        for one in &mut stage.narrowed {
+            one.by.0 = maker(one.by.0);
+        }
+        let keys = stage.narrowed.iter().map(|one| one.by.0);
+        stage.waits = stage.reads.values().copied().chain(keys).collect();
+    }
+    let mut progress = Vec::with_capacity(waitings.len());
+    for (mut waiting, position) in waitings.into_iter().zip(0..) {
+        if maker(position) != position {
+            waiting.clear();
+        }
+        waiting.reverse();
+        progress.push(Progress {
+            done: waiting.iter().map(|_| None).collect(),
+            left: waiting.len(),
+            waiting,
+        });
+    }
+    progress
 }
 
 impl Run {
@@ -483,9 +511,9 @@ impl Run {
     /// The attempts of all stages that one reads, which are done.
     fn own(&self, position: usize, state: &State) -> Own {
         let reads = self.stages.get(position).map(|stage| &stage.reads);
-        let of = |read: &usize| {
-            let attempts = state.attempts(*read)?;
-            Some((self.stages.get(*read)?.id.0, Arc::new(attempts)))
+        let of = |(read, maker): (&u32, &usize)| {
+            let attempts = state.attempts(*maker)?;
+            Some((*read, (self.stages.get(*maker)?.id, Arc::new(attempts))))
         };
         reads.into_iter().flatten().filter_map(of).collect()
     }
@@ -501,11 +529,12 @@ impl Run {
         }
         let done = |position: usize| state.stages.get(position).is_some_and(|one| one.left == 0);
         if done(position) {
-            let reads = self.stages.get(position).map(|stage| &stage.reads);
+            let reads = self.stages.get(position).map(|stage| stage.reads.values());
             for read in reads.into_iter().flatten() {
                 // What nobody will read any more.
+                let reads = |stage: &Stage| stage.reads.values().any(|one| one == read);
                 let readers = self.stages.iter().enumerate();
-                let mut readers = readers.filter(|(_, stage)| stage.reads.contains(read));
+                let mut readers = readers.filter(|(_, stage)| reads(stage));
                 if readers.all(|(reader, _)| done(reader))
                     && let Some(stage) = self.stages.get(*read)
                 {

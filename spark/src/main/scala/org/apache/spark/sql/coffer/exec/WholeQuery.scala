@@ -2,7 +2,6 @@ package org.apache.spark.sql.coffer.exec
 
 import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
-import java.util.IdentityHashMap
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
@@ -29,6 +28,8 @@ import org.apache.spark.sql.coffer.translate.TranslatedFragment
 import org.apache.spark.sql.execution.{
   BaseSubqueryExec,
   ExecSubqueryExpression,
+  FilterExec,
+  ProjectExec,
   ReusedSubqueryExec,
   SparkPlan,
   SparkPlanInfo,
@@ -37,6 +38,7 @@ import org.apache.spark.sql.execution.{
 }
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin}
 import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.sql.internal.SQLConf
@@ -63,7 +65,9 @@ object WholeQuery extends Logging {
 
   /** A query's subqueries, each of which is a query in one request as well. */
   private final class Subqueries(query: CofferQuery) {
-    private val known = new IdentityHashMap[SparkPlan, BaseSubqueryExec]()
+
+    /** By what they ask: as in AQE, subqueries that are alike are one. */
+    private val known = mutable.Map.empty[SparkPlan, BaseSubqueryExec]
 
     def apart(e: Expression): Expression = e match {
       case s: ExecSubqueryExpression => s.withNewPlan(rooted(s.plan))
@@ -71,16 +75,14 @@ object WholeQuery extends Logging {
     }
 
     private def rooted(plan: BaseSubqueryExec): BaseSubqueryExec =
-      Option(known.get(plan)).getOrElse {
-        val made = plan match {
+      known.getOrElseUpdate(
+        plan.canonicalized,
+        plan match {
           case s @ SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) if SealedPlans.mentions(aqe) =>
             s.copy(child = CofferRootExec(aqe, query))
           case r: ReusedSubqueryExec => r.copy(child = rooted(r.child))
           case other => other
-        }
-        known.put(plan, made)
-        made
-      }
+        })
   }
 
   private def allowed(aqe: AdaptiveSparkPlanExec, query: CofferQuery): Boolean = {
@@ -110,8 +112,9 @@ object WholeQuery extends Logging {
   }
 
   /**
-   * Whether two of the plan and its subqueries read the same exchange. AQE makes it once for both:
-   * where its rows come out otherwise each time they are made, they must be the same rows.
+   * Whether two of the plan and its subqueries read the same exchange, which AQE makes once for
+   * both: where its rows come out otherwise each time they are made, they must be the same rows.
+   * What is cheaply made again with the same rows is nothing to share.
    */
   private def shares(plan: SparkPlan): Boolean = {
     def all(of: SparkPlan): Seq[SparkPlan] = of +: of.collect { case node =>
@@ -121,10 +124,37 @@ object WholeQuery extends Logging {
       case _: ReusedSubqueryExec => Nil
       case other => all(other)
     }
-    val exchanges = all(plan).distinctBy(new Ref(_)).map(
-      _.collect { case e: Exchange => e.canonicalized }.toSet)
-    exchanges.map(_.size).sum > exchanges.reduce(_ ++ _).size
+    val read = all(plan).distinctBy(_.canonicalized).flatMap(
+      _.collect { case e: Exchange => e }.distinctBy(_.canonicalized))
+    read.groupBy(_.canonicalized).values.exists {
+      case Seq(_) => false
+      case several => several.exists(e => !isFixed(e) || bytes(e) > LITTLE)
+    }
   }
+
+  /** Whether these are the same rows each time they are made, if not in the same order. */
+  private def isFixed(plan: SparkPlan, isInput: SparkPlan => Boolean = _ => false): Boolean =
+    isInput(plan) || {
+      plan.subqueries.isEmpty && plan.expressions.forall(_.deterministic) && (plan match {
+        case SealedScan(_, _) | _: Exchange | _: ProjectExec | _: FilterExec => true
+        case _: ShuffledJoin | _: BroadcastHashJoinExec => true
+        case _ => false
+      }) && plan.children.forall(isFixed(_, isInput))
+    }
+
+  /** The same of a fragment over scans and what joins are built from. */
+  private def isFixed(fragment: CofferFragmentExec): Boolean =
+    isFixed(fragment.template, plan => fragment.leaves.exists(_ eq plan)) &&
+      fragment.reads.forall {
+        case BroadcastRead(b) => isFixed(b.fragment)
+        case _ => false
+      }
+
+  /** An exchange is asked for as often at most. */
+  private val COPIES = 3
+
+  /** Bytes of stored columns that may be read twice. */
+  private val LITTLE = 16L << 20
 
   /** Stored columns unpack to more than they take on disk. */
   private val UNPACKED = 2
@@ -171,37 +201,51 @@ object WholeQuery extends Logging {
   /** The stages that a fragment reads, each behind those that it reads itself. */
   private final class Stages(query: CofferQuery, execution: Long) {
     val planned: mutable.Buffer[Planned] = mutable.Buffer.empty
-    private val known = mutable.Map.empty[SparkPlan, PlannedSource]
+    private val known = mutable.Map.empty[SparkPlan, List[PlannedSource]]
 
     def below(fragment: CofferFragmentExec): Map[Ref, PlannedSource] = {
+      val read = fragment.leaves.map(new Ref(_)).zip(fragment.reads)
       // What a join is built from is there first.
-      val (built, streamed) = fragment.reads.partition(BroadcastRead.unapply(_).isDefined)
-      (built ++ streamed).foreach(source)
-      fragment.leaves.collect {
-        case leaf if read(fragment.current(leaf)) => new Ref(leaf) -> source(fragment.current(leaf))
-      }.toMap
+      val (built, streamed) =
+        read.partition { case (_, plan) => BroadcastRead.unapply(plan).isDefined }
+      (built ++ streamed).map { case (leaf, plan) => leaf -> source(plan) }.toMap
     }
 
-    private def read(plan: SparkPlan): Boolean =
-      ShuffleRead.unapply(plan).isDefined || BroadcastRead.unapply(plan).isDefined
-
-    /** Exchanges that are alike are one. */
+    /**
+     * Exchanges that are alike are one. What comes out the same each time is asked for again for
+     * another reader: the engine makes it twice only if it then leaves rows out of one that the
+     * other's reader needs.
+     */
     private def source(plan: SparkPlan): PlannedSource = plan match {
-      case ShuffleRead(e, _) => known.getOrElseUpdate(e.canonicalized, {
-            val inputs = below(e.fragment)
-            val translated = e.planned(query)
-            val (stage, maps) = add(translated, e.fragment, inputs)((stage, reports) =>
-              e.ran(query, stage, reports, translated))
-            new PlannedSource(stage, maps, e.numPartitions, broadcast = false)
-          })
-      case BroadcastRead(b) => known.getOrElseUpdate(b.canonicalized, {
-            val inputs = below(b.fragment)
-            val translated = b.planned(query)
-            val (stage, maps) = add(translated, b.fragment, inputs)((stage, reports) =>
-              b.ran(query, stage, reports, translated))
-            new PlannedSource(stage, maps, 1, broadcast = true)
-          })
+      case ShuffleRead(e, _) =>
+        val before = known.getOrElse(e.canonicalized, Nil)
+        before.headOption.filterNot(_ => before.size < COPIES && isFixed(e.fragment)).getOrElse {
+          val made = shuffled(e)
+          known(e.canonicalized) = made :: before
+          made
+        }
+      case BroadcastRead(b) => known.getOrElse(b.canonicalized, {
+            val made = List(broadcast(b))
+            known(b.canonicalized) = made
+            made
+          }).head
       case other => throw CofferException.refusal(Seq(s"${other.nodeName} is no sealed exchange"))
+    }
+
+    private def shuffled(e: CofferShuffleExchangeExec): PlannedSource = {
+      val inputs = below(e.fragment)
+      val translated = e.planned(query)
+      val (stage, maps) = add(translated, e.fragment, inputs)((stage, reports) =>
+        e.ran(query, stage, reports, translated))
+      new PlannedSource(stage, maps, e.numPartitions, broadcast = false)
+    }
+
+    private def broadcast(b: CofferBroadcastExchangeExec): PlannedSource = {
+      val inputs = below(b.fragment)
+      val translated = b.planned(query)
+      val (stage, maps) = add(translated, b.fragment, inputs)((stage, reports) =>
+        b.ran(query, stage, reports, translated))
+      new PlannedSource(stage, maps, 1, broadcast = true)
     }
 
     private def add(

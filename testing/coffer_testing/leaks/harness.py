@@ -50,13 +50,15 @@ TIGHT = {
 class Application:
     """Workloads that one Spark application runs; whether memory is dumped after each, or after the
     last only. `policy`: that of its tables' columns, which are `tee` without one; see
-    `protected`. `store`: its tables lie on an S3."""
+    `protected`. `store`: its tables lie on an S3. `control_dumped`: whether memory of the control
+    is dumped too, which shows that the search there finds something."""
 
     conf: dict[str, str]
     workloads: tuple[tuple[str, Callable[[Session], None]], ...]
     look_after_each: bool = True
     policy: str | None = None
     store: bool = False
+    control_dumped: bool = True
 
 
 # Tables of a store, and what is asked of them there.
@@ -112,6 +114,7 @@ SMALL = (
         (("store", workloads.store), ("tail", workloads.tail)),
         look_after_each=False,
         store=True,
+        control_dumped=False,
     ),
 )
 # What leaves an unsealed engine by each way out: exchanges, results, writes, spills.
@@ -249,7 +252,8 @@ def _side(
                     asked[name] = Asked(session.queries, session.failed, session.rows)
                     if application.look_after_each:
                         host.look(name)
-                if not application.look_after_each:
+                dumped = application.control_dumped or side != "control"
+                if not application.look_after_each and dumped:
                     host.look(", ".join(name for name, _ in application.workloads))
                 if last:
                     if owner and side == "sealed":

@@ -111,7 +111,9 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--peer",
         choices=["comet", "duckdb", "comet,duckdb"],
-        help="tpch, tpcds: compare with plaintext Comet or DuckDB too; fetched on demand",
+        metavar="PEERS",
+        help="tpch, tpcds: compare with plaintext comet, duckdb or both (comet,duckdb) too; "
+        "fetched on demand",
     )
     add(
         "--runs",

@@ -14,6 +14,7 @@ from coffer_testing.answers import Answer, difference
 from coffer_testing.owner import Owner
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.sql_tab import shown
 from coffer_testing.turns import one_of
 from conftest import CONF, Expected
 
@@ -86,30 +87,14 @@ def test_little_is_made_twice_and_subqueries_once(
     assert sealed.timed(sql)["counters"]["tasks"] == 2
 
 
-SHOWN = dedent("""
-    spark.sql(sql).collect()
-    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
-    store = spark._jsparkSession.sharedState().statusStore()
-    last = store.executionsCount() - 1
-    execution = store.executionsList(int(last), 1).last()
-    values = store.executionMetrics(execution.executionId())
-    metrics = [execution.metrics().apply(i) for i in range(execution.metrics().size())]
-    result = {
-        "plan": execution.physicalPlanDescription(),
-        "metrics": [
-            (m.name(), values.apply(m.accumulatorId()))
-            for m in metrics
-            if values.contains(m.accumulatorId())
-        ],
-    }
-    """)
-
-
 def test_what_it_was_is_shown(sealed: Driver) -> None:
     """In Spark's SQL tab, with what its operators counted."""
-    shown = sealed.run(SHOWN, sql=GROUPED)
-    assert "CofferResult in one request" in shown["plan"]
-    assert any(name.startswith("rows of HashAggregate") for name, _ in shown["metrics"])
+    tab = shown(sealed, GROUPED)
+    assert "CofferResult in one request" in tab.plan
+    assert any(name.startswith("rows of HashAggregate") for name, _ in tab.metrics)
+    # Of its exchange: what each task has made of its groups.
+    (written,) = (int(value) for name, value in tab.metrics if name == "rows")
+    assert written >= 3
 
 
 SHUFFLED = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
@@ -120,34 +105,17 @@ JOINED = (
 )
 
 
-def scanned(sealed: Driver, sql: str) -> list[int]:
-    """Rows of its scans, fewest first."""
-    shown = sealed.run(
-        "for name, value in conf.items():\n    spark.conf.set(name, value)\n"
-        + SHOWN
-        + "for name in conf:\n    spark.conf.unset(name)\n",
-        sql=sql,
-        conf=SHUFFLED,
-    )
-    rows = [
-        int(value.replace(",", ""))
-        for name, value in shown["metrics"]
-        if name.startswith("rows of") and "Scan" in name
-    ]
-    return sorted(rows)
-
-
 def test_keys_of_one_stage_narrow_the_scan_of_another(sealed: Driver) -> None:
-    few, lines = scanned(sealed, JOINED.format(FEW_ORDERS))
-    orders, all_lines = scanned(sealed, JOINED.format("o_orderkey IS NOT NULL"))
+    few, lines = shown(sealed, JOINED.format(FEW_ORDERS), SHUFFLED).scanned()
+    orders, all_lines = shown(sealed, JOINED.format("o_orderkey IS NOT NULL"), SHUFFLED).scanned()
     # An order has seven lines at most, and few keys are as good as told apart.
     assert 0 < few <= lines <= 8 * few < orders < all_lines
 
 
 # Both sides are one exchange for Spark.
 ALIKE = (
-    "SELECT count(*), sum(a.l_tax + b.l_tax) FROM lineitem a JOIN lineitem b ON a.l_orderkey = b.l_orderkey "
-    "{} WHERE a.l_quantity < 10 AND b.l_quantity < 10"
+    "SELECT count(*), sum(a.l_tax + b.l_tax) FROM lineitem a JOIN lineitem b "
+    "ON a.l_orderkey = b.l_orderkey {} WHERE a.l_quantity < 10 AND b.l_quantity < 10"
 )
 
 
@@ -157,11 +125,11 @@ def test_an_exchange_with_two_readers_is_made_twice_only_where_rows_are_left_out
     few = ALIKE.format(f"JOIN orders ON a.l_orderkey = o_orderkey AND {FEW_ORDERS}")
     for sql in (ALIKE.format(""), few):
         assert difference(expected.answer(sql), sealed.query(sql, SHUFFLED), ordered=True) is None
-    (lines,) = scanned(sealed, ALIKE.format(""))
+    (lines,) = shown(sealed, ALIKE.format(""), SHUFFLED).scanned()
     counted = expected.answer("SELECT count(*) FROM lineitem WHERE l_quantity < 10")
     assert isinstance(counted, Answer) and lines == int(str(counted.rows[0][0]))
-    orders, one, other = scanned(sealed, few)
-    assert 0 < orders and 0 < one <= other <= 7 * orders < lines
+    orders, one, other = shown(sealed, few, SHUFFLED).scanned()
+    assert orders > 0 and 0 < one <= other <= 7 * orders < lines
 
 
 FEW = "(SELECT * FROM edge WHERE {few}) e"

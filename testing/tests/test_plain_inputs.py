@@ -13,6 +13,7 @@ import pytest
 from coffer_testing import data
 from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.sql_tab import shown
 
 # Each names `edge` (sealed for Coffer, plain for Spark) and `listed`, a plain table under both.
 QUERIES = [
@@ -83,6 +84,18 @@ def test_engines_read_the_plain_table_and_say_so(site: tuple[Driver, Driver, Pat
     assert "unverified." in plan and "not verified" in plan
     assert "nothing that they reach is compressed" in plan
     assert "FileScan parquet" not in plan
+
+
+def test_no_key_of_theirs_narrows_a_scan(site: tuple[Driver, Driver, Path]) -> None:
+    """Which pages are read would tell a host which of its guesses are keys."""
+    _, coffer, _ = site
+    sql = "SELECT count(*) FROM edge e JOIN {} f ON e.id = f.id WHERE f.k = 1 AND f.n > 0"
+    shuffled = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+    (every,) = coffer.query("SELECT count(*) FROM edge").rows[0]
+    few, narrowed = shown(coffer, sql.format("edge"), shuffled).scanned()
+    assert 0 < few <= narrowed < int(str(every))
+    *_, read = shown(coffer, sql.format("listed"), shuffled).scanned()
+    assert read == int(str(every))
 
 
 def test_a_recursion_over_their_cached_rows_is_not_verified(

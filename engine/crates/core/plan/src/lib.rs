@@ -61,5 +61,6 @@ pub use io::{TaskIo, with_task_io};
 pub use metrics::NodeMetrics;
 pub use narrow::KeyBounds;
 pub use readable::readable;
+pub use scan::keep;
 pub use scan_source::{ScanSource, Wanted};
 pub use schema::{boundary_schema, config};

@@ -131,6 +131,9 @@ impl ExecutionPlan for ScanExec {
         let (schema, pushed) = (Arc::clone(&self.schema), self.pushed.all.clone());
         let checked = read.map(move |batch| {
             let batch = with_schema(&schema, batch?)?;
+            // The source has filtered already where it can, but need not have (the Parquet reader
+            // drops a filter that it cannot build with no more than a debug message). Looking again
+            // costs little, as most rows that come here pass.
             match &pushed {
                 Some(pushed) => keep(batch, pushed),
                 None => Ok(batch),
@@ -146,12 +149,8 @@ impl ExecutionPlan for ScanExec {
     }
 }
 
-/// Rows for which the condition is true.
-///
-/// The source has filtered already where it can, but need not have (the Parquet reader drops a
-/// filter that it cannot build with no more than a debug message). Looking again costs little, as
-/// most rows that come here pass.
-fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
+/// Rows for which the condition is true. An error where it is not boolean, or cannot be evaluated.
+pub fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
     let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
     let passes = passes
         .as_boolean_opt()

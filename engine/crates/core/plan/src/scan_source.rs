@@ -48,16 +48,24 @@ impl Wanted {
         &self.schema
     }
 
+    /// Whether keys of a join leave few rows; asked for when the condition is.
+    pub fn keeps_few(&self) -> bool {
+        self.narrowed().any(|(_, share)| share < FEW)
+    }
+
+    fn narrowed(&self) -> impl Iterator<Item = (Arc<dyn PhysicalExpr>, f64)> {
+        self.bounds.iter().filter_map(|(at, bounds)| {
+            let field = self.schema.fields().get(*at)?;
+            bounds.condition(&Column::new(field.name(), *at), field.data_type())
+        })
+    }
+
     /// A condition on columns that are not nested; no row is missed for which it is not true. Asked
     /// for only when the first row is: what joins build is built by then.
     pub fn condition(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        let narrowed = self.bounds.iter().filter_map(|(at, bounds)| {
-            let field = self.schema.fields().get(*at)?;
-            bounds.condition(&Column::new(field.name(), *at), field.data_type())
-        });
         // What leaves least is looked at first: numbers are looked up sooner than most conditions
         // are computed.
-        let mut narrowed: Vec<_> = narrowed.collect();
+        let mut narrowed: Vec<_> = self.narrowed().collect();
         narrowed.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         let few = narrowed.partition_point(|(_, share)| *share < FEW);
         let rest = narrowed.split_off(few);

@@ -3,8 +3,8 @@
 //! Which files, which row groups and what their footers must be comes from the task's sealed
 //! descriptor; storage is believed nothing. A footer is parsed only after length and digest matched
 //! (`coffer_format::footer`); DataFusion's Parquet source then gets the opened metadata and reads
-//! pages by it, pruning row groups and pages by what the plan wants and decoding the other columns
-//! late.
+//! pages by it, pruning row groups and pages by what the plan wants, and decoding the other columns
+//! late where few rows are left or they cost more than the condition's.
 //!
 //! What it is not: it writes nothing, has no master and knows no policy; and what is done with the
 //! rows is `coffer-plan`'s affair, of which this is a [`ScanSource`].
@@ -32,7 +32,8 @@ mod whole;
 use std::sync::{Arc, atomic::AtomicU64};
 
 use ahead::Ahead;
-use coffer_plan::{ScanSource, Wanted};
+use arrow::datatypes::{DataType, SchemaRef};
+use coffer_plan::{ScanSource, Wanted, coalesced, keep};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result, config::TableParquetOptions};
@@ -44,6 +45,8 @@ use datafusion_execution::{
     SendableRecordBatchStream, TaskContext, memory_pool::MemoryConsumer,
     object_store::ObjectStoreUrl,
 };
+use datafusion_physical_expr::utils::collect_columns;
+use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{ExecutionPlan, stream::RecordBatchStreamAdapter};
 use files::external;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -103,7 +106,14 @@ async fn open(
     // here.
     let prunes = files.whole.is_none();
     let flat = wanted.condition();
-    options.global.pushdown_filters = prunes;
+    let is_far = files
+        .slices
+        .iter()
+        .any(|slice| files.store.is_far(&slice.path));
+    let late = is_far || files.limit.is_some() || wanted.keeps_few();
+    let decodes_all = |condition: &Arc<dyn PhysicalExpr>| !late && is_cheap(&schema, condition);
+    let kept = flat.clone().filter(|flat| prunes && decodes_all(flat));
+    options.global.pushdown_filters = prunes && kept.is_none();
     options.global.reorder_filters = false;
     options.global.bloom_filter_on_read = false;
     // Only files of other programs have INT96: instants, which Spark holds in microseconds.
@@ -128,7 +138,34 @@ async fn open(
         .build();
     let read = DataSourceExec::from_data_source(config).execute(0, context)?;
     let read = read.map(|batch| batch.map_err(of_file));
+    let read = match kept {
+        None => read.boxed(),
+        Some(condition) => {
+            let kept = read.map(move |batch| keep(batch?, &condition));
+            coalesced(Arc::clone(&schema), kept)
+        }
+    };
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, read)))
+}
+
+/// Whether all columns of all rows are sooner decoded than those of a condition first, one by one,
+/// and then the others of what it leaves: where the others are few beside them.
+fn is_cheap(schema: &SchemaRef, condition: &Arc<dyn PhysicalExpr>) -> bool {
+    let looked_at = collect_columns(condition);
+    let is_looked_at = |at: usize| looked_at.iter().any(|column| column.index() == at);
+    let (mut of_condition, mut others) = (0u32, 0u32);
+    for (at, field) in schema.fields().iter().enumerate() {
+        let cost = match field.data_type() {
+            kind if kind.is_nested() => 8,
+            kind if kind.is_primitive() || *kind == DataType::Boolean => 1,
+            _ => 2,
+        };
+        match is_looked_at(at) {
+            true => of_condition += cost,
+            false => others += cost,
+        }
+    }
+    others <= 2 * of_condition + 2
 }
 
 /// A file whose pages do not open, or do not hold what they must, is to be told from an operator

@@ -44,8 +44,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
     with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
-    "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows"),
+    "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size, where it was sealed"),
     "sealedBytes" -> SQLMetrics.createSizeMetric(sparkContext, "sealed bytes of the broadcast"),
     "collectTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to collect"),
     "broadcastTime" -> SQLMetrics.createTimingMetric(sparkContext, "time to broadcast")) ++
@@ -133,7 +133,8 @@ case class CofferBroadcastExchangeExec(original: BroadcastExchangeExec, child: S
       stage: Int,
       reports: Seq[TaskReport],
       translated: TranslatedFragment): Unit =
-    report(query, stage, reports, translated, fragment, fragment.template)
+    report(query, stage, reports, translated, fragment, fragment.template,
+      written = metrics.get("numOutputRows"))
 
   private def check(rows: Long, bytes: Long): Unit = {
     if (rows >= CofferBroadcastExchangeExec.MAX_ROWS)

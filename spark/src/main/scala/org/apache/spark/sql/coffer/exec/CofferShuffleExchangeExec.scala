@@ -126,8 +126,8 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
     with SealedNode {
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
-    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows (from sealed commits)"),
-    "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size (from sealed commits)"),
+    "numOutputRows" -> SQLMetrics.createMetric(sparkContext, "rows"),
+    "dataSize" -> SQLMetrics.createSizeMetric(sparkContext, "unpacked size, where it was sealed"),
     "numPartitions" -> SQLMetrics.createMetric(sparkContext, "number of partitions")) ++
     stageCounters
 
@@ -261,7 +261,8 @@ case class CofferShuffleExchangeExec(original: ShuffleExchangeExec, child: Spark
       reports: Seq[TaskReport],
       translated: TranslatedFragment): Unit = {
     metrics("numPartitions").set(numPartitions)
-    report(query, stage, reports, translated, fragment, fragment.template)
+    report(query, stage, reports, translated, fragment, fragment.template,
+      written = metrics.get("numOutputRows"))
   }
 
   def awaitWritten(): Unit =

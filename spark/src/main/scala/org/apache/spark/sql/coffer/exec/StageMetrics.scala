@@ -47,6 +47,7 @@ trait CountedStage extends SparkPlan {
    * @param ran       what was translated: the fragment's template, or that in Spark's own words
    *                 ([[RootSort.restore]])
    * @param execution of Spark's SQL tab: to be given where a thread of our own calls
+   * @param written   counts the rows of the fragment's root, where no commit says how many there are
    */
   protected def report(
       query: CofferQuery,
@@ -55,12 +56,16 @@ trait CountedStage extends SparkPlan {
       translated: TranslatedFragment,
       fragment: CofferFragmentExec,
       ran: SparkPlan,
-      execution: String = sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY)): Unit = {
+      execution: String = sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
+      written: Option[SQLMetric] = None): Unit = {
     StageMetrics.count(tasks, metrics)
     post(execution)
     query.later {
-      val counted = fragment.count(StageMetrics.open(query, stage, tasks), translated.nodes, ran)
-      posting.post(sparkContext, execution, counted)
+      val opened = StageMetrics.open(query, stage, tasks)
+      val root = opened.find(_.getNode == translated.fragment.getRoot.getId)
+      val rows = written.filter(metric => root.map(r => metric.add(r.getRows)).isDefined)
+      val counted = fragment.count(opened, translated.nodes, ran)
+      posting.post(sparkContext, execution, counted ++ rows)
     }
   }
 

@@ -60,8 +60,8 @@ pub(crate) struct Reads {
     pub(crate) here: bool,
 }
 
-/// In a query that runs here whole: by stage that is read, the stage that has made its rows, and the
-/// attempts that the tasks of that one were.
+/// In a query that runs here whole: by stage that is read, the stage that has made its rows, and
+/// the attempts that the tasks of that one were.
 pub(crate) type Own = HashMap<u32, (StageId, Arc<Vec<AttemptId>>)>;
 
 /// A checked task.

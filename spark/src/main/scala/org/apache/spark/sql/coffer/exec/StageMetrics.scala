@@ -47,7 +47,7 @@ trait CountedStage extends SparkPlan {
    * @param ran       what was translated: the fragment's template, or that in Spark's own words
    *                 ([[RootSort.restore]])
    * @param execution of Spark's SQL tab: to be given where a thread of our own calls
-   * @param written   counts the rows of the fragment's root, where no commit says how many there are
+   * @param written   counts the rows of the fragment's root, where no commit says how many
    */
   protected def report(
       query: CofferQuery,

@@ -296,6 +296,7 @@ def _result(
             else "Nothing was refused.",
             f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "
             "example of a single value over columns are not in it.",
+            f"What takes a run more than {SLOW_S:g} s is counted once.",
         ],
     }
 

@@ -9,13 +9,14 @@ from textwrap import dedent
 from coffer_testing.runner import Driver
 
 _ASKED = dedent("""
+    before = {name: spark.conf.get(name, None) for name in conf}
     for name, value in conf.items():
         spark.conf.set(name, value)
     try:
         spark.sql(sql).collect()
     finally:
-        for name in conf:
-            spark.conf.unset(name)
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     store = spark._jsparkSession.sharedState().statusStore()
     last = store.executionsCount() - 1

@@ -13,7 +13,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from coffer_bench import files, page, report
+from coffer_bench import files, page, profiles, report
 from coffer_bench.catalogue import BENCHMARKS
 from coffer_testing import policies
 
@@ -39,6 +39,7 @@ def main() -> int:
             arguments.html or arguments.json.with_suffix(".html"),
         )
         return 0
+    profiles.choose(arguments.profile)
     if arguments.benchmark == ALL:
         return _all(arguments)
     options = _options(arguments.benchmark, arguments)
@@ -147,6 +148,13 @@ def _parser() -> argparse.ArgumentParser:
         default="2g",
         help="what runs beside the JVM has so much; Spark's JVM has it on top (default: "
         "%(default)s)",
+    )
+    add(
+        "--profile",
+        choices=profiles.NAMES,
+        default=profiles.NAMES[0],
+        help="whose programs run: what tests use, or what is shipped, which make dist builds "
+        "(default: %(default)s)",
     )
     add(
         "--folder",

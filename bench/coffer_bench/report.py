@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from coffer_bench import profiles
 from coffer_bench.sides import COMET, COMET_SPARK, HIDING
 
 SIDES = ("spark", "spark-rewritten", "coffer", "unsealed", "comet", "duckdb")
@@ -151,6 +152,7 @@ def versions(sides: Collection[str]) -> dict[str, str]:
     found = {
         "coffer": coffer.split()[-1] if coffer.split() else __version__,
         "commit": commit(),
+        "profile": profiles.chosen(),
         "spark": pyspark.__version__,
         "java": java,
         "python": platform.python_version(),

@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coffer._find import cache_dir
-from coffer_bench import layout
+from coffer_bench import layout, profiles
 from coffer_bench.duck import DuckDB
 from coffer_testing import policies
 from coffer_testing.owner import Owner
@@ -29,13 +29,14 @@ _COMET_JAR = (
 @dataclass(frozen=True)
 class Resources:
     """The same for all sides. What runs beside the JVM (Coffer's engine, Comet) has `native` GiB,
-    and the JVM `heap`; plaintext Spark's JVM has both."""
+    and the JVM `heap`; plaintext Spark's JVM has both. `more`: further settings of Spark."""
 
     cores: int
     partitions: int
     heap: int
     native: int
     policy: str | None = None
+    more: dict[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of(cores: int, partitions: int, engine_memory: str, policy: str | None = None) -> Resources:
@@ -53,6 +54,7 @@ class Resources:
             "spark.sql.shuffle.partitions": str(self.partitions),
             "spark.driver.memory": f"{heap}g",
             "spark.local.dir": str(scratch),
+            **self.more,
         }
 
 
@@ -120,6 +122,11 @@ def storage(tables: Tables, folder: Path, resources: Resources) -> Driver:
 
 def build_unsealed(*options: str) -> Path:
     """The folder of an unsealed build's programs, which are built where they are not there."""
+    if profiles.chosen() != "release":
+        raise SystemExit(
+            "error: unsealed programs are of the profile release alone\n"
+            "hint: leave --profile out, or name --sides without unsealed"
+        )
     built = subprocess.run(
         [Path(__file__).parent.parent / "build-unsealed", *options],
         check=True,

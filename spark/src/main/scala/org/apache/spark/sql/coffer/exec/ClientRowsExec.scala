@@ -17,9 +17,13 @@ import org.apache.spark.sql.execution.{
 }
 import org.apache.spark.sql.internal.SQLConf
 
-/** `root` is a sealed query of its own, planned and adapted by Spark as any other. */
-case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafExecNode
-    with SealedNode {
+/**
+ * `root` is a sealed query of its own, planned and adapted by Spark as any other. Its optimizer may
+ * have given columns other identities than `columns` have, by which `openings` know them; their
+ * places are the same.
+ */
+case class ClientRowsExec(openings: Seq[Opening], columns: Seq[Attribute], root: SparkPlan)
+    extends LeafExecNode with SealedNode {
   override def nodeName: String = "CofferClientRows"
   override def output: Seq[Attribute] = openings.map(_.output)
   override def outputPartitioning: Partitioning = SinglePartition
@@ -28,7 +32,12 @@ case class ClientRowsExec(openings: Seq[Opening], root: SparkPlan) extends LeafE
     Iterator(openings.map(_.text).mkString("[", ", ", "]"))
   override protected def doCanonicalize(): SparkPlan = this
 
-  def leaf: ClientRowsLeaf = ClientRowsLeaf(this, root.output, openings.map(_.plain))
+  def leaf: ClientRowsLeaf = {
+    val stored = root.output.zip(columns).map { case (made, known) =>
+      made.withExprId(known.exprId)
+    }
+    ClientRowsLeaf(this, stored, openings.map(_.plain))
+  }
 
   /**
    * Runs the part below; its rows stay with the client engine, under the number that is returned,

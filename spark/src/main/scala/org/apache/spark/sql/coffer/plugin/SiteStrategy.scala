@@ -49,7 +49,7 @@ private[coffer] final case class SiteStrategy(session: SparkSession) extends Spa
     case cached: CachedRelation => Seq(CofferCacheExec(cached.output, cached.rows))
     case table: ClientTable => Seq(ClientTableExec(table))
     case clientRows: ClientRows =>
-      Seq(ClientRowsExec(clientRows.openings,
+      Seq(ClientRowsExec(clientRows.openings, clientRows.inEngines.output,
           session.sessionState.executePlan(clientRows.inEngines).executedPlan))
     case _ => Nil
   }

@@ -60,7 +60,7 @@ object Fragments {
    * for, and the tables it reads.
    */
   def atClient(plan: SparkPlan, context: Context): Result[ClientFragment] = {
-    val translation = new Translation(context)
+    val translation = new Translation(context, atClient = true)
     for {
       relation <- Operators.convert(plan, translation)
       fragment <- assemble(relation,

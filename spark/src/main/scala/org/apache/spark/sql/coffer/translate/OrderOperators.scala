@@ -22,14 +22,14 @@ private[translate] object OrderOperators extends OperatorFamily {
     },
     operator[CollectLimitExec]("limit with offset; at the root the client engine takes " +
       "part") { (plan, children, translation) =>
-      inOnePartition(plan).map(_ =>
+      inOnePartition(plan, translation).map(_ =>
         limited(plan, children.head, plan.limit, plan.offset, translation))
     },
     operator[TakeOrderedAndProjectExec]("top-k sort, limit, project; at the root the client " +
       "engine takes part") {
       (plan, children, translation) =>
         for {
-          _ <- inOnePartition(plan)
+          _ <- inOnePartition(plan, translation)
           sorted <- sort(plan, children.head, plan.sortOrder, Some(plan.limit), translation)
           taken =
             if (plan.offset > 0) limit(plan, sorted, plan.offset, None, translation) else sorted
@@ -94,7 +94,7 @@ private[translate] object OrderOperators extends OperatorFamily {
     }
 
   /** These two shuffle inside `doExecute` unless their child has one partition. */
-  private def inOnePartition(plan: UnaryExecNode): Result[Unit] =
-    if (plan.child.outputPartitioning.numPartitions == 1) Right(())
+  private def inOnePartition(plan: UnaryExecNode, translation: Translation): Result[Unit] =
+    if (translation.atClient || plan.child.outputPartitioning.numPartitions == 1) Right(())
     else refuse("inside a plan it must be planned as a local part, an exchange and a global part")
 }

@@ -59,7 +59,7 @@ private[translate] final case class Relation(
 }
 
 /** The state of one fragment's translation: ids handed out so far. */
-private[translate] final class Translation(val context: Context) {
+private[translate] final class Translation(val context: Context, val atClient: Boolean = false) {
   private var lastNode = 0
   private val scans = mutable.ArrayBuffer.empty[BoundScan]
   private val inputs = mutable.ArrayBuffer.empty[BoundInput]

@@ -1,6 +1,11 @@
 package org.apache.spark.sql.coffer.plugin
 
-import org.apache.spark.sql.coffer.exec.{CofferFragmentExec, CofferRootExec, CountedStage}
+import org.apache.spark.sql.coffer.exec.{
+  ClientRowsExec,
+  CofferFragmentExec,
+  CofferRootExec,
+  CountedStage
+}
 import org.apache.spark.sql.coffer.translate.Support
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
@@ -79,6 +84,7 @@ object QueryProfile {
       case r: CofferRootExec if r.ranWhole.isDefined => r.ranWhole.toSeq
       case a: AdaptiveSparkPlanExec => Seq(a.executedPlan)
       case q: QueryStageExec => Seq(q.plan)
+      case rows: ClientRowsExec => Seq(rows.root)
       case _: org.apache.spark.sql.execution.exchange.ReusedExchangeExec |
           _: ReusedSubqueryExec => Nil
       case p => p.children ++ p.subqueries

@@ -260,10 +260,23 @@ private[coffer] final class Sites(session: SparkSession) {
     (rest, j.joinType) match {
       case (None, _) => inEngines
       // What engines cannot tell of an inner join's condition is a filter on what they let through,
-      // if they can tell equal keys at all.
-      case (Some(c), _: InnerLike) if shown.exists(equal) =>
+      // if they can tell equal keys, and all of them: by some of its keys a join has many rows more.
+      case (Some(c), _: InnerLike) if shown.exists(equal) && !joins(c, j) =>
         AtClient(Filter(c, toClient(inEngines, j.outputSet ++ c.references)))
       case _ => above(j, Seq(left, right))
+    }
+  }
+
+  /** Whether a condition has keys of a join. */
+  private def joins(condition: Expression, j: Join): Boolean = {
+    def of(side: LogicalPlan, e: Expression) =
+      e.references.nonEmpty && e.references.subsetOf(side.outputSet)
+    def across(a: Expression, b: Expression) =
+      of(j.left, a) && of(j.right, b) || of(j.left, b) && of(j.right, a)
+    PredicateSplit.conjuncts(condition).exists {
+      case EqualTo(a, b) => across(a, b)
+      case EqualNullSafe(a, b) => across(a, b)
+      case _ => false
     }
   }
 

@@ -99,8 +99,10 @@ private[translate] object SetOperators extends OperatorFamily {
     Types.schema(plan.output).map { schema =>
       val union = Union.newBuilder.setSchema(schema)
       children.foreach(c => union.addChildren(c.node))
-      // The same test as in UnionExec.doExecute.
-      val stacked = plan.outputPartitioning.isInstanceOf[UnknownPartitioning]
+      // The same test as in UnionExec.doExecute. At the client each child has one partition, and so
+      // has what they make.
+      val stacked =
+        !translation.atClient && plan.outputPartitioning.isInstanceOf[UnknownPartitioning]
       val counts = if (stacked) children.map(_.partitions()) else Nil
       counts.foreach(c => union.addChildrenPartitions(c))
       val partitions = if (stacked) () => counts.sum else children.head.partitions

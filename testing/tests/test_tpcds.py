@@ -1,6 +1,6 @@
 """TPC-DS's own queries, all of them, over tables with Spark's own definitions: exactly plaintext
-Spark's rows, or a refusal that is declared here. Also under the policies of SafeSpark's table, where
-engines may not open all columns, and a part of a query runs at the client."""
+Spark's rows, or a refusal that is declared here. Also under the policies of SafeSpark's table, in
+which engines may not open all columns, and a part of a query runs at the client."""
 
 from __future__ import annotations
 

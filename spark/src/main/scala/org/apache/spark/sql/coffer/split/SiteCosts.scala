@@ -51,6 +51,11 @@ private[coffer] object SiteCosts {
     tables.nonEmpty && tables.sum <= SMALL_ROWS
   }
 
+  /** Whether so many rows may come to the client rather than be joined by some of their keys. */
+  def mayCome(side: LogicalPlan): Boolean = side.stats.sizeInBytes <= MOST_BYTES
+
+  private val MOST_BYTES = BigInt(256L << 20)
+
   /** To compare or group by one value in this form: by its bytes, which are read and hashed. */
   def work(encoding: StoredEncoding): Double = bytes(encoding.table, encoding.stored)
 

@@ -260,8 +260,10 @@ private[coffer] final class Sites(session: SparkSession) {
     (rest, j.joinType) match {
       case (None, _) => inEngines
       // What engines cannot tell of an inner join's condition is a filter on what they let through,
-      // if they can tell equal keys, and all of them: by some of its keys a join has many rows more.
-      case (Some(c), _: InnerLike) if shown.exists(equal) && !joins(c, j) =>
+      // if they can tell equal keys. By some of its keys a join has many rows more: those that both
+      // sides have at the client are better, where they may come there.
+      case (Some(c), _: InnerLike)
+          if shown.exists(equal) && !(joins(c, j) && j.children.forall(SiteCosts.mayCome)) =>
         AtClient(Filter(c, toClient(inEngines, j.outputSet ++ c.references)))
       case _ => above(j, Seq(left, right))
     }

@@ -34,7 +34,7 @@ _KEPT = {
     "spark.sql.ui.retainedExecutions": "50",
 }
 _WORK = """
-import concurrent.futures, hashlib, json, time
+import concurrent.futures, gc, hashlib, json, time
 from coffer_testing.answers import encode
 
 if not hasattr(spark, "soaking"):
@@ -53,6 +53,8 @@ start = time.perf_counter()
 with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
     found = list(pool.map(run, range(first, first + count)))
 result = [time.perf_counter() - start, found]
+# What Python no longer refers to, the JVM may let go of.
+gc.collect()
 """
 
 

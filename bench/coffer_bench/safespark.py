@@ -234,7 +234,7 @@ def _result(
             experiment.at_most(f"{setup}: size of plaintext", sizes[setup], SIZE[enclave]),
             experiment.at_most(
                 f"{setup}: most crossings",
-                _most(seen.crossings[setup].values()),
+                max(seen.crossings[setup].values(), default=None),
                 CROSSINGS,
             ),
             *_moved(setup, names, seen),
@@ -296,12 +296,6 @@ def _moved(setup: str, names: Iterable[str], seen: _Seen) -> list[dict[str, Any]
         value = ours / theirs if ours is not None and theirs else None
         targets.append(experiment.at_most(f"{setup}: {what} of plaintext", value, BYTES))
     return targets
-
-
-def _most(counts: Iterable[int | None]) -> float | None:
-    """None where one of them was not counted."""
-    known = list(counts)
-    return None if None in known else max(filter(None, known), default=None)
 
 
 def _mean(seconds: list[float]) -> str:

@@ -313,6 +313,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must("evidence-of-another-version", {"other_version"}),
     _must("evidence-of-another-protocol", {"other_protocol"}),
     _must("evidence-of-another-kind", {"evidence_not_accepted", "unknown_evidence"}),
+    _must("evidence-of-one-kind-more", {"evidence_not_accepted", "evidence_twice"}),
     _must("flip-bit-evidence", {"wrong_binding", "malformed_report"}),
     # site.py, before what is said of evidence
     _must(

@@ -220,6 +220,7 @@ _AT_START = [
     "evidence-of-another-version",
     "evidence-of-another-protocol",
     "evidence-of-another-kind",
+    "evidence-of-one-kind-more",
 ]
 
 MUTATIONS: tuple[Mutation, ...] = (

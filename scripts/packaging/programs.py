@@ -101,9 +101,12 @@ def _dist_folder() -> Path:
 
 
 def _cargo(workspace: str, selected: list[str], target: Path, flags: list[str]) -> None:
-    """`cargo zigbuild` of a workspace's programs. No folder of this machine's user is in them."""
+    """`cargo zigbuild` of a workspace's programs. No folder of this machine's is in them."""
     cargo_home = os.environ.get("CARGO_HOME") or str(Path.home() / ".cargo")
-    flags = [*flags, "--remap-path-prefix", f"{cargo_home}=/cargo"]
+    # The last that fits is taken: a target folder or a cache may be below the sources.
+    folders = [(str(ROOT), "/coffer"), (cargo_home, "/cargo"), (str(target), "/target")]
+    flags = [*flags, *(f"--remap-path-prefix={here}={there}" for here, there in folders)]
+    c_flags = [f"-ffile-prefix-map={here}={there}" for here, there in folders]
     command = ["cargo", "zigbuild", "--profile", "dist", "--locked", "--bins", *selected]
     command += ["--manifest-path", str(ROOT / workspace / "Cargo.toml")]
     command += ["--target", f"{TARGET}.{GLIBC}"]
@@ -111,6 +114,8 @@ def _cargo(workspace: str, selected: list[str], target: Path, flags: list[str]) 
         **os.environ,
         "PATH": f"{tools()}{os.pathsep}{os.environ['PATH']}",
         "CARGO_TARGET_DIR": str(target),
+        "RUSTC_WRAPPER": str(Path(__file__).with_name("rustc")),
         f"CARGO_TARGET_{TARGET.upper().replace('-', '_')}_RUSTFLAGS": " ".join(flags),
+        f"CFLAGS_{TARGET.replace('-', '_')}": " ".join(c_flags),
     }
     subprocess.run(command, env=environment, check=True, cwd=ROOT)

@@ -46,11 +46,11 @@ class Site:
         ]["tpm"]
         return {"ak": shown["ak"], **{pcr: shown["pcrs"][pcr] for pcr in PINNED}}
 
-    def accept(self, kind: str, pins: dict[str, list[str]]) -> None:
+    def accept(self, kind: str, pins: dict[str, list[str]], *others: str) -> None:
         """Writes the policy's section anew."""
         values = "".join(f"{pcr} = {json.dumps(pins[pcr])}\n" for pcr in PINNED if pcr in pins)
         section = (
-            f'[attestation]\naccept = ["{kind}"]\n\n[attestation.tpm]\nak = '
+            f"[attestation]\naccept = {json.dumps([kind, *others])}\n\n[attestation.tpm]\nak = "
             f"{json.dumps(pins['ak'])}\n\n"
             f"[attestation.tpm.pcrs]\n{values}\n"
         )
@@ -131,6 +131,35 @@ def test_a_tpms_quote_releases_keys_and_a_changed_pcr_does_not(site: Site) -> No
     with pytest.raises(QueryFailed) as refused, site.driver("simulated", {}) as driver:
         driver.query(SQL)
     assert "does not accept simulated evidence" in refused.value.message
+
+
+def test_a_column_that_wants_a_tee_beside_the_tpm_is_not_for_an_engine_with_a_tpm_alone(
+    site: Site,
+) -> None:
+    site.accept("tpm", site.pins(), "tdx")
+    signed = site.owner.policy
+    columns = '[tables.events.columns]\nq = { evidence = ["tdx", "tpm"] }\n'
+    site.owner.sign(f"{signed}\n{columns}")
+    try:
+        with site.driver("one_kind", TPM) as driver:
+            assert driver.query(SQL).rows
+            with pytest.raises(QueryFailed) as refused:
+                driver.query("SELECT sum(q) AS s FROM events")
+            assert "for engines that show tdx+tpm evidence together" in refused.value.message
+            assert "showed tpm" in refused.value.message
+            assert driver.query(SQL).rows
+        checked = json.loads(site.owner.coffer("policy", "check", "--json").stdout)
+        (events,) = checked["tables"]
+        wanted = {column["name"]: column["evidence"] for column in events["columns"]}
+        assert wanted.pop("q") == ["tdx", "tpm"] and not any(wanted.values())
+    finally:
+        site.owner.sign(signed)
+    # Nobody who lists the kinds meant that one of them is never accepted.
+    site.accept("tpm", site.pins())
+    (site.owner.config_dir / "policy.toml").write_text(f"{site.owner.policy}\n{columns}")
+    done = site.owner.coffer("policy", "sign", "--yes", check=False)
+    assert done.returncode != 0 and "wants tdx evidence" in done.stderr
+    site.owner.sign(signed)
 
 
 def test_verify_shows_each_check(site: Site) -> None:

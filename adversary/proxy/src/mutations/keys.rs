@@ -1,6 +1,6 @@
 //! Mutations about engines and keys: what is attested, what is proved, which release goes where.
 
-use coffer_protocol::wire::{Attest, EngineEvidence, Release};
+use coffer_protocol::wire::{Attest, EngineEvidence, Release, engine_evidence::Further};
 
 use super::{Mutation, flipped};
 
@@ -82,6 +82,17 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             evidence.kind =
                 (*rng.pick(&["sgx", "tdx", "sev-snp", "tpm", "", "unheard-of"])?).to_owned();
             Some(format!("kind {:?}", evidence.kind))
+        }),
+    ),
+    (
+        "evidence-of-one-kind-more",
+        Mutation::Evidence(|evidence: &mut EngineEvidence, past, rng| {
+            let kinds = [evidence.kind.as_str(), "sgx", "tdx", "sev-snp", "tpm"];
+            let kind = (*rng.pick(&kinds)?).to_owned();
+            let report = rng.pick(&past.evidence)?.report.clone();
+            let said = format!("a report of kind {kind:?} more");
+            evidence.further.push(Further { kind, report });
+            Some(said)
         }),
     ),
     (

@@ -4,7 +4,10 @@
 use std::sync::LazyLock;
 
 use coffer_custody::{NoTee, Policy, attest};
-use coffer_protocol::{Challenge, EnginePublicKey, Evidence, OwnerPublicKey, wire::EngineEvidence};
+use coffer_protocol::{
+    Challenge, Evidence, OwnerPublicKey,
+    wire::{EngineEvidence, engine_evidence::Further},
+};
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
 use prost::Message;
 
@@ -31,15 +34,8 @@ fn run(input: &[u8]) -> Outcome {
     let Ok(wire) = EngineEvidence::decode(input) else {
         return "Malformed".to_owned();
     };
-    let Ok(engine_key) = <[u8; 32]>::try_from(wire.engine_key.as_ref()) else {
+    let Some(evidence) = Evidence::from_wire(wire) else {
         return "EngineKey".to_owned();
-    };
-    let evidence = Evidence {
-        protocol: wire.protocol,
-        kind: wire.kind,
-        engine_key: EnginePublicKey(engine_key),
-        report: wire.report.to_vec(),
-        engine_version: wire.engine_version,
     };
     outcome(attest(
         &POLICY,
@@ -52,17 +48,19 @@ fn run(input: &[u8]) -> Outcome {
 }
 
 fn evidence() -> EngineEvidence {
-    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
+    let mut engine =
+        ReleaseReceiver::new(EngineKey::generate().unwrap(), vec![Box::new(Simulated)]);
     let challenge = Challenge::from_slice(&CHALLENGE).unwrap();
     let evidence = engine.attest(1, OWNER, &challenge, APPLICATION).unwrap();
-    EngineEvidence {
-        protocol: evidence.protocol,
-        kind: evidence.kind,
-        engine_key: evidence.engine_key.0.to_vec().into(),
-        report: evidence.report.into(),
-        engine_version: evidence.engine_version,
-        engine_id: engine.engine_id(),
-    }
+    evidence.to_wire()
+}
+
+fn further(kind: &str, count: usize) -> Vec<Further> {
+    let one = Further {
+        kind: kind.to_owned(),
+        report: vec![7; 40].into(),
+    };
+    vec![one; count]
 }
 
 fn seeds() -> Vec<Seed> {
@@ -91,6 +89,18 @@ fn seeds() -> Vec<Seed> {
         ),
         seed("report_empty", changed(&|e| e.report.clear())),
         seed("report_short", changed(&|e| e.report.truncate(9))),
+        seed(
+            "kind_twice",
+            changed(&|e| e.further = further("simulated", 1)),
+        ),
+        seed(
+            "further_not_accepted",
+            changed(&|e| e.further = further("tpm", 1)),
+        ),
+        seed(
+            "further_many",
+            changed(&|e| e.further = further("sgx", 400)),
+        ),
         seed("report_long", changed(&|e| e.report = vec![3; 9000].into())),
     ]
 }

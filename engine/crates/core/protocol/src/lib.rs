@@ -13,7 +13,9 @@ pub mod release;
 pub mod storage;
 pub mod tree;
 
-pub use evidence::{Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind};
+pub use evidence::{
+    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, EvidenceKinds,
+};
 pub use release::{OwnerPublicKey, ReleaseError, ReleasePayload, SealedRelease};
 
 /// The fragment IR (`proto/coffer/plan.proto`).

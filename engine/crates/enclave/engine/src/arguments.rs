@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use coffer_engine::size::MemorySize;
 use coffer_process::address::Address;
-use coffer_protocol::evidence::EvidenceKind;
+use coffer_protocol::evidence::{EvidenceKind, EvidenceKinds};
 use thiserror::Error;
 
 pub(crate) const USAGE: &str = "\
@@ -22,7 +22,7 @@ Usage: coffer-engine --listen ADDRESS --spill-dir FOLDER --evidence KIND [--memo
   `simulated` is none at all, for
                       development, and refused by every policy that does not name it; `auto` is \
                       what the machine has of
-                      sgx, tdx and sev-snp, else simulated
+                      sgx, tdx and sev-snp, else simulated; several at once: tdx+tpm
   --lifeline stdin    end when standard input ends
   --stop-at ADDRESS   whoever connects there asks the engine to end when its tasks have; for a \
   virtual machine,
@@ -50,7 +50,7 @@ pub(crate) struct Arguments {
     pub(crate) memory: usize,
     pub(crate) spill_dir: PathBuf,
     /// None: what the machine has.
-    pub(crate) evidence: Option<EvidenceKind>,
+    pub(crate) evidence: Option<EvidenceKinds>,
     /// End with standard input.
     pub(crate) lifeline: bool,
     pub(crate) stop_at: Option<Address>,
@@ -133,8 +133,7 @@ pub(crate) fn parse(
         spill_dir: spill_dir
             .ok_or(ArgumentError::Missing("--spill-dir"))?
             .into(),
-        evidence: named("--evidence", evidence, &kinds())?
-            .ok_or(ArgumentError::Missing("--evidence"))?,
+        evidence: kinds(evidence.ok_or(ArgumentError::Missing("--evidence"))?)?,
         lifeline: named("--lifeline", lifeline, &[("stdin", true)])?.unwrap_or(false),
         stop_at: valued("--stop-at", stop_at)?,
         executors_files: named("--files", files, &[("own", false), ("executor", true)])?
@@ -156,12 +155,19 @@ fn valued<T: std::str::FromStr<Err: std::fmt::Display>>(
         .map_err(|why| ArgumentError::Value { name, value, why })
 }
 
-/// The kinds of evidence by their names.
-fn kinds() -> Vec<(&'static str, Option<EvidenceKind>)> {
-    let named = EvidenceKind::ALL
-        .into_iter()
-        .map(|kind| (kind.name(), Some(kind)));
-    std::iter::once(("auto", None)).chain(named).collect()
+/// The kinds of evidence; none where the machine is to say.
+fn kinds(value: OsString) -> Result<Option<EvidenceKinds>, ArgumentError> {
+    match value.to_str().unwrap_or_default() {
+        "auto" => Ok(None),
+        text => text.parse().map(Some).map_err(|error| {
+            let all = EvidenceKind::ALL.map(EvidenceKind::name).join(", ");
+            ArgumentError::Value {
+                name: "--evidence",
+                why: format!("{error}; possible: auto, {all}, and several with `+` between them"),
+                value,
+            }
+        }),
+    }
 }
 
 /// One of a few words.
@@ -224,6 +230,11 @@ mod tests {
         };
         assert_eq!(arguments.stop_at, "vsock:any:5001".parse().ok());
         assert!(arguments.executors_files);
+        let two = [&NEEDED[..5], &["tpm+tdx"]].concat();
+        let Ok(Request::Run(arguments)) = read(&two) else {
+            panic!()
+        };
+        assert_eq!(arguments.evidence.unwrap().to_string(), "tdx+tpm");
         assert_eq!(with(&["--help"]), Ok(Request::Help));
         assert_eq!(read(&["-V"]), Ok(Request::Version));
     }
@@ -247,6 +258,16 @@ mod tests {
                 with(arguments).unwrap_err().contains(words),
                 "{arguments:?}"
             );
+        }
+        for (kinds, words) in [
+            (
+                "auto+tpm",
+                "no evidence kind \"auto\"; possible: auto, simulated, sgx",
+            ),
+            ("tpm+tpm", "tpm evidence is given twice"),
+        ] {
+            let error = read(&[&NEEDED[..5], &[kinds]].concat()).unwrap_err();
+            assert!(error.contains(words), "{error}");
         }
         assert_eq!(read(&NEEDED[2..]), Err("--listen is missing".to_owned()));
         assert_eq!(read(&NEEDED[..4]), Err("--evidence is missing".to_owned()));

@@ -49,9 +49,9 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// A fresh key pair, which `issuer` vouches for.
-    pub(crate) fn generate(issuer: Box<dyn Issuer>) -> Result<Self, AttestError> {
-        let receiver = ReleaseReceiver::new(EngineKey::generate()?, issuer);
+    /// A fresh key pair, for which all of these issuers vouch.
+    pub(crate) fn generate(issuers: Vec<Box<dyn Issuer>>) -> Result<Self, AttestError> {
+        let receiver = ReleaseReceiver::new(EngineKey::generate()?, issuers);
         Ok(Self {
             receiver: Mutex::new(receiver),
         })
@@ -68,14 +68,7 @@ impl Identity {
         let challenge = Challenge::from_slice(&attest.challenge)?;
         let mut receiver = self.receiver.lock();
         let evidence = receiver.attest(attest.protocol, owner, &challenge, &attest.application)?;
-        Ok(EngineEvidence {
-            protocol: evidence.protocol,
-            kind: evidence.kind,
-            engine_key: evidence.engine_key.0.to_vec().into(),
-            report: evidence.report.into(),
-            engine_version: evidence.engine_version,
-            engine_id: receiver.engine_id(),
-        })
+        Ok(evidence.to_wire())
     }
 
     /// Opens a release, and says when the evidence was given on the strength of which it was made;

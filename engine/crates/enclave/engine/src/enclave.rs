@@ -90,11 +90,14 @@ pub struct Enclave {
 impl Enclave {
     /// Makes an engine with a fresh key pair that nothing vouches for.
     pub fn start(settings: &Settings) -> Result<Arc<Self>, StartError> {
-        Self::start_as(settings, Box::new(Simulated))
+        Self::start_as(settings, vec![Box::new(Simulated)])
     }
 
-    /// Makes an engine with a fresh key pair that `issuer` vouches for.
-    pub fn start_as(settings: &Settings, issuer: Box<dyn Issuer>) -> Result<Arc<Self>, StartError> {
+    /// Makes an engine with a fresh key pair, for which all of these issuers vouch.
+    pub fn start_as(
+        settings: &Settings,
+        issuers: Vec<Box<dyn Issuer>>,
+    ) -> Result<Arc<Self>, StartError> {
         let spill = SpillFolder::create(&settings.spill_folder).map_err(|source| {
             StartError::SpillFolder {
                 folder: settings.spill_folder.clone(),
@@ -108,7 +111,7 @@ impl Enclave {
             .with_disk_manager_builder(disk)
             .build_arc()?;
         Ok(Arc::new(Self {
-            identity: Identity::generate(issuer)?,
+            identity: Identity::generate(issuers)?,
             sessions: Sessions::default(),
             runtime,
             spill,

@@ -18,7 +18,7 @@ use coffer_process::{
     lifeline,
     listen::Listener,
 };
-use coffer_protocol::{EvidenceKind, evidence::VERSION};
+use coffer_protocol::{EvidenceKind, EvidenceKinds, evidence::VERSION};
 use coffer_release::issue::{self, Interfaces};
 
 /// How often idle leases are looked at.
@@ -57,28 +57,34 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
-    let issuer = issue::issuer(arguments.evidence, &Interfaces::default())?;
-    let kind = issuer.kind();
-    hardening::harden(match kind {
-        // What it is without hardware is shown by simulated evidence.
-        EvidenceKind::Sgx | EvidenceKind::Simulated => Under::EnclaveLibrary,
-        EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => Under::Kernel,
+    let issuers = issue::issuers(arguments.evidence.as_ref(), &Interfaces::default())?;
+    let mut kinds = EvidenceKinds::default();
+    for issuer in &issuers {
+        kinds.insert(issuer.kind());
+    }
+    // What it is without hardware is shown by simulated evidence.
+    let libraries = [EvidenceKind::Sgx, EvidenceKind::Simulated];
+    hardening::harden(match libraries.iter().any(|kind| kinds.contains(*kind)) {
+        true => Under::EnclaveLibrary,
+        false => Under::Kernel,
     })?;
-    match kind {
-        EvidenceKind::Simulated => {
-            tracing::warn!("simulated evidence: nothing proves what this engine is")
+    for kind in kinds.iter() {
+        match kind {
+            EvidenceKind::Simulated => {
+                tracing::warn!("simulated evidence: nothing proves what this engine is")
+            }
+            EvidenceKind::Tpm => {
+                tracing::info!("tpm evidence: measured boot, which keeps no memory secret")
+            }
+            kind => tracing::info!("{kind} evidence"),
         }
-        EvidenceKind::Tpm => {
-            tracing::info!("tpm evidence: measured boot, which keeps no memory secret")
-        }
-        kind => tracing::info!("{kind} evidence"),
     }
     let settings = Settings {
         memory: arguments.memory,
         spill_folder: arguments.spill_dir.clone(),
         executors_files: arguments.executors_files,
     };
-    let enclave = Enclave::start_as(&settings, issuer)?;
+    let enclave = Enclave::start_as(&settings, issuers)?;
     // Sockets only; tasks have threads of their own.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -96,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
         lifeline::say_ready(&serde_json::json!({
             "listening": listener.address().to_string(),
             "engine_id": enclave.id(),
-            "evidence": kind.name(),
+            "evidence": kinds.to_string(),
             "version": VERSION,
         }))?;
         let accepting = connection::accept(enclave.clone(), listener);

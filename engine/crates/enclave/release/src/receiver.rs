@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use coffer_protocol::{
     OwnerPublicKey,
     evidence::{
-        Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, VERSION, report_data,
+        Challenge, EnginePublicKey, Evidence, EvidenceError, PROTOCOL, Report, VERSION, report_data,
     },
     release::{
         Aead, BLOB_LABEL, Kdf, Kem, KeyPair, MAX_APPLICATION, Public, ReleaseError, ReleasePayload,
@@ -52,7 +52,7 @@ impl EngineKey {
 /// The attestations and releases of one engine.
 pub struct ReleaseReceiver {
     key: EngineKey,
-    issuer: Box<dyn Issuer>,
+    issuers: Vec<Box<dyn Issuer>>,
     owner: Option<OwnerPublicKey>,
     offers: VecDeque<Offer>,
     contexts: VecDeque<Context>,
@@ -74,11 +74,11 @@ struct Context {
 }
 
 impl ReleaseReceiver {
-    /// For an engine whose evidence `issuer` makes.
-    pub fn new(key: EngineKey, issuer: Box<dyn Issuer>) -> Self {
+    /// For an engine whose evidence is what all of these issuers make.
+    pub fn new(key: EngineKey, issuers: Vec<Box<dyn Issuer>>) -> Self {
         Self {
             key,
-            issuer,
+            issuers,
             owner: None,
             offers: VecDeque::new(),
             contexts: VecDeque::new(),
@@ -111,14 +111,18 @@ impl ReleaseReceiver {
             return Err(EvidenceError::OtherOwner);
         }
         let engine_key = self.key.public();
-        let kind = self.issuer.kind();
-        let bound = report_data(kind, &engine_key, &owner, challenge, application);
-        let report = self.issuer.report(&bound)?;
+        let reports = self.issuers.iter().map(|issuer| {
+            let kind = issuer.kind();
+            let bound = report_data(kind, &engine_key, &owner, challenge, application);
+            Ok(Report {
+                kind: kind.name().to_string(),
+                bytes: issuer.report(&bound)?,
+            })
+        });
         let evidence = Evidence {
             protocol: PROTOCOL,
-            kind: kind.name().to_string(),
             engine_key,
-            report,
+            reports: reports.collect::<Result<_, EvidenceError>>()?,
             engine_version: VERSION.to_string(),
         };
         keep(

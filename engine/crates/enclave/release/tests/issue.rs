@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use coffer_protocol::EvidenceKind;
-use coffer_release::issue::{Interfaces, issuer};
+use coffer_release::issue::{Interfaces, issuers};
 
 #[test]
 fn the_tpms_program_gets_report_data_and_gives_evidence() {
@@ -28,7 +28,7 @@ fn the_tpms_program_gets_report_data_and_gives_evidence() {
             tpm_program: program,
             ..Interfaces::default()
         };
-        let tpm = issuer(Some(EvidenceKind::Tpm), &interfaces).unwrap();
-        assert_eq!(tpm.report(&[9; 32]).ok(), outcome, "{script}");
+        let tpm = issuers(Some(&EvidenceKind::Tpm.into()), &interfaces).unwrap();
+        assert_eq!(tpm[0].report(&[9; 32]).ok(), outcome, "{script}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use coffer_audit::EngineUse;
 use coffer_custody::{AttestedEngine, Policy, ReleaseSender, attest, attest_again, attest_host};
 use coffer_protocol::{
-    EnginePublicKey, Evidence,
+    Evidence,
     wire::{
         AdmitEngine, Admitted, Challenge, EngineEvidence, EngineRelease, KeysReleased, ReleaseKeys,
     },
@@ -47,18 +47,9 @@ impl Service {
 
     /// Verifies evidence. Keys go to the engine only after this.
     pub(crate) fn admit(&self, request: &AdmitEngine) -> Result<Admitted, ClientError> {
-        let wire = EngineEvidence::decode(request.evidence.clone())
-            .map_err(|_| ClientError::Malformed("evidence"))?;
-        let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
-            .map(EnginePublicKey)
-            .map_err(|_| ClientError::Malformed("evidence"))?;
-        let evidence = Evidence {
-            protocol: wire.protocol,
-            kind: wire.kind,
-            engine_key,
-            report: wire.report.to_vec(),
-            engine_version: wire.engine_version,
-        };
+        let wire = EngineEvidence::decode(request.evidence.clone()).ok();
+        let evidence = wire.and_then(Evidence::from_wire);
+        let evidence = evidence.ok_or(ClientError::Malformed("evidence"))?;
         let policy = self.policy_now()?;
         // Taken before anything is checked.
         let life = evidence_life(&policy);
@@ -88,12 +79,12 @@ impl Service {
             simulated: attested.is_simulated() && !hosts,
         };
         let kind = match hosts {
-            true => "host",
-            false => attested.kind().name(),
+            true => "host".to_owned(),
+            false => attested.kinds().to_string(),
         };
         let proof = EngineUse {
             id: attested.engine_id(),
-            kind: kind.to_owned(),
+            kind,
             measurement: attested.measurement().to_owned(),
             evidence: hex::encode(attested.evidence_hash()),
         };
@@ -109,10 +100,12 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
+        let wanted = session.uses.wanted(&*self.policy_now()?);
         let (used, logged) = {
             let live = self.live.lock();
             let engine = live.engines.get(&request.engine_id);
             let engine = engine.ok_or_else(unknown)?;
+            engine.shows(&wanted)?;
             let recorded = engine.has_all(&session) && session.uses.are_recorded();
             (engine.used(), (!recorded).then(|| engine.used()))
         };
@@ -131,17 +124,33 @@ impl Service {
 
     /// Releases for the admitted engines that have not all keys of the session yet. What a stage
     /// uses without another key is recorded too; before the first engine is there, nobody can do
-    /// the work.
+    /// the work. Errors where an engine that has keys of the session showed less evidence than what
+    /// it uses now wants, and where no engine showed enough.
     pub(crate) fn releases(
         &self,
         session: &mut Session,
     ) -> Result<(Vec<EngineRelease>, Duration), ClientError> {
         let mut audited = Duration::ZERO;
+        let wanted = session.uses.wanted(&*self.policy_now()?);
         let (lacking, any): (Vec<EngineUse>, bool) = {
             let live = self.live.lock();
-            let engines = live.engines.all().filter(|engine| !engine.has_all(session));
-            let lacking = engines.map(|engine| engine.used()).collect();
-            (lacking, live.engines.all().next().is_some())
+            let (mut lacking, mut able, mut short) = (Vec::new(), false, None);
+            for engine in live.engines.all() {
+                match engine.shows(&wanted) {
+                    Err(error) if engine.has_some(session.id) => return Err(error),
+                    Err(error) => short = Some(error),
+                    Ok(()) => {
+                        able = true;
+                        if !engine.has_all(session) {
+                            lacking.push(engine.used());
+                        }
+                    }
+                }
+            }
+            match short {
+                Some(error) if !able => return Err(error),
+                _ => (lacking, able),
+            }
         };
         if !lacking.is_empty() || (any && !session.uses.are_recorded()) {
             let began = Instant::now();

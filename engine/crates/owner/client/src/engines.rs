@@ -8,10 +8,13 @@ use std::{
 
 use coffer_audit::EngineUse;
 use coffer_custody::{AttestedEngine, Challenges, ReleaseSender};
-use coffer_protocol::{Evidence, wire::Release};
+use coffer_protocol::{Evidence, EvidenceKinds, wire::Release};
 use coffer_sealing::SessionId;
 
 use crate::{ClientError, session::Session};
+
+/// The kinds of evidence that tables want together, by table.
+pub(crate) type Wanted = [(String, EvidenceKinds)];
 
 /// Challenges that wait for their evidence.
 const DRAWN: usize = 4096;
@@ -122,6 +125,25 @@ impl Engine {
     /// Whether all keys of a session were released to it, and so logged.
     pub(crate) fn has_all(&self, session: &Session) -> bool {
         self.released.get(&session.id) == Some(&session.keys.generation())
+    }
+
+    /// Whether it was ever given keys of a session.
+    pub(crate) fn has_some(&self, session: SessionId) -> bool {
+        self.sessions.contains(&session)
+    }
+
+    /// Errors unless it showed all kinds of evidence that are wanted.
+    pub(crate) fn shows(&self, wanted: &Wanted) -> Result<(), ClientError> {
+        let shown = self.attested.kinds();
+        match wanted.iter().find(|(_, kinds)| !shown.includes(kinds)) {
+            None => Ok(()),
+            Some((table, kinds)) => Err(ClientError::MoreEvidence {
+                table: table.clone(),
+                wanted: kinds.clone(),
+                engine: self.attested.engine_id(),
+                shown: shown.clone(),
+            }),
+        }
     }
 
     fn forget(&mut self, session: SessionId) {

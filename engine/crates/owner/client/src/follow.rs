@@ -139,6 +139,8 @@ impl Service {
     /// and been followed, while its evidence was verified.
     pub(crate) fn entered(&self, before: &Policy, id: &str) -> Result<(), ClientError> {
         let policy = self.policy_now()?;
+        // It may have shown less than the last time.
+        self.end_short_sessions(&policy);
         if policy.digest() == before.digest() {
             return Ok(());
         }
@@ -182,7 +184,22 @@ impl Service {
             self.end_refused_engines(policy);
         }
         self.end_refused_uses();
+        self.end_short_sessions(policy);
         *self.followed.now.lock() = Arc::new(now);
+    }
+
+    /// Ends the sessions of which an engine has keys that showed less evidence than they want.
+    fn end_short_sessions(&self, policy: &Policy) {
+        let sessions = self.live.lock().sessions.all();
+        for (id, session) in sessions {
+            let wanted = session.lock().uses.wanted(policy);
+            let mut live = self.live.lock();
+            let short = (live.engines.all())
+                .any(|engine| engine.has_some(id) && engine.shows(&wanted).is_err());
+            if short {
+                live.revoke(id, Revoked::Engine);
+            }
+        }
     }
 
     fn end_refused_uses(&self) {

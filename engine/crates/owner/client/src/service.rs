@@ -160,7 +160,7 @@ impl Service {
             peer: Some(peer),
             spills: Arc::clone(&self.spills),
             audit: AuditLog::of(&self.config_dir, self.vault.keyring()),
-            verifiers: Verifiers::beside_this_program(),
+            verifiers: self.verifiers.clone(),
             lease: self.lease,
             application: Mutex::default(),
             challenges: Mutex::default(),
@@ -168,6 +168,11 @@ impl Service {
             tables: Mutex::default(),
             writes: Mutex::default(),
         })
+    }
+
+    /// Has evidence verified by others than the program beside this one.
+    pub fn with_verifiers(self, verifiers: Verifiers) -> Self {
+        Self { verifiers, ..self }
     }
 
     /// Has engines drop what they hear nothing of for so long, in place of an hour.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, btree_map::Entry};
 
 use coffer_audit::TableUse;
 use coffer_catalog::TableWrite;
-use coffer_custody::Rights;
+use coffer_custody::{Draft, Rights};
+use coffer_protocol::EvidenceKinds;
 use coffer_sealing::{Kek, KekSet};
 
 use crate::table::Opened;
@@ -103,6 +104,22 @@ impl Uses {
                 .all(|column| rights.reads(&used.name, column));
             reads && (!used.write || rights.writes(&used.name))
         })
+    }
+
+    /// The kinds of evidence that an engine must all have shown to get the session's keys, by
+    /// table. They seal the rows that it passes on, so what one column wants holds for all that it uses.
+    pub(crate) fn wanted(&self, policy: &Draft) -> Vec<(String, EvidenceKinds)> {
+        let wanted = self.tables().map(|used| {
+            let id = used.id.parse().ok();
+            let named = id.and_then(|id| policy.table_of(id));
+            let table = match named.or_else(|| policy.table(&used.name).ok()) {
+                Some(table) => table.clone(),
+                None => policy.unnamed_table(&used.name),
+            };
+            let columns = used.columns.iter().map(String::as_str);
+            (used.name.clone(), table.evidence(columns))
+        });
+        wanted.filter(|(_, kinds)| !kinds.is_empty()).collect()
     }
 
     fn add(&mut self, empty: TableUse, columns: impl Iterator<Item = String>, keks: &KekSet) {

@@ -10,8 +10,8 @@ use std::time::SystemTime;
 use coffer_protocol::{
     OwnerPublicKey,
     evidence::{
-        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, PROTOCOL, VERSION,
-        report_data, simulated,
+        Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, EvidenceKinds, PROTOCOL,
+        Report, VERSION, report_data, simulated,
     },
 };
 
@@ -56,7 +56,7 @@ impl Verifier for NoTee {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttestedEngine {
     key: EnginePublicKey,
-    kind: EvidenceKind,
+    kinds: EvidenceKinds,
     owner: OwnerPublicKey,
     challenge: Challenge,
     evidence_hash: [u8; 32],
@@ -65,7 +65,7 @@ pub struct AttestedEngine {
 
 impl AttestedEngine {
     fn of(
-        kind: EvidenceKind,
+        kinds: EvidenceKinds,
         owner: &OwnerPublicKey,
         challenge: Challenge,
         evidence: &Evidence,
@@ -74,7 +74,7 @@ impl AttestedEngine {
     ) -> Self {
         Self {
             key: evidence.engine_key,
-            kind,
+            kinds,
             owner: *owner,
             challenge,
             evidence_hash: evidence.hash(),
@@ -92,14 +92,14 @@ impl AttestedEngine {
         self.key.engine_id()
     }
 
-    /// What proved it.
-    pub fn kind(&self) -> EvidenceKind {
-        self.kind
+    /// What proved it: each of these by itself.
+    pub fn kinds(&self) -> &EvidenceKinds {
+        &self.kinds
     }
 
     /// Whether nothing proved it, and the policy accepts that.
     pub fn is_simulated(&self) -> bool {
-        self.kind == EvidenceKind::Simulated
+        self.kinds.contains(EvidenceKind::Simulated)
     }
 
     pub(crate) fn owner(&self) -> &OwnerPublicKey {
@@ -139,10 +139,13 @@ pub fn attest_host(
     check_build(evidence)?;
     let kind = EvidenceKind::Simulated;
     let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
-    simulated::verify(&evidence.report, &expected)?;
-    // Nothing of the owner's code or policy is relied on here.
+    let [report] = evidence.reports.as_slice() else {
+        return Err(EvidenceError::MalformedReport);
+    };
+    simulated::verify(&report.bytes, &expected)?;
+    // Nothing of the owner's code or policy is relied on here, and no kind of evidence.
     Ok(AttestedEngine::of(
-        kind,
+        EvidenceKinds::default(),
         owner,
         challenge,
         evidence,
@@ -163,32 +166,58 @@ pub fn attest(
     tees: &dyn Verifier,
 ) -> Result<AttestedEngine, EvidenceError> {
     check_build(evidence)?;
-    let kind = EvidenceKind::from_name(&evidence.kind)
-        .ok_or_else(|| EvidenceError::UnknownKind(shorten(&evidence.kind)))?;
-    if !policy.accepted_evidence().contains(&kind) {
-        return Err(EvidenceError::NotAccepted(kind));
+    let mut kinds = EvidenceKinds::default();
+    let mut reports = Vec::with_capacity(EvidenceKind::ALL.len());
+    // Before any is verified: there are no more than there are kinds.
+    for report in &evidence.reports {
+        let kind = EvidenceKind::from_name(&report.kind)
+            .ok_or_else(|| EvidenceError::UnknownKind(shorten(&report.kind)))?;
+        if !policy.accepted_evidence().contains(&kind) {
+            return Err(EvidenceError::NotAccepted(kind));
+        }
+        if !kinds.insert(kind) {
+            return Err(EvidenceError::Twice(kind));
+        }
+        reports.push((kind, report));
     }
-    let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
-    let measurement = match kind {
-        EvidenceKind::Simulated => {
-            simulated::verify(&evidence.report, &expected)?;
-            String::new()
-        }
-        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
-            let checks = tees.verify(kind, policy.attestation(), &evidence.report, &expected)?;
-            checks.verdict(kind)?;
-            checks.measurement()
-        }
-    };
+    if reports.is_empty() {
+        return Err(EvidenceError::MalformedReport);
+    }
+    let mut measurements = Vec::new();
+    for (kind, report) in reports {
+        let expected = report_data(kind, &evidence.engine_key, owner, &challenge, application);
+        measurements.extend(measured(kind, policy, report, &expected, tees)?);
+    }
     let logged = policy.logged(SystemTime::now())?;
     Ok(AttestedEngine::of(
-        kind,
+        kinds,
         owner,
         challenge,
         evidence,
-        measurement,
+        measurements.join(", "),
         &logged,
     ))
+}
+
+/// What code a report is of, once it has passed.
+fn measured(
+    kind: EvidenceKind,
+    policy: &Policy,
+    report: &Report,
+    expected: &[u8; 32],
+    tees: &dyn Verifier,
+) -> Result<Option<String>, EvidenceError> {
+    match kind {
+        EvidenceKind::Simulated => {
+            simulated::verify(&report.bytes, expected)?;
+            Ok(None)
+        }
+        EvidenceKind::Sgx | EvidenceKind::Tdx | EvidenceKind::SevSnp | EvidenceKind::Tpm => {
+            let checks = tees.verify(kind, policy.attestation(), &report.bytes, expected)?;
+            checks.verdict(kind)?;
+            Ok(Some(checks.measurement()))
+        }
+    }
 }
 
 /// Checks the evidence of an engine that was admitted once more, against a policy that has changed

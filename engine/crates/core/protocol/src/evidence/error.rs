@@ -28,6 +28,9 @@ pub enum EvidenceError {
     /// A kind that the policy does not accept.
     #[error("the policy does not accept {0} evidence")]
     NotAccepted(EvidenceKind),
+    /// Two reports of one kind.
+    #[error("{0} evidence is given twice")]
+    Twice(EvidenceKind),
     /// A kind that this version cannot verify.
     #[error("{0} evidence cannot be verified yet")]
     NoVerifier(EvidenceKind),
@@ -104,6 +107,7 @@ coffer_sealing::error_table! {
             nothing";
     Self::NotAccepted(_) => "evidence_not_accepted",
         "list the kind under [attestation] accept in the policy";
+    Self::Twice(_) => "evidence_twice", "name each kind of evidence once";
     Self::NoVerifier(_) => "evidence_not_verifiable",
         "start the engine with a kind of evidence that this version can verify";
     Self::Verifiers(_) => "verifiers",

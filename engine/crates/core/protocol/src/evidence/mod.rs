@@ -10,6 +10,7 @@
 
 mod challenge;
 mod error;
+mod kinds;
 pub mod simulated;
 
 use std::fmt;
@@ -18,10 +19,14 @@ use aws_lc_rs::digest::{Context, SHA256};
 
 use coffer_sealing::fields::Writer;
 
-use crate::OwnerPublicKey;
+use crate::{
+    OwnerPublicKey,
+    wire::{EngineEvidence, engine_evidence::Further},
+};
 
 pub use challenge::Challenge;
 pub use error::EvidenceError;
+pub use kinds::{EvidenceKind, EvidenceKinds};
 
 /// The version of attestation, release and task protocol.
 pub const PROTOCOL: u32 = 1;
@@ -32,59 +37,6 @@ pub const VERSION: &str = if coffer_sealing::UNSEALED {
 } else {
     env!("CARGO_PKG_VERSION")
 };
-
-/// What made the evidence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EvidenceKind {
-    /// Nothing: the engine merely says so. For trials.
-    Simulated,
-    /// Intel SGX.
-    Sgx,
-    /// Intel TDX.
-    Tdx,
-    /// AMD SEV-SNP.
-    SevSnp,
-    /// A TPM: measured boot, not secret memory.
-    Tpm,
-}
-
-impl EvidenceKind {
-    /// All of them.
-    pub const ALL: [EvidenceKind; 5] = [
-        EvidenceKind::Simulated,
-        EvidenceKind::Sgx,
-        EvidenceKind::Tdx,
-        EvidenceKind::SevSnp,
-        EvidenceKind::Tpm,
-    ];
-
-    /// As written in the policy and in messages.
-    pub fn name(self) -> &'static str {
-        match self {
-            // No policy of one build is a policy of the other.
-            EvidenceKind::Simulated if coffer_sealing::UNSEALED => "unsealed",
-            EvidenceKind::Simulated => "simulated",
-            EvidenceKind::Sgx => "sgx",
-            EvidenceKind::Tdx => "tdx",
-            EvidenceKind::SevSnp => "sev-snp",
-            EvidenceKind::Tpm => "tpm",
-        }
-    }
-
-    /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .filter(|kind| !coffer_sealing::UNSEALED || *kind == EvidenceKind::Simulated)
-            .find(|kind| kind.name() == name)
-    }
-}
-
-impl fmt::Display for EvidenceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// An engine's X25519 public key. Made at start, lives as long as the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -104,32 +56,96 @@ impl fmt::Debug for EnginePublicKey {
     }
 }
 
+/// What one TEE says, as it came.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The name of its kind.
+    pub kind: String,
+    /// The TEE's bytes.
+    pub bytes: Vec<u8>,
+}
+
 /// Evidence as it came: every field is the peer's word until the owner's side has checked it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// The protocol it speaks.
     pub protocol: u32,
-    /// The name of its kind.
-    pub kind: String,
     /// The engine's public key.
     pub engine_key: EnginePublicKey,
-    /// What the TEE says.
-    pub report: Vec<u8>,
+    /// What TEEs say: of each kind one, and one at least.
+    pub reports: Vec<Report>,
     /// The engine's version.
     pub engine_version: String,
 }
 
 impl Evidence {
+    /// As the message has it. `None`: its key has not 32 bytes.
+    pub fn from_wire(wire: EngineEvidence) -> Option<Self> {
+        let engine_key = EnginePublicKey(wire.engine_key.as_ref().try_into().ok()?);
+        let first = Report {
+            kind: wire.kind,
+            bytes: wire.report.to_vec(),
+        };
+        let further = wire.further.into_iter().map(|further| Report {
+            kind: further.kind,
+            bytes: further.report.to_vec(),
+        });
+        Some(Self {
+            protocol: wire.protocol,
+            engine_key,
+            reports: std::iter::once(first).chain(further).collect(),
+            engine_version: wire.engine_version,
+        })
+    }
+
+    /// As a message.
+    pub fn to_wire(&self) -> EngineEvidence {
+        let mut reports = self.reports.iter().cloned();
+        let first = reports.next();
+        EngineEvidence {
+            protocol: self.protocol,
+            kind: first
+                .as_ref()
+                .map(|report| report.kind.clone())
+                .unwrap_or_default(),
+            engine_key: self.engine_key.0.to_vec().into(),
+            report: first.map(|report| report.bytes.into()).unwrap_or_default(),
+            engine_version: self.engine_version.clone(),
+            engine_id: self.engine_key.engine_id(),
+            further: reports
+                .map(|report| Further {
+                    kind: report.kind,
+                    report: report.bytes.into(),
+                })
+                .collect(),
+        }
+    }
+
+    /// The kinds that it names, "tdx+tpm".
+    pub fn kinds(&self) -> String {
+        let kinds: Vec<&str> = self
+            .reports
+            .iter()
+            .map(|report| report.kind.as_str())
+            .collect();
+        kinds.join("+")
+    }
+
     /// SHA-256 over all fields, which a release binds.
     pub fn hash(&self) -> [u8; 32] {
-        hash_parts(&[
-            b"coffer evidence",
-            &self.protocol.to_le_bytes(),
-            self.kind.as_bytes(),
-            &self.engine_key.0,
-            &self.report,
-            self.engine_version.as_bytes(),
-        ])
+        let protocol = self.protocol.to_le_bytes();
+        let mut parts: Vec<&[u8]> = vec![b"coffer evidence", &protocol];
+        for (at, report) in self.reports.iter().enumerate() {
+            parts.push(report.kind.as_bytes());
+            if at == 0 {
+                parts.push(&self.engine_key.0);
+            }
+            parts.push(&report.bytes);
+            if at == 0 {
+                parts.push(self.engine_version.as_bytes());
+            }
+        }
+        hash_parts(&parts)
     }
 }
 

@@ -11,7 +11,7 @@ mod tsm;
 
 use std::path::PathBuf;
 
-use coffer_protocol::{EvidenceError, EvidenceKind};
+use coffer_protocol::{EvidenceError, EvidenceKind, EvidenceKinds};
 
 pub use issuer::{Issuer, Simulated};
 
@@ -44,14 +44,19 @@ impl Default for Interfaces {
     }
 }
 
-/// The issuer of a kind, or with none named of the kind that the machine has. A TPM must be named:
-/// measured boot alone does not keep memory secret, and is not to be had by accident. Without a TEE
-/// that is simulated evidence, which no policy accepts that does not say so.
-pub fn issuer(
-    kind: Option<EvidenceKind>,
+/// The issuers of these kinds, or with none named that of the kind that the machine has. A TPM must
+/// be named: measured boot alone does not keep memory secret, and is not to be had by accident.
+/// Without a TEE that is simulated evidence, which no policy accepts that does not say so.
+pub fn issuers(
+    kinds: Option<&EvidenceKinds>,
     interfaces: &Interfaces,
-) -> Result<Box<dyn Issuer>, EvidenceError> {
-    let kind = kind.unwrap_or_else(|| detect(interfaces));
+) -> Result<Vec<Box<dyn Issuer>>, EvidenceError> {
+    let detected = || detect(interfaces).into();
+    let kinds = kinds.cloned().unwrap_or_else(detected);
+    kinds.iter().map(|kind| issuer(kind, interfaces)).collect()
+}
+
+fn issuer(kind: EvidenceKind, interfaces: &Interfaces) -> Result<Box<dyn Issuer>, EvidenceError> {
     Ok(match kind {
         EvidenceKind::Simulated => Box::new(Simulated),
         EvidenceKind::Sgx => Box::new(gramine::Gramine::open(&interfaces.gramine)?),
@@ -97,17 +102,18 @@ mod tests {
             tsm: folder.path().join("tsm"),
             tpm_program: folder.path().join("program"),
         };
-        assert_eq!(
-            issuer(None, &interfaces).unwrap().kind(),
-            EvidenceKind::Simulated
-        );
+        let found = issuers(None, &interfaces).unwrap();
+        let found: Vec<EvidenceKind> = found.iter().map(|issuer| issuer.kind()).collect();
+        assert_eq!(found, [EvidenceKind::Simulated]);
         for kind in [
             EvidenceKind::Sgx,
             EvidenceKind::Tdx,
             EvidenceKind::SevSnp,
             EvidenceKind::Tpm,
         ] {
-            let refused = issuer(Some(kind), &interfaces).err().unwrap();
+            let mut kinds = EvidenceKinds::from(EvidenceKind::Simulated);
+            kinds.insert(kind);
+            let refused = issuers(Some(&kinds), &interfaces).err().unwrap();
             assert_eq!(refused.code(), "evidence_not_made", "{kind}");
         }
     }

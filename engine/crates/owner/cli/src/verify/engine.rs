@@ -16,7 +16,8 @@ use coffer_custody::{
 };
 use coffer_process::vsock;
 use coffer_protocol::{
-    Challenge, EnginePublicKey, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey, evidence,
+    Challenge, Evidence, EvidenceError, EvidenceKind, OwnerPublicKey,
+    evidence::{self, Report},
     framing::{WireError, put_message, read_message_blocking},
     wire::{Attest, EngineEvidence, Refused, TaskMessage},
 };
@@ -72,7 +73,7 @@ pub(super) fn run(site: &Site, address: &str, args: &Verify) -> Result<(), Failu
             if !args.json {
                 println!(
                     "verified: engine {engine}, by {} evidence",
-                    seen.evidence.kind
+                    seen.evidence.kinds()
                 );
             }
             Ok(())
@@ -107,7 +108,7 @@ impl Verifier for Recorded {
         expected: &[u8; 32],
     ) -> Result<Checks, EvidenceError> {
         let checks = self.0.verify(kind, policy, report, expected)?;
-        self.1.replace(checks.clone());
+        self.1.borrow_mut().0.extend(checks.0.iter().cloned());
         Ok(checks)
     }
 }
@@ -147,7 +148,11 @@ fn examine(
     if build {
         let accepted = !matches!(
             error,
-            Some(EvidenceError::UnknownKind(_) | EvidenceError::NotAccepted(_))
+            Some(
+                EvidenceError::UnknownKind(_)
+                    | EvidenceError::NotAccepted(_)
+                    | EvidenceError::Twice(_)
+            )
         );
         let more = if accepted {
             ""
@@ -157,7 +162,7 @@ fn examine(
         checks.note(
             "accepted",
             accepted,
-            format!("{} evidence{more}", printable(&evidence.kind)),
+            format!("{} evidence{more}", printable(&evidence.kinds())),
         );
         let found = recorded.1.into_inner();
         if accepted && found.0.is_empty() {
@@ -187,7 +192,7 @@ fn report(address: &str, seen: &Seen) -> serde_json::Value {
     json!({
         "engine": address,
         "engine_id": seen.evidence.engine_key.engine_id(),
-        "kind": seen.evidence.kind,
+        "kind": seen.evidence.kinds(),
         "version": seen.evidence.engine_version,
         "verified": seen.verdict.is_ok(),
         "error": seen.verdict.as_ref().err().map(EvidenceError::code),
@@ -199,31 +204,50 @@ fn report(address: &str, seen: &Seen) -> serde_json::Value {
 fn write(folder: &Path, seen: &Seen) -> Result<(), Failure> {
     fs::create_dir(folder).map_err(|error| Failure::io("make", folder, error))?;
     let evidence = &seen.evidence;
-    let bound = EvidenceKind::from_name(&evidence.kind).map(|kind| {
-        evidence::report_data(
+    let bound = |report: &Report| {
+        let kind = EvidenceKind::from_name(&report.kind)?;
+        let data = evidence::report_data(
             kind,
             &evidence.engine_key,
             &seen.owner,
             &seen.challenge,
             APPLICATION,
-        )
-    });
+        );
+        Some(hex::encode(data))
+    };
+    let file = |at: usize| match at {
+        0 => "report.bin".to_owned(),
+        at => format!("report-{}.bin", at + 1),
+    };
+    let (first, further) = match evidence.reports.split_first() {
+        Some((first, further)) => (Some(first), further),
+        None => (None, [].as_slice()),
+    };
+    let further: Vec<_> = (further.iter().enumerate())
+        .map(|(at, report)| {
+            json!({ "kind": report.kind, "report_data": bound(report), "file": file(at + 1) })
+        })
+        .collect();
     let about = json!({
         "protocol": evidence.protocol,
-        "kind": evidence.kind,
+        "kind": first.map(|report| &report.kind),
         "engine_version": evidence.engine_version,
         "engine_key": hex::encode(evidence.engine_key.0),
         "owner_key": hex::encode(seen.owner.as_bytes()),
         "challenge": hex::encode(seen.challenge.as_bytes()),
         "application": APPLICATION,
-        "report_data": bound.map(hex::encode),
+        "report_data": first.map(bound),
+        "further": further,
         "verified": seen.verdict.is_ok(),
         "checks": seen.checks,
     });
-    for (name, bytes) in [
-        ("report.bin", evidence.report.clone()),
-        ("evidence.json", format!("{about:#}\n").into_bytes()),
-    ] {
+    let about = (
+        "evidence.json".to_owned(),
+        format!("{about:#}\n").into_bytes(),
+    );
+    let reports = evidence.reports.iter().enumerate();
+    let files = reports.map(|(at, report)| (file(at), report.bytes.clone()));
+    for (name, bytes) in files.chain([about]) {
         let file = folder.join(name);
         fs::write(&file, bytes).map_err(|error| Failure::io("write", &file, error))?;
     }
@@ -322,15 +346,7 @@ fn ask(address: &str, owner: &OwnerPublicKey, challenge: &Challenge) -> Result<E
     }
     let wire =
         EngineEvidence::decode(payload.clone()).map_err(|_| broken("its evidence is malformed"))?;
-    let engine_key = <[u8; 32]>::try_from(wire.engine_key.as_ref())
-        .map_err(|_| broken("its key is malformed"))?;
-    Ok(Evidence {
-        protocol: wire.protocol,
-        kind: wire.kind,
-        engine_key: EnginePublicKey(engine_key),
-        report: wire.report.to_vec(),
-        engine_version: wire.engine_version,
-    })
+    Evidence::from_wire(wire).ok_or_else(|| broken("its key is malformed"))
 }
 
 fn printable_line(text: &str) -> String {

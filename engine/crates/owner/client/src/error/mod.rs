@@ -80,6 +80,21 @@ pub enum ClientError {
     /// What a query uses is not allowed any more.
     #[error("the query's session was ended: {0}")]
     Revoked(crate::Revoked),
+    /// An engine that showed fewer kinds of evidence than the policy wants for what a query uses.
+    #[error(
+        "table `{table}` is for engines that show {wanted} evidence together, and engine {engine} \
+            showed {}", if shown.is_empty() { "none".to_owned() } else { shown.to_string() }
+    )]
+    MoreEvidence {
+        /// The table, whole or by one of its columns.
+        table: String,
+        /// What is wanted.
+        wanted: coffer_protocol::EvidenceKinds,
+        /// The engine.
+        engine: String,
+        /// What it showed.
+        shown: coffer_protocol::EvidenceKinds,
+    },
     /// A user has had more literals encrypted for a key than the policy lets one.
     #[error(
         "user `{user}` has had {most} literals encrypted for `{column}`, as many as the policy \
@@ -462,6 +477,7 @@ impl ClientError {
             | Self::DeniedWrite { .. }
             | Self::DeniedFolder { .. }
             | Self::TooManyLiterals { .. }
+            | Self::MoreEvidence { .. }
             | Self::Revoked(_)
             | Self::Policy(_)
             | Self::Evidence(_)

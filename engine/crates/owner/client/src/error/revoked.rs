@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Revoked {
     /// What an engine that has its keys proved is no longer accepted.
-    #[error("the policy no longer accepts what an engine that has its keys proved")]
+    #[error("what an engine that has its keys proved is not, or no longer, what the policy wants")]
     Engine,
     /// An engine that has its keys did not prove itself again.
     #[error("an engine that has its keys did not prove itself again in time")]

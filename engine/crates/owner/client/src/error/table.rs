@@ -39,6 +39,9 @@ coffer_sealing::error_table! {
         "run the query again; its engines prove themselves again before it begins";
     Self::Revoked(_) => "session_revoked",
         "the owner changed the policy while the query ran; what it allows now, a new query may do";
+    Self::MoreEvidence { .. } => "more_evidence",
+        "have every engine of the application show them: spark.coffer.engine.evidence on \
+            executors, as tdx+tpm; the policy's entries of table and columns say what is wanted";
     Self::TooManyLiterals { .. } => "too_many_literals",
         "an encrypted literal is a guess that can be compared with what is stored; the owner sets \
             literals_per_day under [limits] in the policy";

@@ -191,6 +191,7 @@ fn codes(mutation: &str) -> Option<&'static [&'static str]> {
         "flip-bit-evidence" => &["wrong_binding", "malformed_report"],
         "evidence-of-another-version" => &["other_version"],
         "evidence-of-another-kind" => &["evidence_not_accepted", "unknown_evidence"],
+        "evidence-of-one-kind-more" => &["evidence_not_accepted", "evidence_twice"],
         "reorder-streams-in"
         | "honest-duplicate"
         | "tampered-duplicate"

@@ -5,6 +5,7 @@
 mod access;
 mod audit;
 mod cached;
+mod evidence;
 mod follow;
 mod harness;
 mod host_chosen;

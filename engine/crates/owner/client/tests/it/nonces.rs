@@ -18,9 +18,8 @@ use coffer_protocol::{
     Challenge, OwnerPublicKey, SealedRelease,
     plan::{AggMode, DataType, Schema, TypeId},
     wire::{
-        AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, EngineEvidence,
-        KeysReleased, NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec,
-        task_spec::Rectangle,
+        AdmitEngine, Admitted, BoundsPicked, Challenge as Drawn, ClientMessage, KeysReleased,
+        NewChallenge, PickBounds, ReleaseKeys, SealStage, TaskSpec, task_spec::Rectangle,
     },
 };
 use coffer_release::{EngineKey, ReleaseReceiver, Simulated};
@@ -119,20 +118,12 @@ impl Spy {
             .await
             .unwrap();
         let mut receiver =
-            ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
+            ReleaseReceiver::new(EngineKey::generate().unwrap(), vec![Box::new(Simulated)]);
         let owner = OwnerPublicKey(welcome.owner_key.as_ref().try_into().unwrap());
         let challenge = Challenge::from_slice(&drawn.challenge).unwrap();
         let evidence = receiver.attest(1, owner, &challenge, APPLICATION).unwrap();
-        let evidence = EngineEvidence {
-            protocol: evidence.protocol,
-            kind: evidence.kind,
-            engine_key: evidence.engine_key.0.to_vec().into(),
-            report: evidence.report.into(),
-            engine_version: evidence.engine_version,
-            engine_id: receiver.engine_id(),
-        };
         let admit = AdmitEngine {
-            evidence: evidence.encode_to_vec().into(),
+            evidence: evidence.to_wire().encode_to_vec().into(),
             challenge: drawn.challenge,
         };
         let _: Admitted = client

@@ -164,9 +164,11 @@ fn evidence() {
         };
         let evidence = Evidence {
             protocol: context.protocol,
-            kind: context.kind.clone(),
             engine_key: EnginePublicKey([context.engine; 32]),
-            report: case.bytes(),
+            reports: vec![Report {
+                kind: context.kind.clone(),
+                bytes: case.bytes(),
+            }],
             engine_version,
         };
         attest(
@@ -183,7 +185,8 @@ fn evidence() {
 
 #[test]
 fn an_engine_serves_one_owner() {
-    let mut engine = ReleaseReceiver::new(EngineKey::generate().unwrap(), Box::new(Simulated));
+    let mut engine =
+        ReleaseReceiver::new(EngineKey::generate().unwrap(), vec![Box::new(Simulated)]);
     let (mine, other) = (OwnerPublicKey([1; 32]), OwnerPublicKey([2; 32]));
     assert_eq!(
         engine
@@ -243,9 +246,8 @@ fn a_tee_is_attested_by_a_whole_verdict_only() {
     let owner = OwnerPublicKey([1; 32]);
     let evidence = Evidence {
         protocol: PROTOCOL,
-        kind: "sgx".into(),
         engine_key: EnginePublicKey([2; 32]),
-        report: vec![3; 9],
+        reports: vec![report("sgx", 3)],
         engine_version: VERSION.into(),
     };
     let pinned = policy("[attestation]\naccept = [\"sgx\"]");
@@ -262,8 +264,8 @@ fn a_tee_is_attested_by_a_whole_verdict_only() {
     }
     let attested = with(&pinned, &Finds(checks.clone())).unwrap();
     assert_eq!(
-        (attested.kind(), attested.is_simulated()),
-        (EvidenceKind::Sgx, false)
+        (attested.kinds(), attested.is_simulated()),
+        (&EvidenceKind::Sgx.into(), false)
     );
     let refused = |policy: &Policy, tees: &dyn Verifier| with(policy, tees).unwrap_err().code();
     assert_eq!(refused(&pinned, &NoTee), "evidence_not_verifiable");
@@ -279,4 +281,98 @@ fn a_tee_is_attested_by_a_whole_verdict_only() {
     }
     checks.note("another", false, "");
     assert_eq!(refused(&pinned, &Finds(checks)), "evidence_refused");
+}
+
+fn report(kind: &str, byte: u8) -> Report {
+    Report {
+        kind: kind.to_owned(),
+        bytes: vec![byte; 9],
+    }
+}
+
+/// Reports of these kinds pass where they are what their engine's key is bound by.
+struct Passes(&'static [EvidenceKind]);
+
+impl Verifier for Passes {
+    fn verify(
+        &self,
+        kind: EvidenceKind,
+        _policy: &crate::Attestation,
+        bytes: &[u8],
+        expected: &[u8; 32],
+    ) -> Result<Checks, EvidenceError> {
+        let mut checks = Checks::new();
+        for name in Checks::required(kind) {
+            let passed = *name != "report_data" || bytes == expected;
+            checks.note(name, passed && self.0.contains(&kind), "");
+        }
+        Ok(checks)
+    }
+}
+
+#[test]
+fn each_of_several_reports_must_pass_and_bind_the_engine() {
+    use EvidenceKind::{Tdx, Tpm};
+    let owner = OwnerPublicKey([1; 32]);
+    let of = |kinds: &[(&str, EvidenceKind)], engine: u8| Evidence {
+        protocol: PROTOCOL,
+        engine_key: EnginePublicKey([2; 32]),
+        reports: (kinds.iter())
+            .map(|(name, kind)| Report {
+                kind: (*name).to_owned(),
+                bytes: report_data(
+                    *kind,
+                    &EnginePublicKey([engine; 32]),
+                    &owner,
+                    &challenge(1),
+                    "app",
+                )
+                .to_vec(),
+            })
+            .collect(),
+        engine_version: VERSION.into(),
+    };
+    let both = policy("[attestation]\naccept = [\"tdx\", \"tpm\"]");
+    let with = |policy: &Policy, evidence: &Evidence, passes: &'static [EvidenceKind]| {
+        let verifier = Passes(passes);
+        attest(policy, &owner, challenge(1), "app", evidence, &verifier)
+    };
+    let shown = of(&[("tpm", Tpm), ("tdx", Tdx)], 2);
+    let attested = with(&both, &shown, &[Tdx, Tpm]).unwrap();
+    assert_eq!(attested.kinds().to_string(), "tdx+tpm");
+    assert_eq!(attested.evidence_hash(), &shown.hash());
+
+    let code = |policy: &Policy, evidence: &Evidence, passes| {
+        with(policy, evidence, passes).unwrap_err().code()
+    };
+    // Either one that does not pass stands against it.
+    assert_eq!(code(&both, &shown, &[Tdx]), "evidence_refused");
+    assert_eq!(code(&both, &shown, &[Tpm]), "evidence_refused");
+    let mut of_two_engines = shown.clone();
+    of_two_engines.reports[1] = of(&[("tdx", Tdx)], 3).reports.remove(0);
+    assert_eq!(
+        code(&both, &of_two_engines, &[Tdx, Tpm]),
+        "evidence_refused"
+    );
+    // One kind's report is not another's.
+    let swapped = of(&[("tpm", Tdx), ("tdx", Tpm)], 2);
+    assert_eq!(code(&both, &swapped, &[Tdx, Tpm]), "evidence_refused");
+    let twice = of(&[("tdx", Tdx), ("tdx", Tdx)], 2);
+    assert_eq!(code(&both, &twice, &[Tdx, Tpm]), "evidence_twice");
+    let one = policy("[attestation]\naccept = [\"tdx\"]");
+    assert_eq!(code(&one, &shown, &[Tdx, Tpm]), "evidence_not_accepted");
+    let unknown = of(&[("tdx", Tdx), ("better", Tpm)], 2);
+    assert_eq!(code(&both, &unknown, &[Tdx, Tpm]), "unknown_evidence");
+    assert_eq!(code(&both, &of(&[], 2), &[Tdx, Tpm]), "malformed_report");
+
+    // What was left out, added or changed places is other evidence to a release.
+    let mut hashes = vec![shown.hash()];
+    for other in [
+        of(&[("tdx", Tdx), ("tpm", Tpm)], 2),
+        of(&[("tpm", Tpm)], 2),
+        of(&[("tpm", Tpm), ("tdx", Tdx), ("sgx", Tdx)], 2),
+    ] {
+        assert!(!hashes.contains(&other.hash()));
+        hashes.push(other.hash());
+    }
 }

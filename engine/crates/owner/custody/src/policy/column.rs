@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use coffer_protocol::{EvidenceKind, EvidenceKinds};
 use coffer_schemes::{Protections, Setting};
 use serde::{Deserialize, Deserializer, de};
 
@@ -31,6 +32,7 @@ pub struct ColumnPolicy {
     pub(super) link: Option<String>,
     pub(super) prefix: Option<u32>,
     pub(super) rows: Option<u64>,
+    pub(super) evidence: EvidenceKinds,
 }
 
 impl ColumnPolicy {
@@ -41,6 +43,7 @@ impl ColumnPolicy {
             link: None,
             prefix: None,
             rows: None,
+            evidence: EvidenceKinds::default(),
         }
     }
 
@@ -74,6 +77,12 @@ impl ColumnPolicy {
         self.rows
     }
 
+    /// The kinds of evidence that an engine must all have shown to get its keys, beside those that
+    /// its table wants.
+    pub fn evidence(&self) -> &EvidenceKinds {
+        &self.evidence
+    }
+
     /// The protections as one text, "tee+ope".
     pub fn text(&self) -> String {
         Protections::new(self.protections.as_slice()).to_string()
@@ -94,6 +103,7 @@ pub(super) struct WrittenColumn {
     link: Option<String>,
     prefix: Option<u32>,
     rows: Option<Count>,
+    evidence: Vec<String>,
 }
 
 /// `"tee"` or a list.
@@ -243,11 +253,33 @@ pub(super) fn protections(entry: &str, names: &[String]) -> Result<Vec<Protectio
     Ok(found)
 }
 
+/// Kinds of evidence that are wanted together; none that no engine is accepted by.
+pub(super) fn wanted(
+    entry: &str,
+    names: &[String],
+    accepted: &[EvidenceKind],
+) -> Result<EvidenceKinds, PolicyError> {
+    let mut kinds = EvidenceKinds::default();
+    for name in names {
+        let kind = EvidenceKind::from_name(name)
+            .ok_or_else(|| PolicyError::UnknownEvidence(name.clone()))?;
+        if !accepted.contains(&kind) {
+            return Err(PolicyError::WantedNotAccepted {
+                entry: entry.to_owned(),
+                kind,
+            });
+        }
+        kinds.insert(kind);
+    }
+    Ok(kinds)
+}
+
 /// A column as written; what is said that nothing uses is an error.
 pub(super) fn column(
     entry: &str,
     written: Written,
     default: &[Protection],
+    accepted: &[EvidenceKind],
 ) -> Result<ColumnPolicy, PolicyError> {
     let written = match written {
         Written::Names(names) => return Ok(ColumnPolicy::of(protections(entry, &names)?)),
@@ -262,6 +294,7 @@ pub(super) fn column(
         link: written.link,
         prefix: written.prefix,
         rows: written.rows.map(|Count(rows)| rows),
+        evidence: wanted(entry, &written.evidence, accepted)?,
     };
     if let Some(link) = &column.link {
         crate::policy::file::check_name(link)?;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use coffer_protocol::EvidenceKind;
 use coffer_schemes::Setting;
 
 use crate::{location::LocationError, master::UriError, policy::Protection};
@@ -231,6 +232,14 @@ pub enum PolicyError {
     /// A kind of evidence that does not exist.
     #[error("[attestation] accept: there is no evidence kind {0:?}")]
     UnknownEvidence(String),
+    /// A kind of evidence that an entry wants, and by which no engine is accepted.
+    #[error("{entry}: wants {kind} evidence, which [attestation] does not accept")]
+    WantedNotAccepted {
+        /// Table and column, or the defaults.
+        entry: String,
+        /// The kind.
+        kind: EvidenceKind,
+    },
     /// A PCR that no TPM has.
     #[error("[attestation.tpm] pcrs: there is no PCR {0:?}")]
     NoPcr(String),
@@ -386,6 +395,8 @@ coffer_sealing::error_table! {
             that leads in a circle";
     Self::ZonesDiffer { .. } => "zones_differ",
         "write the path without links, or make the table elsewhere";
+    Self::WantedNotAccepted { .. } => "wanted_evidence",
+        "list the kind under [attestation] accept too, or no engine ever gets the key";
     Self::UnknownEvidence(_) => "unknown_evidence",
         {
             let all: Vec<&str> = coffer_protocol::EvidenceKind::ALL

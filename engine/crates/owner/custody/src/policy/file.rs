@@ -15,7 +15,7 @@ use crate::{
     policy::{
         Attestation, ColumnPolicy, Domain, Draft, LinkPolicy, PolicyError, Protection, TablePolicy,
         access::{Access, Role, User},
-        column::{Names, Written, WrittenDomain, column, protections},
+        column::{Names, Written, WrittenDomain, column, protections, wanted},
         log::{LogPolicy, WrittenLog},
         zone::{self, WrittenZone},
     },
@@ -64,6 +64,7 @@ enum HostResults {
 struct Defaults {
     protection: Option<Names>,
     master: Option<String>,
+    evidence: Vec<String>,
     domains: BTreeMap<String, WrittenDomain>,
 }
 
@@ -95,6 +96,7 @@ struct Table {
     id: Option<String>,
     path: Option<PathBuf>,
     master: Option<String>,
+    evidence: Vec<String>,
     columns: BTreeMap<String, Written>,
 }
 
@@ -120,12 +122,17 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         .defaults
         .master
         .unwrap_or_else(|| FIRST_MASTER.to_string());
+    let accepted = evidence(&document.attestation.accept)?;
+    let wanted_of_all = wanted("[defaults]", &document.defaults.evidence, &accepted)?;
     let tables = document
         .tables
         .into_iter()
         .map(|(name, written)| {
-            let defaults = TablePolicy::of_defaults(&name, &protection, &master, &domains);
-            Ok((name, table(defaults, written, folder)?))
+            let defaults = TablePolicy {
+                evidence: wanted_of_all.clone(),
+                ..TablePolicy::of_defaults(&name, &protection, &master, &domains)
+            };
+            Ok((name, table(defaults, written, folder, &accepted)?))
         })
         .collect::<Result<BTreeMap<_, _>, PolicyError>>()?;
     refuse_twice(&tables)?;
@@ -150,7 +157,8 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
         domains,
         master,
         host_results: document.host_results == HostResults::Accept,
-        evidence: evidence(&attestation.accept)?,
+        evidence: accepted,
+        wanted: wanted_of_all,
         attestation,
         log,
         zones: zone::zones(document.zones, folder)?,
@@ -164,7 +172,12 @@ pub(super) fn parse(text: &str, origin: &Path) -> Result<Draft, PolicyError> {
     })
 }
 
-fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePolicy, PolicyError> {
+fn table(
+    defaults: TablePolicy,
+    written: Table,
+    folder: &Path,
+    accepted: &[EvidenceKind],
+) -> Result<TablePolicy, PolicyError> {
     let name = &defaults.name;
     check_name(name)?;
     let id = match written.id {
@@ -179,11 +192,17 @@ fn table(defaults: TablePolicy, written: Table, folder: &Path) -> Result<TablePo
         .into_iter()
         .map(|(of, written)| {
             let entry = format!("table {name:?}, column {of:?}");
-            Ok((of, column(&entry, written, &defaults.default.protections)?))
+            Ok((
+                of,
+                column(&entry, written, &defaults.default.protections, accepted)?,
+            ))
         })
         .collect::<Result<BTreeMap<String, ColumnPolicy>, PolicyError>>()?;
+    let mut evidence = wanted(&format!("table {name:?}"), &written.evidence, accepted)?;
+    evidence.extend(&defaults.evidence);
     Ok(TablePolicy {
         id,
+        evidence,
         path: written
             .path
             .map(|path| at(&format!("table {name:?}"), &path, folder))

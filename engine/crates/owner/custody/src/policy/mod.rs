@@ -24,7 +24,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use coffer_protocol::{evidence::EvidenceKind, storage::url};
+use coffer_protocol::{
+    evidence::{EvidenceKind, EvidenceKinds},
+    storage::url,
+};
 use coffer_sealing::{LinkId, TableId};
 
 use crate::master::MasterUri;
@@ -57,6 +60,8 @@ pub struct Draft {
     master: String,
     host_results: bool,
     evidence: Vec<EvidenceKind>,
+    /// Of all tables.
+    wanted: EvidenceKinds,
     attestation: Attestation,
     log: Option<log::LogPolicy>,
     trust_cluster_deploy_mode: bool,
@@ -73,6 +78,7 @@ pub struct TablePolicy {
     path: Option<PathBuf>,
     master: String,
     own_master: Option<String>,
+    evidence: EvidenceKinds,
     columns: BTreeMap<String, ColumnPolicy>,
     default: ColumnPolicy,
     domains: BTreeMap<String, Domain>,
@@ -144,7 +150,10 @@ impl Draft {
 
     /// What holds for a table that the policy does not name.
     pub fn unnamed_table(&self, name: &str) -> TablePolicy {
-        TablePolicy::of_defaults(name, &self.protection, &self.master, &self.domains)
+        TablePolicy {
+            evidence: self.wanted.clone(),
+            ..TablePolicy::of_defaults(name, &self.protection, &self.master, &self.domains)
+        }
     }
 
     /// What is said of a link; one that the policy does not name has the default master.
@@ -346,6 +355,7 @@ impl TablePolicy {
             path: None,
             master: master.to_owned(),
             own_master: None,
+            evidence: EvidenceKinds::default(),
             columns: BTreeMap::new(),
             default: ColumnPolicy::of(protection.to_vec()),
             domains: domains.clone(),
@@ -375,6 +385,16 @@ impl TablePolicy {
     /// The master that its own entry names.
     pub fn own_master(&self) -> Option<&str> {
         self.own_master.as_deref()
+    }
+
+    /// The kinds of evidence that an engine must all have shown to get keys of a query that uses
+    /// it, with those of these columns.
+    pub fn evidence<'a>(&self, columns: impl IntoIterator<Item = &'a str>) -> EvidenceKinds {
+        let mut kinds = self.evidence.clone();
+        for column in columns {
+            kinds.extend(self.column(column).evidence());
+        }
+        kinds
     }
 
     /// The columns it names, in order.

@@ -42,7 +42,7 @@ impl Context {
     /// The engine, and what the owner made of its evidence.
     fn meet(&self) -> (ReleaseReceiver, AttestedEngine) {
         let key = EngineKey::insecure_from_secret(Secret::from_bytes([self.engine; 32])).unwrap();
-        let mut engine = ReleaseReceiver::new(key, Box::new(Simulated));
+        let mut engine = ReleaseReceiver::new(key, vec![Box::new(Simulated)]);
         let attested = again(&mut engine, self);
         (engine, attested)
     }
@@ -267,7 +267,7 @@ fn only_the_owner_of_the_evidence_can_release() {
 fn an_engine_that_was_never_asked_opens_nothing() {
     let (_, attested) = here().meet();
     let key = EngineKey::insecure_from_secret(Secret::from_bytes([1; 32])).unwrap();
-    let mut engine = ReleaseReceiver::new(key, Box::new(Simulated));
+    let mut engine = ReleaseReceiver::new(key, vec![Box::new(Simulated)]);
     let release = sender(&attested, &here()).release(&payload()).unwrap();
     assert_eq!(engine.open(&release).err(), Some(ReleaseError::Unauthentic));
 }

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use coffer_custody::{
     ColumnPolicy, Draft, Policy, TablePolicy, Vault, policy::signed::looks_signed,
 };
+use coffer_protocol::EvidenceKinds;
 use coffer_schemes::{Leakage, Opener, Protection, Setting};
 use links::Linked;
 use look::{Look, SeenColumn};
@@ -48,6 +49,8 @@ struct CheckedColumn {
     protections: Vec<Protection>,
     /// What the policy says of it.
     rules: ColumnPolicy,
+    /// What an engine must show together to get its keys.
+    wanted: EvidenceKinds,
     /// What the sealed table says of it.
     seen: Option<SeenColumn>,
     /// What its link makes comparable with it.
@@ -210,6 +213,7 @@ fn checked(table: &TablePolicy, look: Result<Look, &'static str>) -> CheckedTabl
             None => rules.protections().to_vec(),
         },
         rules: rules.clone(),
+        wanted: table.evidence([name]),
         seen,
         linked: Linked::default(),
     };

@@ -1,6 +1,7 @@
 //! The report, as text and as JSON.
 
 use coffer_custody::Draft;
+use coffer_protocol::EvidenceKind;
 use serde_json::{Value, json};
 
 use super::{
@@ -119,6 +120,7 @@ fn column_text(column: &CheckedColumn) -> String {
     line("hosts", shown.own.join("; "));
     line("by link", shown.by_link.join("; "));
     line("enclaves", shows::to_enclaves(column).to_owned());
+    line("evidence", column.wanted.to_string());
     line("opened by", shows::opened_by(column).to_owned());
     line(
         "unopened",
@@ -210,6 +212,7 @@ fn column_json(column: &CheckedColumn) -> Value {
         "hosts": shown.own,
         "hosts_by_link": shown.by_link,
         "enclaves": shows::to_enclaves(column),
+        "evidence": column.wanted.iter().map(EvidenceKind::name).collect::<Vec<_>>(),
         "opened_by": shows::opened_by(column),
         "unopened": shows::unopened(column),
         "distinct": seen.and_then(|seen| seen.values.distinct),

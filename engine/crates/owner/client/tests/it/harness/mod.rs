@@ -39,6 +39,7 @@ use coffer_protocol::{
         ReleaseKeys, RunQuery, Start, TaskMessage, Welcome,
     },
 };
+use coffer_release::{Issuer, Simulated};
 use prost::Message as _;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -76,7 +77,7 @@ impl Site {
         .await
     }
 
-    async fn serving(policy: &str, set_up: impl FnOnce(Service) -> Service) -> Self {
+    pub async fn serving(policy: &str, set_up: impl FnOnce(Service) -> Service) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config_dir = ConfigDir::at(folder.path().join("config"));
         config_dir.create().unwrap();
@@ -97,12 +98,23 @@ impl Site {
 
     /// An engine of this site's folder, and a connection to it.
     pub async fn engine(&self, name: &str, memory: usize) -> Engine {
-        let enclave = Enclave::start(&Settings {
+        self.engine_of(name, memory, vec![Box::new(Simulated)])
+            .await
+    }
+
+    /// One for which these vouch.
+    pub async fn engine_of(
+        &self,
+        name: &str,
+        memory: usize,
+        issuers: Vec<Box<dyn Issuer>>,
+    ) -> Engine {
+        let settings = Settings {
             memory,
             spill_folder: self.folder.path().join(format!("{name}-spill")),
             executors_files: false,
-        })
-        .unwrap();
+        };
+        let enclave = Enclave::start_as(&settings, issuers).unwrap();
         let listener = Listener::bind(&Address::Unix(self.folder.path().join(name))).unwrap();
         let address = listener.address().clone();
         tokio::spawn(connection::accept(Arc::clone(&enclave), listener));
@@ -353,6 +365,15 @@ impl Engine {
 
     /// The whole handshake.
     pub async fn admit(&mut self, client: &mut Client) -> Result<Admitted, Problem> {
+        self.admit_altered(client, |_| ()).await
+    }
+
+    /// With a host between that alters the evidence.
+    pub async fn admit_altered(
+        &mut self,
+        client: &mut Client,
+        alter: impl FnOnce(&mut EngineEvidence),
+    ) -> Result<Admitted, Problem> {
         let welcome = client.hello(false).await?;
         let challenge: Challenge = client
             .ask(ClientMessage::NewChallenge, &NewChallenge {})
@@ -366,12 +387,14 @@ impl Engine {
             })
             .await
             .unwrap();
-        self.id = EngineEvidence::decode(evidence.clone()).unwrap().engine_id;
+        let mut evidence = EngineEvidence::decode(evidence).unwrap();
+        self.id.clone_from(&evidence.engine_id);
+        alter(&mut evidence);
         client
             .ask(
                 ClientMessage::AdmitEngine,
                 &AdmitEngine {
-                    evidence,
+                    evidence: evidence.encode_to_vec().into(),
                     challenge: challenge.challenge,
                 },
             )

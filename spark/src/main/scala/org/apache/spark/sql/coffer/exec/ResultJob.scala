@@ -1,10 +1,7 @@
 package org.apache.spark.sql.coffer.exec
 
-import java.nio.ByteBuffer
-
 import org.apache.spark.{SparkContext, TaskContext}
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.util.io.ChunkedByteBufferOutputStream
 
 /**
  * What a task of a result or sample stage brings to the client: one sealed stream and its sealed
@@ -42,32 +39,23 @@ object ResultJob {
         "run the query again; if it persists, an executor tampers with task results")
   }
 
-  private val CHUNK = 1 << 16
-
   /** An object, not a closure: it can capture nothing. */
   private object CollectStream extends ((TaskContext, Iterator[SealedTask]) => TaskOutcome)
       with Serializable {
     override def apply(context: TaskContext, runs: Iterator[SealedTask]): TaskOutcome = {
       val run = runs.next()
-      val stream = new ChunkedByteBufferOutputStream(CHUNK, ByteBuffer.allocate)
-      // It is copied in the end, and Spark copies it to send it; other tasks do the same.
-      val most = Runtime.getRuntime.maxMemory / 8
+      // Spark copies it to send it, and other tasks do the same.
+      val streams = new ResultStreams(Runtime.getRuntime.maxMemory / 8)
       val done = run.run { (target, bytes) =>
         if (target != 0) throw new CofferException(
           "COFFER_ENGINE_PROTOCOL",
           s"the engine sent target $target of a result",
           "use the engine and the jar of one build")
-        if (stream.size + bytes.remaining.toLong > most) throw new CofferException(
-          "too_much_at_client",
-          s"a task's part of a result is larger than an eighth of this JVM's heap ($most bytes)",
-          "let the query give fewer rows or columns, or give executors (with a local master, the " +
-            "driver) more memory")
-        SealedTask.write(bytes, stream)
+        streams.write(target, bytes)
       }
-      stream.close()
       TaskOutcome(
         run.partition,
-        stream.toChunkedByteBuffer.toArray,
+        streams.closed().getOrElse(0, Array.emptyByteArray),
         done.getSealedCommit.toByteArray,
         done.getCounters.toByteArray,
         done.getSealedMetrics.toByteArray)

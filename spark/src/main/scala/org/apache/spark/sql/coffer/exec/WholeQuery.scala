@@ -1,6 +1,5 @@
 package org.apache.spark.sql.coffer.exec
 
-import java.io.ByteArrayOutputStream
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
@@ -465,11 +464,9 @@ private[coffer] object WholeJob {
     }
     run.work.future.value.flatMap(_.toOption).flatten.foreach { work =>
       val task = start.getOrElse(throw SealedTasks.notRunning)(work, context)
-      val streams = mutable.Map.empty[Int, ByteArrayOutputStream]
-      val done = task.run { (partition, bytes) =>
-        SealedTask.write(bytes, streams.getOrElseUpdate(partition, new ByteArrayOutputStream()))
-      }
-      run.brought.trySuccess((done, streams.view.mapValues(_.toByteArray).toMap))
+      val streams = new ResultStreams(Runtime.getRuntime.maxMemory / 4)
+      val done = task.run(streams.write)
+      run.brought.trySuccess((done, streams.closed()))
     }
   }
 

@@ -1,13 +1,14 @@
 package org.apache.spark.sql.coffer.transport
 
 import scala.collection.mutable
+import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.coffer.proto.wire.{Admitted, EngineEvidence}
 
 /**
  * An engine that the client engine has admitted, by its evidence.
  *
- * @param kind "simulated", "sgx", "tdx", "sev-snp" or "tpm"
+ * @param kind "simulated", "sgx", "tdx", "sev-snp" or "tpm", or several of them as "tdx+tpm"
  * @param first when it was admitted, in milliseconds since 1970
  * @param last when it proved itself last
  */
@@ -33,7 +34,7 @@ private[transport] final class AdmittedEngines {
     val id = verdict.getEngineId
     val first = byId.remove(id).fold(now)(_.first)
     byId.put(id,
-      AdmittedEngine(id, evidence.getKind, evidence.getEngineVersion,
+      AdmittedEngine(id, AdmittedEngines.kinds(evidence), evidence.getEngineVersion,
         verdict.getSimulated, first, now))
     if (byId.size > AdmittedEngines.MOST) byId.remove(byId.head._1)
   }
@@ -41,6 +42,10 @@ private[transport] final class AdmittedEngines {
   def last: Seq[AdmittedEngine] = synchronized(byId.values.toVector.reverse)
 }
 
-private object AdmittedEngines {
-  val MOST = 1000
+private[transport] object AdmittedEngines {
+  private val MOST = 1000
+
+  /** The kinds that an engine says its evidence is of, "tdx+tpm". */
+  def kinds(evidence: EngineEvidence): String =
+    (evidence.getKind +: evidence.getFurtherList.asScala.map(_.getKind).toSeq).mkString("+")
 }

@@ -256,10 +256,10 @@ final class CofferExecutor private (context: PluginContext, extra: Map[String, S
       case other => throw CofferExecutor.outOfTurn(other)
     }
     val id = new String(bytes(ask(Ask.Admit(evidence, challenge))), "UTF-8")
-    val kind = EngineEvidence.parseFrom(evidence)
+    val engine = EngineEvidence.parseFrom(evidence)
     val millis = (System.nanoTime() - start) / 1000000
-    logInfo(s"engine $id (${kind.getKind} evidence, version ${kind.getEngineVersion}) is " +
-      s"admitted, in $millis ms")
+    logInfo(s"engine $id (${AdmittedEngines.kinds(engine)} evidence, version " +
+      s"${engine.getEngineVersion}) is admitted, in $millis ms")
     id
   }
 

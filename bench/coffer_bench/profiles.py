@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 NAMES = ("release", "dist")
-# Below the folder of what `make dist` builds: scripts/packaging/programs.py.
-_DIST = Path("x86_64-unknown-linux-gnu", "dist")
+# Who builds them says where they are.
+_PACKAGING = Path(__file__).resolve().parents[2] / "scripts" / "packaging"
 _VARIABLE = "COFFER_BIN"
 
 
@@ -15,8 +16,10 @@ def choose(name: str) -> None:
     """All that is started from here on is of this profile. SystemExit where it was not built."""
     if name == "release":
         return
-    target = Path(os.environ["CARGO_TARGET_DIR"])
-    folder = target.with_name(f"{target.name}-dist") / _DIST
+    sys.path.insert(0, str(_PACKAGING))
+    from programs import dist_folder
+
+    folder = dist_folder()
     if not (folder / "coffer-engine").is_file():
         raise SystemExit(f"error: no programs in {folder}\nhint: run make dist")
     os.environ[_VARIABLE] = str(folder)

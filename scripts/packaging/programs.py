@@ -55,7 +55,7 @@ def machine(profile: str, built: Path, into: Path) -> Path:
     """A folder with what the virtual machine's image has: the engine as it is shipped, and what
     starts it there."""
     into.mkdir(parents=True)
-    folder = _dist_folder() if profile == "dist" else _target_folder() / "release"
+    folder = dist_folder() if profile == "dist" else _target_folder() / "release"
     shutil.copy2(built / "coffer-engine", into)
     shutil.copyfile(folder / FIRST, into / FIRST)
     subprocess.run(["strip", "--strip-all", into / FIRST], check=True)
@@ -88,7 +88,7 @@ def _build(level: str) -> Path:
     target = _dist_target()
     _cargo("engine", engines, target, ["-C", f"target-cpu={level}"])
     _cargo("helpers", [], target, [])
-    return _dist_folder()
+    return dist_folder()
 
 
 def _dist_target() -> Path:
@@ -96,7 +96,8 @@ def _dist_target() -> Path:
     return target.with_name(f"{target.name}-dist")
 
 
-def _dist_folder() -> Path:
+def dist_folder() -> Path:
+    """Where the programs of the profile `dist` are, once they are built."""
     return _dist_target() / TARGET / "dist"
 
 

@@ -1,5 +1,5 @@
 """Writes engine/crates/core/expr/tests/golden/*.tsv: what vanilla Spark gives for each expression
-over edge values.
+over edge values. In one time zone; what depends on it also in two more (zones.tsv).
 
 Run with pyspark 4.1.3 and Java 17 (`python testing/tools/make_expr_golden.py`); the Rust test
 `expr_golden` replays the files. A line: name, mode, time zone, argument types, result type, the
@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 OUT = pathlib.Path(__file__).resolve().parents[2] / "engine/crates/core/expr/tests/golden"
 ZONE = "America/Los_Angeles"
+# Only what depends on the time zone.
+ZONED = False
 
 spark = (
     SparkSession.builder.master("local[1]")
@@ -115,6 +117,8 @@ def case(out, name, sql, types, rows, modes="LA"):
                     + ")"
                 ).schema[0]
                 kind = found.dataType.simpleString()
+                if ZONED and "timestamp" not in (kind, *types):
+                    continue
                 args = select([t.lstrip("=") for t in types], "abcdef"[: len(types)], group, types)
                 values = results(kind, text, group, types)
             except AnalysisException as error:
@@ -836,7 +840,29 @@ def datetimes(out):
     )
 
 
-for family in [casts, predicates, arithmetic, mathematics, strings, datetimes]:
+def zones(out):
+    """Casts and functions of instants where clocks change at other times, by other amounts, or
+    whose seconds are no whole minutes before there were zones."""
+    global ZONE, ZONED
+    ZONED = True
+    for zone, changes in [
+        ("Asia/Kolkata", ["1941-10-01 00:00:00", "1945-10-15 00:00:00"]),
+        ("Europe/Paris", ["2020-03-29 02:30:00", "2020-10-25 02:30:00", "1911-03-11 00:05:00"]),
+    ]:
+        ZONE = zone
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        added = [q(text) for text in changes]
+        lists = [VALUES["timestamp"], VALUES["string"]]
+        lists += [TIMES] if TIMES is not VALUES["timestamp"] else []
+        for values in lists:
+            values.extend(added)
+        casts(out)
+        datetimes(out)
+        for values in lists:
+            del values[-len(added) :]
+
+
+for family in [casts, predicates, arithmetic, mathematics, strings, datetimes, zones]:
     write(family.__name__, family)
 sys.stdout.flush()
 os._exit(0)

@@ -6,8 +6,6 @@ mod sealers;
 mod spills;
 mod streams;
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use crate::{AttemptId, Secret, SessionId, SessionKey, stream::PREAMBLE_LEN};
@@ -63,9 +61,7 @@ fn check_vectors<P>(
 ) where
     P: Serialize + for<'a> Deserialize<'a> + PartialEq + std::fmt::Debug,
 {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("vectors")
-        .join(file);
+    let path = crate::vectors::path(file);
     if std::env::var_os("COFFER_BLESS").is_some() {
         std::fs::write(&path, serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
     }

@@ -115,7 +115,8 @@ dist: tools
 	@$(MAKE) --no-print-directory -j3 $(if $(filter release,$(DIST_PROFILE)),programs helpers) \
 	  $(VENV)/.ready jars
 	@scripts/dist --profile $(DIST_PROFILE) --cpu $(DIST_CPU) \
-	  $(if $(VM),--vm $(if $(KERNEL),--kernel $(KERNEL)) $(if $(FIRMWARE),--firmware $(FIRMWARE))) \
+	  $(if $(VM),--vm $(if $(KERNEL),--kernel $(KERNEL)) $(if $(FIRMWARE),--firmware $(FIRMWARE)) \
+	    $(if $(TDX_FIRMWARE),--tdx-firmware $(TDX_FIRMWARE))) \
 	  $(if $(SIGN),--sign $(SIGN))
 
 quick: build

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from machine import ImageError
+from machine import ImageError, tdx
 from machine.image import COMMAND_LINE, INITRD, KERNEL, sha256
 
 #: What KVM and QEMU turn on for every SEV-SNP guest: SNP_ACTIVE.
@@ -50,4 +50,21 @@ def sev_snp(image: Path, firmware: Path, vcpus: int, vcpu_type: str) -> dict[str
         "firmware": {"file": firmware.name, "sha256": sha256(firmware.read_bytes())},
         "vcpus": vcpus,
         "vcpu_type": vcpu_type,
+    }
+
+
+def intel_tdx(image: Path, firmware: Path, *, pages_first: bool) -> dict[str, Any]:
+    """What TDX measures of firmware, kernel, command line and initial RAM disk. RTMR0 holds what
+    the hypervisor tells the firmware of the machine, and is read from one that runs."""
+    code = firmware.read_bytes()
+    registers = {
+        "mrtd": tdx.mrtd(code, pages_first=pages_first),
+        "rtmr1": tdx.rtmr1((image / KERNEL).read_bytes()),
+        "rtmr2": tdx.rtmr2((image / COMMAND_LINE).read_text(), (image / INITRD).read_bytes()),
+        # Nothing in the image extends it.
+        "rtmr3": bytes(48).hex(),
+    }
+    return {
+        "measurements": {"tdx": registers},
+        "tdx_firmware": {"file": firmware.name, "sha256": sha256(code)},
     }

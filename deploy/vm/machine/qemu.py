@@ -10,6 +10,9 @@ PROGRAM = "qemu-system-x86_64"
 #: `emulated`: on any machine, slowly, and without a measurement. For tests.
 KINDS = ("sev-snp", "tdx", "emulated")
 
+#: What EDK II's loader of QEMU's kernels (QemuLoadImageLib) adds to the command line.
+FIRMWARES_OPTION = " initrd=initrd"
+
 #: QEMU, docs/system/i386/amd-memory-encryption.rst and tdx.rst. Not run on such hardware.
 _CONFIDENTIAL = {
     "sev-snp": (
@@ -49,7 +52,9 @@ def command(
     parts += ["-smp", str(vcpus), "-m", f"{memory}M", "-serial", out]
     parts += _confidential(kind, firmware, memory)
     parts += ["-kernel", str(image / KERNEL), "-initrd", str(image / INITRD)]
-    parts += ["-append", (image / COMMAND_LINE).read_text()]
+    # Where there is firmware it adds this itself.
+    added = FIRMWARES_OPTION if kind == "emulated" else ""
+    parts += ["-append", (image / COMMAND_LINE).read_text() + added]
     if vsock.process:
         parts += ["-chardev", f"socket,id=vsock,path={vsock.process}"]
         return [*parts, "-device", "vhost-user-vsock-pci,chardev=vsock"]

@@ -92,6 +92,12 @@ pub fn prepare() -> Result<(), InitError> {
     attach(CONFIGFS.0, CONFIGFS.1, CLOSED, "")
 }
 
+/// What is for the engine. Firmware that starts the kernel with a RAM disk says so at the end of the
+/// command line (EDK II's QemuLoadImageLib), behind the engine's arguments.
+pub fn engines(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    arguments.filter(|argument| argument != "initrd=initrd")
+}
+
 /// Becomes the engine, in a machine that is closed now.
 pub fn become_engine(
     arguments: impl IntoIterator<Item = OsString>,
@@ -129,5 +135,21 @@ fn attach(
         // It is mounted there already.
         Err(Errno::BUSY) => Ok(()),
         mounted => mounted.map_err(|error| InitError::Mount(at, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_firmware_adds_is_not_for_the_engine() {
+        let line = ["--evidence", "auto", "--memory", "2GiB", "initrd=initrd"];
+        let kept = engines(line.iter().map(OsString::from));
+        assert!(kept.eq(line[..4].iter().map(OsString::from)));
+        // Whatever else somebody adds the engine refuses.
+        let other = ["initrd=other", "initrd"];
+        let kept: Vec<OsString> = engines(other.iter().map(OsString::from)).collect();
+        assert_eq!(kept, other);
     }
 }

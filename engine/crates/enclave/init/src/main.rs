@@ -14,7 +14,7 @@ fn main() -> ExitCode {
     }
     let prepared = coffer_init::prepare();
     // As the kernel gave them: those behind `--`.
-    let arguments = std::env::args_os().skip(1);
+    let arguments = coffer_init::engines(std::env::args_os().skip(1));
     let error = match prepared.and_then(|()| coffer_init::become_engine(arguments)) {
         Ok(never) => match never {},
         Err(error) => error,

@@ -92,8 +92,8 @@ pub fn prepare() -> Result<(), InitError> {
     attach(CONFIGFS.0, CONFIGFS.1, CLOSED, "")
 }
 
-/// What is for the engine. Firmware that starts the kernel with a RAM disk says so at the end of the
-/// command line (EDK II's QemuLoadImageLib), behind the engine's arguments.
+/// What is for the engine. Firmware that starts the kernel with a RAM disk says so at the end of
+/// the command line (EDK II's QemuLoadImageLib), behind the engine's arguments.
 pub fn engines(arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     arguments.filter(|argument| argument != "initrd=initrd")
 }

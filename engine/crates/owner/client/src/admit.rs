@@ -100,7 +100,7 @@ impl Service {
         let session = self.session(&request.session)?;
         let mut session = session.lock();
         let unknown = || ClientError::EngineUnknown(request.engine_id.clone());
-        let wanted = session.uses.wanted(&*self.policy_now()?);
+        let wanted = session.wanted(&*self.policy_now()?);
         let (used, logged) = {
             let live = self.live.lock();
             let engine = live.engines.get(&request.engine_id);
@@ -131,7 +131,7 @@ impl Service {
         session: &mut Session,
     ) -> Result<(Vec<EngineRelease>, Duration), ClientError> {
         let mut audited = Duration::ZERO;
-        let wanted = session.uses.wanted(&*self.policy_now()?);
+        let wanted = session.wanted(&*self.policy_now()?);
         let (lacking, any): (Vec<EngineUse>, bool) = {
             let live = self.live.lock();
             let (mut lacking, mut able, mut short) = (Vec::new(), false, None);

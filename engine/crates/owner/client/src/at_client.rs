@@ -72,9 +72,12 @@ impl Service {
             tables.insert(column.handle, table);
         }
         if !uses.is_empty() {
-            if let Some(draft) = &mut shared.lock().receipt {
+            let mut session = shared.lock();
+            session.uses_here.absorb(&uses);
+            if let Some(draft) = &mut session.receipt {
                 draft.reads_here(&uses);
             }
+            drop(session);
             self.audit_client(query, uses)?;
         }
         let rows = run(

@@ -192,7 +192,7 @@ impl Service {
     fn end_short_sessions(&self, policy: &Policy) {
         let sessions = self.live.lock().sessions.all();
         for (id, session) in sessions {
-            let wanted = session.lock().uses.wanted(policy);
+            let wanted = session.lock().wanted(policy);
             let mut live = self.live.lock();
             let short = (live.engines.all())
                 .any(|engine| engine.has_some(id) && engine.shows(&wanted).is_err());

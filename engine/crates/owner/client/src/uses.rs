@@ -106,7 +106,7 @@ impl Uses {
         })
     }
 
-    /// The kinds of evidence that an engine must all have shown to get the session's keys, by
+    /// The kinds of evidence that an engine must all have shown to get a session's keys, by
     /// table. They seal the rows that it passes on, so what one column wants holds for all that it
     /// uses.
     pub(crate) fn wanted(&self, policy: &Draft) -> Vec<(String, EvidenceKinds)> {

@@ -14,7 +14,8 @@ use std::{
 
 use coffer_audit::Query;
 use coffer_catalog::ChunkPins;
-use coffer_protocol::{ReleasePayload, wire::CommitRecord};
+use coffer_custody::Policy;
+use coffer_protocol::{EvidenceKinds, ReleasePayload, wire::CommitRecord};
 use coffer_sealing::{SessionId, SessionKey};
 
 pub(crate) use self::{
@@ -37,6 +38,9 @@ pub(crate) struct Session {
     /// For the audit log.
     pub(crate) query: Query,
     pub(crate) uses: Uses,
+    /// What was read of tables here, of which rows may come to stages as values and rows of the
+    /// driver's.
+    pub(crate) uses_here: Uses,
     pub(crate) keys: Keys,
     pub(crate) stages: Stages,
     pub(crate) exchanges: Exchanges,
@@ -68,6 +72,7 @@ impl Session {
             caches,
             query,
             uses: Uses::default(),
+            uses_here: Uses::default(),
             keys: Keys::default(),
             stages: Stages::default(),
             exchanges: Exchanges::default(),
@@ -79,6 +84,13 @@ impl Session {
             begun: Instant::now(),
             lease,
         }
+    }
+
+    /// The kinds of evidence that an engine must all have shown to get its keys, by table.
+    pub(crate) fn wanted(&self, policy: &Policy) -> Vec<(String, EvidenceKinds)> {
+        let mut wanted = self.uses.wanted(policy);
+        wanted.extend(self.uses_here.wanted(policy));
+        wanted
     }
 
     /// How old it is: what engines count its lease by.

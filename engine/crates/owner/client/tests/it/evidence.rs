@@ -8,13 +8,17 @@ use arrow::array::{ArrayRef, Int64Array};
 use coffer_custody::{Checks, verifiers::Verifiers};
 use coffer_protocol::{
     EvidenceError, EvidenceKind,
-    wire::{ClientMessage, KeysReleased, OpenTable, Problem, ReleaseKeys, TableInfo},
+    wire::{
+        ClientMessage, KeysReleased, OpenTable, Problem, ReleaseKeys, RunAtClient, TableInfo,
+        TableScan,
+    },
 };
 use coffer_release::Issuer;
 use harness::{
     Client, Ended, Engine, Site, ir,
     query::{Query, Stage, row_groups, scan_stage},
 };
+use prost::Message;
 
 const POLICY: &str = r#"
 attestation.accept = ["tdx", "tpm"]
@@ -124,6 +128,26 @@ impl Both {
         query.seal(&mut self.client, stage).await
     }
 
+    async fn read_here(&mut self, query: &Query, columns: &[&str]) -> Result<(), Problem> {
+        let mut schema = self.table.schema.clone().unwrap();
+        let named = |name: &String| columns.contains(&name.as_str());
+        schema.fields.retain(|field| named(&field.name));
+        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let request = RunAtClient {
+            session: query.session.clone(),
+            fragment: fragment.encode_to_vec().into(),
+            scans: vec![TableScan {
+                handle: self.table.handle,
+                ..TableScan::default()
+            }],
+            read_bytes: 1 << 30,
+            ..RunAtClient::default()
+        };
+        self.client.send(ClientMessage::RunAtClient, &request).await;
+        while i32::from(self.client.receive().await?.kind) != i32::from(ClientMessage::ResultEnd) {}
+        Ok(())
+    }
+
     async fn release(&mut self, query: &Query, id: &str) -> Result<KeysReleased, Problem> {
         let request = ReleaseKeys {
             session: query.session.clone(),
@@ -221,6 +245,19 @@ async fn a_report_that_is_left_out_is_not_shown() {
     };
     let refused = both.whole.admit_altered(&mut both.client, foreign).await;
     assert_eq!(code(refused), "verifiers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_client_read_comes_to_no_engine_that_showed_less() {
+    let mut both = Both::begin().await;
+    both.half.admit(&mut both.client).await.unwrap();
+    let id = both.half.id.clone();
+    let query = both.query().await;
+    both.read_here(&query, &["a"]).await.unwrap();
+    both.release(&query, &id).await.unwrap();
+    both.read_here(&query, &["b"]).await.unwrap();
+    assert_eq!(code(both.release(&query, &id).await), "more_evidence");
+    assert_eq!(code(both.seal(&query, 1, &["a"]).await), "more_evidence");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,9 @@
 """What TDX will have measured of the virtual machine, as deploy/vm computes it.
 
-The vectors are of firmware and a kernel that are made here. Two programs of others gave the same of
-their bytes, whose authors compare them with quotes of real machines: tdx-measure of virtee (MRTD as
-of Linux's hosts, RTMR1) and mosaik 0.4.2 (MRTD of hosts that add pages first, the kernel's hash,
-RTMR2). So did they of Debian's OVMF.fd (2022.11-6+deb12u2) and its kernel 6.12.107."""
+The vectors are of firmware and a kernel that are made here. mosaik 0.4.2's code gave the same MRTD
+of hosts that add pages first, hash of the kernel, and RTMR2; the order of pages of Linux's hosts and
+the events of RTMR1 are those of virtee's tdx-measure, put to mosaik's parts. mosaik's RTMR1 has no
+separator. So it was with Debian's OVMF.fd (2022.11-6+deb12u2) and its kernel 6.12.107."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What TDX will have measured of the virtual machine, as deploy/vm computes it.
 
 The vectors are of firmware and a kernel that are made here. mosaik 0.4.2's code gave the same MRTD
-of hosts that add pages first, hash of the kernel, and RTMR2; the order of pages of Linux's hosts and
+of hosts that add pages first, hash of the kernel, and RTMR2; the order of pages on Linux hosts and
 the events of RTMR1 are those of virtee's tdx-measure, put to mosaik's parts. mosaik's RTMR1 has no
 separator. So it was with Debian's OVMF.fd (2022.11-6+deb12u2) and its kernel 6.12.107."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,11 @@ if TYPE_CHECKING:
 _DIRECTORIES = (
     "manager = spark._jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()\n"
     "result = [str(folder) for folder in manager.localDirs()]"
+)
+# Of the shuffles that Spark knows; what a task of another query still writes adds none.
+_SHUFFLES = (
+    "known = spark._jvm.org.apache.spark.SparkEnv.get().mapOutputTracker().shuffleStatuses()\n"
+    "result = [int(number) for number in known.keys().mkString(',').split(',') if number]"
 )
 _FILL = (
     "spark.sql('SELECT l_orderkey, l_linenumber, l_comment FROM lineitem WHERE l_quantity < '\n"
@@ -42,13 +46,13 @@ class _Disk:
         found = cluster.within(lambda: cluster.driver.run(_DIRECTORIES))
         self._roots = [Path(folder) for folder in found]
 
-    def outputs(self) -> set[Path]:
-        """The data files of all map outputs that are there."""
-        return {path for root in self._roots for path in root.rglob("shuffle_*_0.data")}
-
-
-def _in_order(outputs: set[Path]) -> list[Path]:
-    return sorted(outputs, key=lambda path: int(path.name.split("_")[2]))
+    def outputs(self, shuffle: int) -> list[Path]:
+        """The data files of a shuffle's map outputs, in order."""
+        found = (root.rglob(f"shuffle_{shuffle}_*_0.data") for root in self._roots)
+        return sorted(
+            (path for paths in found for path in paths),
+            key=lambda path: int(path.name.split("_")[2]),
+        )
 
 
 def _index(data: Path) -> Path:
@@ -60,12 +64,7 @@ def _index(data: Path) -> Path:
 
 
 def _read(outputs: list[Path]) -> Blocks:
-    """Of those that are still there: Spark removes what a query of before has written."""
-    blocks = []
-    for data in outputs:
-        with suppress(FileNotFoundError):
-            blocks.append((data, _index(data).read_bytes(), data.read_bytes()))
-    return blocks
+    return [(data, _index(data).read_bytes(), data.read_bytes()) for data in outputs]
 
 
 def _put(blocks: Blocks) -> int:
@@ -98,10 +97,14 @@ class Cached:
         below = rng.randrange(5, 25)
         disk = _Disk(cluster)
 
-        def fill(name: str, bound: int) -> list[Path]:
-            before = disk.outputs()
+        def shuffles() -> set[int]:
+            return set(cluster.within(lambda: cluster.driver.run(_SHUFFLES)))
+
+        def fill(name: str, bound: int) -> Blocks:
+            before = shuffles()
             cluster.within(lambda: cluster.driver.run(_FILL, name=name, below=bound))
-            return _in_order(disk.outputs() - before)
+            # Rows are written before anything is made of them.
+            return _read(disk.outputs(min(shuffles() - before)))
 
         def drop(name: str) -> None:
             cluster.within(
@@ -110,14 +113,14 @@ class Cached:
 
         try:
             # The same query for what is stale; other rows for what is foreign.
-            other = _read(fill("other", below if self.stale else below + 20))
+            other = fill("other", below if self.stale else below + 20)
             if self.stale:
                 drop("other")
             own = fill("cached", below)
             right = cluster.within(lambda: cluster.driver.query(_SQL))
             blocks = [
                 (data, index, self.label(mine, theirs))
-                for (data, _, mine), (_, index, theirs) in zip(_read(own), other, strict=False)
+                for (data, _, mine), (_, index, theirs) in zip(own, other, strict=False)
             ]
             done = _put(blocks)
 

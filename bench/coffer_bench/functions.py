@@ -4,15 +4,15 @@ the same arguments; and, of functions that run at the client, what the client ta
 
 The calls are those of Spark's documentation (`coffer_testing.examples`), their literals put into
 columns of a table, every tenth row NULL. A query takes the greatest of what a function gives, or
-where that has no order counts it. From its time that of counting the same columns is subtracted:
-nanoseconds for each row are of the difference. Of the client tail the times are compared as they
-are.
+where that has no order counts it. From its time that of counting the same columns is subtracted,
+each the least of its runs: nanoseconds for each row are of the difference. What costs little is
+computed over the table several times over, so that the difference is more than the noise. Of the
+client tail the times are compared as they are.
 """
 
 from __future__ import annotations
 
 import re
-import statistics
 import sys
 import time
 import tomllib
@@ -29,8 +29,9 @@ TABLE = Path(__file__).parents[2] / "scripts" / "docs" / "functions.toml"
 OF_DATAFUSION, OF_TAIL = 1.5, 1.3
 # Below this, a difference is noise: nanoseconds for each row, and a part of the other's.
 NOISE_NS, NOISE = 2.0, 0.05
-# What takes a run so long is counted once: seconds.
-SLOW_S = 5.0
+# What takes a run so long is counted once; what takes less than that is computed over so many times
+# the rows: seconds.
+SLOW_S, FAST_S, TIMES = 5.0, 0.5, 10
 _CALL = re.compile(
     r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
 )
@@ -71,7 +72,7 @@ def measure(
     tables = {name: folder / name for name in ("literals", "rows")}
     owner = Owner.create(folder / "trusted")
     sealed = owner.encrypt(tables, folder / "sealed")
-    timed: dict[str, dict[str, dict[str, float]]] = {}
+    timed: dict[str, _Timed] = {}
     refused: dict[str, str] = {}
     with (
         Driver(tables, sealed=False, log=folder / "spark.log", conf=_conf(4), **_ONE) as spark,
@@ -90,12 +91,13 @@ def measure(
             tail = listed[name]["runs"] != "engine"
             try:
                 timed[name] = _time(call, drivers, runs, tail=tail)
-                said = ", ".join(f"{side} {_ns(timed[name][side], rows):g}" for side in SIDES)
+                said = ", ".join(f"{side} {timed[name].ns(side, rows):g}" for side in SIDES)
             except QueryFailed as failure:
                 said = refused[name] = str(failure).splitlines()[0][:200]
             print(f"{at + 1} of {len(calls)}: {name}: {said}", file=sys.stderr)
-    kernels = _datafusion({n: calls[n] for n in timed}, tables, listed, runs)
-    return _result(rows, runs, calls, listed, timed, kernels, refused)
+    engine = {name: call for name, call in calls.items() if listed[name]["runs"] == "engine"}
+    _datafusion({n: (engine[n], timed[n]) for n in timed if n in engine}, tables, runs)
+    return _result(rows, runs, calls, listed, timed, refused)
 
 
 _ONE = {"master": "local[1]"}
@@ -112,18 +114,38 @@ class _Call:
         self.what, self.source, self.taken = what, source, taken
         self.columns = sorted(set(re.findall(r"\bc\d+\b", what))) if source == "literals" else []
 
-    @property
-    def sql(self) -> str:
+    def sql(self, times: int = 1) -> str:
+        """`times`: over so many times the rows."""
         if self.source != "literals":
             return f"SELECT {self.what} FROM {self.source}"
-        return f"SELECT {self.taken}(e) FROM (SELECT {self.what} AS e FROM literals)"
+        return f"SELECT {self.taken}(e) FROM (SELECT {self.what} AS e FROM {self._rows(times)})"
 
-    @property
-    def base(self) -> str:
+    def base(self, times: int = 1) -> str:
         """Reads the same columns, and does nothing with them."""
         if self.source != "literals":
             return f"SELECT count(*) FROM {self.source}"
-        return f"SELECT {', '.join(f'count({c})' for c in self.columns)} FROM literals"
+        counted = ", ".join(f"count({c})" for c in self.columns)
+        return f"SELECT {counted} FROM {self._rows(times)}"
+
+    def _rows(self, times: int) -> str:
+        if times == 1:
+            return "literals"
+        one = f"SELECT {', '.join(self.columns)} FROM literals"
+        return f"({' UNION ALL '.join([one] * times)})"
+
+
+class _Timed:
+    """The least seconds of a call and of its base, by side."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.call: dict[str, float] = {}
+        self.base: dict[str, float] = {}
+
+    def ns(self, side: str, rows: int) -> float:
+        """Nanoseconds for each row."""
+        over = max(0.0, self.call[side] - self.base[side])
+        return round(1e9 * over / (rows * self.times), 2)
 
 
 def _calls(
@@ -182,61 +204,57 @@ def _grow(spark: Driver, folder: Path, calls: dict[str, _Call], rows: int) -> No
     )
 
 
-def _time(
-    call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool
-) -> dict[str, dict[str, float]]:
-    """Median seconds of call and base, by side."""
+def _time(call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool) -> _Timed:
     conf = {TAIL: "on" if tail else "off"}
 
-    def seconds(sql: str, runs: int) -> dict[str, list[float]]:
-        return experiment.in_turns(
+    def least(sql: str, runs: int) -> dict[str, float]:
+        taken = experiment.in_turns(
             SIDES,
             runs,
             0,
             lambda side, _: drivers[side].query(sql, conf if side == "coffer" else {}).seconds,
         )
+        return {side: min(taken[side]) for side in SIDES}
 
-    def median(sql: str) -> dict[str, float]:
-        warm = max(found[0] for found in seconds(sql, 1).values())
-        taken = seconds(sql, 1 if warm > SLOW_S else runs)
-        return {side: statistics.median(found) for side, found in taken.items()}
+    warm = max(least(call.sql(), 1).values())
+    timed = _Timed(TIMES if warm < FAST_S and call.columns and not tail else 1)
+    if timed.times > 1:
+        warm = max(least(call.sql(timed.times), 1).values())
+    runs = 1 if warm > SLOW_S else runs
+    timed.call = least(call.sql(timed.times), runs)
+    least(call.base(timed.times), 1)
+    timed.base = least(call.base(timed.times), runs)
+    return timed
 
-    whole, base = median(call.sql), median(call.base)
-    return {side: {"call": whole[side], "base": base[side]} for side in SIDES}
 
-
-def _datafusion(
-    calls: dict[str, _Call], tables: dict[str, Path], listed: dict[str, Any], runs: int
-) -> dict[str, dict[str, float]]:
-    """The same of DataFusion by itself on one core, where it takes the call."""
+def _datafusion(calls: dict[str, tuple[_Call, _Timed]], tables: dict[str, Path], runs: int) -> None:
+    """Adds the same of DataFusion by itself on one core, where it takes the call."""
     try:
         import datafusion
     except ImportError:
         print("note: no DataFusion for Python: its kernels are left out", file=sys.stderr)
-        return {}
+        return
     config = datafusion.SessionConfig().with_target_partitions(1)
     context = datafusion.SessionContext(config)
     for name, path in tables.items():
         context.register_parquet(name, str(path))
-    found = {}
 
-    def median(sql: str) -> float:
+    def least(sql: str) -> float:
         taken = []
         for _ in range(runs + 1):
             start = time.perf_counter()
             context.sql(sql).collect()
             taken.append(time.perf_counter() - start)
-        return statistics.median(taken[1:])
+        return min(taken[1:])
 
-    for name, call in calls.items():
-        if listed[name]["runs"] != "engine":
-            continue
+    for call, timed in calls.values():
         try:
-            found[name] = {"call": median(call.sql), "base": median(call.base)}
+            found = least(call.sql(timed.times)), least(call.base(timed.times))
         except BaseException as error:  # a panic of Rust is none of Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
-    return found
+        else:
+            timed.call["datafusion"], timed.base["datafusion"] = found
 
 
 def _result(
@@ -244,22 +262,16 @@ def _result(
     runs: int,
     calls: dict[str, _Call],
     listed: dict[str, Any],
-    timed: dict[str, dict[str, dict[str, float]]],
-    kernels: dict[str, dict[str, float]],
+    timed: dict[str, _Timed],
     refused: dict[str, str],
 ) -> dict[str, Any]:
-    def ns(times: dict[str, float]) -> float:
-        return _ns(times, rows)
-
     engine: dict[str, dict[str, float]] = {}
     tail: dict[str, dict[str, float]] = {}
-    for name, sides in timed.items():
+    for name, times in timed.items():
         if listed[name]["runs"] == "engine":
-            engine[name] = {side: ns(sides[side]) for side in SIDES}
-            if name in kernels:
-                engine[name]["datafusion"] = ns(kernels[name])
+            engine[name] = {side: times.ns(side, rows) for side in times.call}
         else:
-            tail[name] = {side: round(sides[side]["call"], 4) for side in SIDES}
+            tail[name] = {side: round(times.call[side], 4) for side in SIDES}
             tail[name]["ratio"] = round(tail[name]["coffer"] / tail[name]["spark"], 3)
     slower = [n for n, found in engine.items() if _more(found["coffer"], found["spark"], 1.0)]
     than_kernel = [
@@ -271,11 +283,11 @@ def _result(
     settings = {"rows": rows, "runs": runs, "functions": len(timed), "cores": 1}
     return {
         **experiment.head("functions", SIDES, settings),
-        "calls": {name: calls[name].sql for name in timed},
+        "calls": {name: calls[name].sql() for name in timed},
         "seconds": {},
         "ns_per_row": engine,
         "tail": tail,
-        "datafusion": _version() if kernels else None,
+        "datafusion": _version() if any("datafusion" in e for e in engine.values()) else None,
         "slower_than_spark": slower,
         "slower_than_datafusion": than_kernel,
         "refused": refused,
@@ -296,14 +308,10 @@ def _result(
             else "Nothing was refused.",
             f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "
             "example of a single value over columns are not in it.",
-            f"What takes a run more than {SLOW_S:g} s is counted once.",
+            f"What takes a run more than {SLOW_S:g} s is counted once; what takes less than "
+            f"{FAST_S:g} s is computed over {TIMES} times the rows.",
         ],
     }
-
-
-def _ns(times: dict[str, float], rows: int) -> float:
-    """Nanoseconds for each row."""
-    return round(1e9 * max(0.0, times["call"] - times["base"]) / rows, 2)
 
 
 def _more(ours: float, theirs: float, factor: float) -> bool:

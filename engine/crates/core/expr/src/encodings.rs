@@ -7,6 +7,7 @@ use datafusion_common::ScalarValue;
 
 use crate::{
     SparkError, Unsupported,
+    format::{UPPER, hex_digits},
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     rows::{self, Nulls},
 };
@@ -165,11 +166,7 @@ fn hex(call: &CallInfo<'_>) -> Built {
         })),
         ([DataType::Utf8 | DataType::Binary], DataType::Utf8) => {
             Ok(rows::text(Nulls::GiveNull, |row, out| {
-                Ok(row.bytes(0).map(|bytes| {
-                    for byte in bytes {
-                        let _ = write!(out, "{byte:02X}");
-                    }
-                }))
+                Ok(row.bytes(0).map(|bytes| hex_digits(bytes, UPPER, out)))
             }))
         }
         _ => Err(call.bad_types()),
@@ -465,7 +462,8 @@ fn url_encode(call: &CallInfo<'_>) -> Built {
                     }
                     b' ' => out.push('+'),
                     _ => {
-                        let _ = write!(out, "%{byte:02X}");
+                        out.push('%');
+                        hex_digits(&[byte], UPPER, out);
                     }
                 }
             }

@@ -81,12 +81,27 @@ pub(crate) fn signed_bytes(bytes: &[u8], out: &mut String) {
     out.push(']');
 }
 
+/// The digits of [`hex_digits`].
+pub(crate) const LOWER: &[u8; 16] = b"0123456789abcdef";
+pub(crate) const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+
+/// Two hexadecimal digits for each byte.
+pub(crate) fn hex_digits(bytes: &[u8], digits: &[u8; 16], out: &mut String) {
+    for byte in bytes {
+        for half in [byte >> 4, byte & 15] {
+            out.push(digits[usize::from(half)].into());
+        }
+    }
+}
+
 /// `[61 62]`: how `show()` writes binary.
 pub(crate) fn hex_bytes(bytes: &[u8], out: &mut String) {
     out.push('[');
     for (index, byte) in bytes.iter().enumerate() {
-        let space = if index == 0 { "" } else { " " };
-        let _ = write!(out, "{space}{byte:02X}");
+        if index > 0 {
+            out.push(' ');
+        }
+        hex_digits(&[*byte], UPPER, out);
     }
     out.push(']');
 }

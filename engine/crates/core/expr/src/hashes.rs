@@ -1,7 +1,7 @@
 //! Digests and checksums of bytes, and Spark's two hashes of any value: Murmur3 (x86, 32 bits) and
 //! xxHash (64 bits), to the bit.
 
-use std::fmt::Write;
+use std::ops::Range;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray},
@@ -17,6 +17,7 @@ use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 use crate::{
     Unsupported,
+    format::{LOWER, hex_digits},
     function::{CallInfo, Entry, Fallible, Kernel, entry},
     rows::{self, Nulls, Row},
 };
@@ -41,9 +42,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
 type Built = Result<Kernel, Unsupported>;
 
 fn hex(bytes: &[u8], out: &mut String) {
-    for byte in bytes {
-        let _ = write!(out, "{byte:02x}");
-    }
+    hex_digits(bytes, LOWER, out);
 }
 
 fn digest(call: &CallInfo<'_>, f: fn(&[u8], &mut String)) -> Built {
@@ -317,8 +316,9 @@ fn value<H: Hash>(values: &ArrayRef, row: usize, seed: i64) -> i64 {
         DataType::Utf8 => H::bytes(values.as_string::<i32>().value(row).as_bytes(), seed),
         DataType::Binary => H::bytes(values.as_binary::<i32>().value(row), seed),
         DataType::List(_) => {
-            let items = values.as_list::<i32>().value(row);
-            (0..items.len()).fold(seed, |hash, item| value::<H>(&items, item, hash))
+            let list = values.as_list::<i32>();
+            let items = list.values();
+            range(list.value_offsets(), row).fold(seed, |hash, at| value::<H>(items, at, hash))
         }
         DataType::Struct(_) => values
             .as_struct()
@@ -326,15 +326,20 @@ fn value<H: Hash>(values: &ArrayRef, row: usize, seed: i64) -> i64 {
             .iter()
             .fold(seed, |hash, column| value::<H>(column, row, hash)),
         DataType::Map(..) => {
-            let entries = values.as_map().value(row);
-            (0..entries.len()).fold(seed, |hash, item| {
-                let sides = entries.columns().iter();
-                sides.fold(hash, |hash, side| value::<H>(side, item, hash))
+            let map = values.as_map();
+            range(map.value_offsets(), row).fold(seed, |hash, at| {
+                let sides = map.entries().columns().iter();
+                sides.fold(hash, |hash, side| value::<H>(side, at, hash))
             })
         }
         // NULL's type; `hashed` let no other one in.
         _ => seed,
     }
+}
+
+/// Where a row's items lie among all items.
+fn range(offsets: &[i32], row: usize) -> Range<usize> {
+    offsets[row] as usize..offsets[row + 1] as usize
 }
 
 /// Whether there is a hash of a type's values.

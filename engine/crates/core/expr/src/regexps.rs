@@ -15,7 +15,7 @@ use regex::{Captures, Regex};
 use crate::{
     SparkError, Unsupported,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
-    rows::{self, Given, Nulls, Row},
+    rows::{self, Argument, Given, Nulls, Row},
     types::{element_field, list_of},
     vector::{all_null, argument, array},
 };
@@ -273,12 +273,16 @@ fn lists(call: &CallInfo<'_>, f: impl Fn(&Row<'_>) -> Parts + Send + Sync + 'sta
         let arrays = args
             .iter()
             .enumerate()
-            .map(|(index, _)| Ok((array(argument(args, index)?, rows)?, false)))
+            .map(|(index, _)| array(argument(args, index)?, rows))
             .collect::<Result<Vec<_>>>()?;
+        let arguments: Vec<_> = arrays
+            .iter()
+            .map(|array| Argument::of(array, false))
+            .collect();
         let mut out =
             ListBuilder::new(StringBuilder::new()).with_field(element_field(DataType::Utf8));
         for row in 0..rows {
-            let parts = f(&Row::of(&arrays, row))?;
+            let parts = f(&Row::of(&arguments, row))?;
             for part in parts.iter().flatten() {
                 out.values().append_value(part);
             }

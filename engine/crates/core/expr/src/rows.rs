@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryBuilder, BooleanBuilder,
-        PrimitiveBuilder, StringBuilder,
+        Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryBuilder, BooleanArray,
+        BooleanBuilder, PrimitiveBuilder, StringArray, StringBuilder,
     },
+    buffer::NullBuffer,
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
         Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
@@ -24,22 +25,93 @@ use crate::{
 /// What a row's function gives: a value, NULL, or Spark's error.
 pub(crate) type Given<T> = std::result::Result<Option<T>, SparkError>;
 
+/// An argument's values, whose type is looked up once for all rows.
+pub(crate) struct Argument<'a> {
+    array: &'a ArrayRef,
+    nulls: Option<&'a NullBuffer>,
+    values: Values<'a>,
+    /// The same value for each row.
+    one: bool,
+}
+
+enum Values<'a> {
+    Int8(&'a [i8]),
+    Int16(&'a [i16]),
+    /// Dates too, as days.
+    Int32(&'a [i32]),
+    /// Timestamps and times of day too, as microseconds.
+    Int64(&'a [i64]),
+    Float32(&'a [f32]),
+    Float64(&'a [f64]),
+    Decimal(&'a [i128]),
+    Truth(&'a BooleanArray),
+    Text(&'a StringArray),
+    Binary(&'a BinaryArray),
+    Other,
+}
+
+impl<'a> Argument<'a> {
+    pub(crate) fn of(array: &'a ArrayRef, one: bool) -> Self {
+        Self {
+            array,
+            nulls: array.nulls(),
+            values: Values::of(array),
+            one,
+        }
+    }
+}
+
+impl<'a> Values<'a> {
+    fn of(array: &'a ArrayRef) -> Self {
+        fn slice<T: ArrowPrimitiveType>(array: &ArrayRef) -> &[T::Native] {
+            array.as_primitive::<T>().values()
+        }
+        match array.data_type() {
+            DataType::Int8 => Self::Int8(slice::<Int8Type>(array)),
+            DataType::Int16 => Self::Int16(slice::<Int16Type>(array)),
+            DataType::Int32 => Self::Int32(slice::<Int32Type>(array)),
+            DataType::Date32 => Self::Int32(slice::<Date32Type>(array)),
+            DataType::Int64 => Self::Int64(slice::<Int64Type>(array)),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                Self::Int64(slice::<TimestampMicrosecondType>(array))
+            }
+            DataType::Time64(TimeUnit::Microsecond) => {
+                Self::Int64(slice::<Time64MicrosecondType>(array))
+            }
+            DataType::Float32 => Self::Float32(slice::<Float32Type>(array)),
+            DataType::Float64 => Self::Float64(slice::<Float64Type>(array)),
+            DataType::Decimal128(..) => Self::Decimal(slice::<Decimal128Type>(array)),
+            DataType::Boolean => Self::Truth(array.as_boolean()),
+            DataType::Utf8 => Self::Text(array.as_string()),
+            DataType::Binary => Self::Binary(array.as_binary()),
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The arguments of one row.
 pub(crate) struct Row<'a> {
-    args: &'a [(ArrayRef, bool)],
+    args: &'a [Argument<'a>],
     row: usize,
 }
 
 impl<'a> Row<'a> {
-    pub(crate) fn of(args: &'a [(ArrayRef, bool)], row: usize) -> Self {
+    pub(crate) fn of(args: &'a [Argument<'a>], row: usize) -> Self {
         Self { args, row }
+    }
+
+    /// The argument, and the place of this row's value among its own; none of NULL.
+    fn argument(&self, index: usize) -> Option<(&'a Argument<'a>, usize)> {
+        let arg = self.args.get(index)?;
+        let row = if arg.one { 0 } else { self.row };
+        let valid = arg.nulls.is_none_or(|nulls| nulls.is_valid(row));
+        valid.then_some((arg, row))
     }
 
     /// The argument's values and the place of this row's among them.
     pub(crate) fn at(&self, index: usize) -> Option<(&'a ArrayRef, usize)> {
-        let (values, one) = self.args.get(index)?;
-        let row = if *one { 0 } else { self.row };
-        values.is_valid(row).then_some((values, row))
+        let (arg, row) = self.argument(index)?;
+        Some((arg.array, row))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -47,59 +119,63 @@ impl<'a> Row<'a> {
     }
 
     fn any_null(&self) -> bool {
-        (0..self.args.len()).any(|index| self.at(index).is_none())
+        (0..self.args.len()).any(|index| self.argument(index).is_none())
     }
 
     pub(crate) fn text(&self, index: usize) -> Option<&'a str> {
-        let (values, row) = self.at(index)?;
-        Some(values.as_string_opt::<i32>()?.value(row))
+        let (arg, row) = self.argument(index)?;
+        match &arg.values {
+            Values::Text(values) => Some(values.value(row)),
+            _ => None,
+        }
     }
 
     /// A binary's bytes or a string's.
     pub(crate) fn bytes(&self, index: usize) -> Option<&'a [u8]> {
-        let (values, row) = self.at(index)?;
-        match values.data_type() {
-            DataType::Utf8 => Some(values.as_string_opt::<i32>()?.value(row).as_bytes()),
-            _ => Some(values.as_binary_opt::<i32>()?.value(row)),
+        let (arg, row) = self.argument(index)?;
+        match &arg.values {
+            Values::Text(values) => Some(values.value(row).as_bytes()),
+            Values::Binary(values) => Some(values.value(row)),
+            _ => None,
         }
     }
 
     /// An integer, the days of a date, the microseconds of a timestamp or of a time of day.
     pub(crate) fn long(&self, index: usize) -> Option<i64> {
-        let (values, row) = self.at(index)?;
-        Some(match values.data_type() {
-            DataType::Int8 => values.as_primitive_opt::<Int8Type>()?.value(row).into(),
-            DataType::Int16 => values.as_primitive_opt::<Int16Type>()?.value(row).into(),
-            DataType::Int32 => values.as_primitive_opt::<Int32Type>()?.value(row).into(),
-            DataType::Date32 => values.as_primitive_opt::<Date32Type>()?.value(row).into(),
-            DataType::Int64 => values.as_primitive_opt::<Int64Type>()?.value(row),
-            DataType::Timestamp(..) => values
-                .as_primitive_opt::<TimestampMicrosecondType>()?
-                .value(row),
-            DataType::Time64(_) => values
-                .as_primitive_opt::<Time64MicrosecondType>()?
-                .value(row),
-            _ => return None,
-        })
+        let (arg, row) = self.argument(index)?;
+        match arg.values {
+            Values::Int8(values) => values.get(row).map(|v| i64::from(*v)),
+            Values::Int16(values) => values.get(row).map(|v| i64::from(*v)),
+            Values::Int32(values) => values.get(row).map(|v| i64::from(*v)),
+            Values::Int64(values) => values.get(row).copied(),
+            _ => None,
+        }
     }
 
     pub(crate) fn double(&self, index: usize) -> Option<f64> {
-        let (values, row) = self.at(index)?;
-        match values.data_type() {
-            DataType::Float32 => Some(values.as_primitive_opt::<Float32Type>()?.value(row).into()),
-            _ => Some(values.as_primitive_opt::<Float64Type>()?.value(row)),
+        let (arg, row) = self.argument(index)?;
+        match arg.values {
+            Values::Float32(values) => values.get(row).map(|v| f64::from(*v)),
+            Values::Float64(values) => values.get(row).copied(),
+            _ => None,
         }
     }
 
     /// A decimal's digits, at its type's scale.
     pub(crate) fn decimal(&self, index: usize) -> Option<i128> {
-        let (values, row) = self.at(index)?;
-        Some(values.as_primitive_opt::<Decimal128Type>()?.value(row))
+        let (arg, row) = self.argument(index)?;
+        match arg.values {
+            Values::Decimal(values) => values.get(row).copied(),
+            _ => None,
+        }
     }
 
     pub(crate) fn truth(&self, index: usize) -> Option<bool> {
-        let (values, row) = self.at(index)?;
-        Some(values.as_boolean_opt()?.value(row))
+        let (arg, row) = self.argument(index)?;
+        match &arg.values {
+            Values::Truth(values) => Some(values.value(row)),
+            _ => None,
+        }
     }
 }
 
@@ -125,8 +201,12 @@ pub(crate) fn each(
             })
         })
         .collect::<Result<Vec<_>>>()?;
+    let args: Vec<_> = arrays
+        .iter()
+        .map(|(array, one)| Argument::of(array, *one))
+        .collect();
     for row in 0..rows {
-        let row = Row { args: &arrays, row };
+        let row = Row { args: &args, row };
         match nulls == Nulls::GiveNull && row.any_null() {
             true => f(None)?,
             false => f(Some(&row))?,

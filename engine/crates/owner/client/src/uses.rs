@@ -113,12 +113,12 @@ impl Uses {
         let wanted = self.tables().map(|used| {
             let id = used.id.parse().ok();
             let named = id.and_then(|id| policy.table_of(id));
-            let table = match named.or_else(|| policy.table(&used.name).ok()) {
-                Some(table) => table.clone(),
-                None => policy.unnamed_table(&used.name),
-            };
             let columns = used.columns.iter().map(String::as_str);
-            (used.name.clone(), table.evidence(columns))
+            let kinds = match named.or_else(|| policy.table(&used.name).ok()) {
+                Some(table) => table.evidence(columns),
+                None => policy.unnamed_table(&used.name).evidence(columns),
+            };
+            (used.name.clone(), kinds)
         });
         wanted.filter(|(_, kinds)| !kinds.is_empty()).collect()
     }

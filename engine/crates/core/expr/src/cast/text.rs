@@ -1,6 +1,6 @@
 //! Casts to and from strings, and the text that `show()` prints.
 
-use std::{fmt::Write as _, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{
@@ -81,9 +81,7 @@ impl Binary {
                 base64_text(bytes, out);
                 out.truncate(start + out[start..].trim_end_matches('=').len());
             }
-            Self::Hex => bytes.iter().for_each(|byte| {
-                let _ = write!(out, "{byte:02X}");
-            }),
+            Self::Hex => format::hex_digits(bytes, format::UPPER, out),
             Self::HexDiscrete => format::hex_bytes(bytes, out),
         }
         Ok(())

@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, ListArray, MapArray, StructArray, new_empty_array, new_null_array},
+    array::{
+        Array, ArrayRef, ListArray, MapArray, StructArray, UInt64Array, new_empty_array,
+        new_null_array,
+    },
     buffer::{NullBuffer, OffsetBuffer},
-    compute::interleave,
+    compute::{interleave, take},
     datatypes::DataType,
 };
 use datafusion_common::{Result, internal_err};
@@ -49,7 +52,7 @@ impl Gather {
         }
         // Without a NULL, the array of it is left out: keys have none.
         let all_picked = self.picks.iter().all(|(source, _)| *source != 0);
-        if all_picked && self.sources.len() > 1 {
+        if all_picked && self.sources.len() > 2 {
             let picks: Vec<_> = self
                 .picks
                 .iter()
@@ -57,6 +60,13 @@ impl Gather {
                 .collect();
             let sources: Vec<_> = self.sources.iter().skip(1).map(AsRef::as_ref).collect();
             return Ok(interleave(&sources, &picks)?);
+        }
+        if let [_, values] = self.sources.as_slice() {
+            let picks = self.picks.iter();
+            let picks: UInt64Array = picks
+                .map(|(source, i)| (*source != 0).then_some(*i as u64))
+                .collect();
+            return Ok(take(values, &picks, None)?);
         }
         let sources: Vec<&dyn Array> = self.sources.iter().map(AsRef::as_ref).collect();
         Ok(interleave(&sources, &self.picks)?)

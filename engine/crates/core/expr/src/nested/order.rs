@@ -2,14 +2,21 @@
 //! by field; inside, NULL is the least and equal to itself, NaN the greatest and equal to itself,
 //! and −0.0 equal to 0.0. Maps have none.
 //!
-//! Values are brought into Arrow's row format, whose bytes compare so once floats have one NaN and
-//! one zero.
+//! What is no number and no text is brought into Arrow's row format, whose bytes compare so once
+//! floats have one NaN and one zero.
 
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, ListArray, StructArray},
-    datatypes::{DataType, Float32Type, Float64Type},
+    array::{
+        Array, ArrayRef, ArrowPrimitiveType, AsArray, Float32Array, Float64Array, ListArray,
+        StringArray, StructArray,
+    },
+    buffer::{NullBuffer, ScalarBuffer},
+    datatypes::{
+        DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+        TimeUnit, TimestampMicrosecondType,
+    },
     row::{Row, RowConverter, Rows, SortField},
 };
 use datafusion_common::Result;
@@ -42,7 +49,22 @@ pub(crate) enum Zeros {
 }
 
 /// Values that can be compared with those of arrays that were given together with theirs.
-pub(crate) struct Ordered(Rows);
+pub(crate) struct Ordered(Keys);
+
+enum Keys {
+    /// Whole numbers, dates, times; floats as numbers of the same order.
+    Longs(ScalarBuffer<i64>, Option<NullBuffer>),
+    Texts(StringArray),
+    Rows(Rows),
+}
+
+/// A value's place in the order. NULL is the least. Those of one type compare.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Key<'a> {
+    Long(Option<i64>),
+    Text(Option<&'a str>),
+    Row(Row<'a>),
+}
 
 impl Ordered {
     /// Of arrays of one type.
@@ -55,19 +77,64 @@ impl Ordered {
             .first()
             .map_or(DataType::Null, |a| a.data_type().clone());
         let converter = RowConverter::new(vec![SortField::new(data_type)])?;
-        let mut rows = Vec::with_capacity(N);
+        let mut keys = Vec::with_capacity(N);
         for array in arrays {
             let array = normalized(array, zeros)?;
-            rows.push(Self(converter.convert_columns(&[array])?));
+            keys.push(Self(match (longs(&array), array.as_string_opt()) {
+                (Some(longs), _) => Keys::Longs(longs, array.nulls().cloned()),
+                (None, Some(texts)) => Keys::Texts(texts.clone()),
+                (None, None) => Keys::Rows(converter.convert_columns(&[array])?),
+            }));
         }
-        rows.try_into().map_err(|_| {
+        keys.try_into().map_err(|_| {
             datafusion_common::DataFusionError::Internal("arrays were lost".to_owned())
         })
     }
 
-    pub(crate) fn get(&self, index: usize) -> Row<'_> {
-        self.0.row(index)
+    pub(crate) fn get(&self, index: usize) -> Key<'_> {
+        match &self.0 {
+            Keys::Longs(values, nulls) => {
+                let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index));
+                Key::Long(valid.then(|| values[index]))
+            }
+            Keys::Texts(texts) => Key::Text(texts.is_valid(index).then(|| texts.value(index))),
+            Keys::Rows(rows) => Key::Row(rows.row(index)),
+        }
     }
+}
+
+/// Values as whole numbers of the same order, where one such number holds each of the type.
+fn longs(array: &ArrayRef) -> Option<ScalarBuffer<i64>> {
+    fn wide<T: ArrowPrimitiveType<Native: Into<i64>>>(array: &ArrayRef) -> ScalarBuffer<i64> {
+        let values = array.as_primitive::<T>().values();
+        values.iter().map(|v| (*v).into()).collect()
+    }
+    // `f64::total_cmp`.
+    fn of_bits(bits: i64) -> i64 {
+        bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+    }
+    Some(match array.data_type() {
+        DataType::Int8 => wide::<Int8Type>(array),
+        DataType::Int16 => wide::<Int16Type>(array),
+        DataType::Int32 => wide::<Int32Type>(array),
+        DataType::Date32 => wide::<Date32Type>(array),
+        DataType::Int64 => array.as_primitive::<Int64Type>().values().clone(),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            let values = array.as_primitive::<TimestampMicrosecondType>();
+            values.values().clone()
+        }
+        DataType::Float32 => {
+            let values = array.as_primitive::<Float32Type>().values().iter();
+            values
+                .map(|v| of_bits(f64::from(*v).to_bits().cast_signed()))
+                .collect()
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>().values().iter();
+            values.map(|v| of_bits(v.to_bits().cast_signed())).collect()
+        }
+        _ => return None,
+    })
 }
 
 fn normalized(array: &ArrayRef, zeros: Zeros) -> Result<ArrayRef> {
@@ -162,6 +229,30 @@ mod tests {
         ]);
         use Ordering::{Equal, Less};
         assert_eq!(orders(Arc::new(list)), [Equal, Less, Less, Equal]);
+    }
+
+    #[test]
+    fn numbers_and_texts_compare_as_their_rows() {
+        use Ordering::{Equal, Less};
+        let floats = [
+            None,
+            Some(f64::NEG_INFINITY),
+            Some(-1.5),
+            Some(-0.0),
+            Some(0.0),
+        ];
+        let floats = floats
+            .into_iter()
+            .chain([Some(2.0), Some(f64::NAN), Some(-f64::NAN)]);
+        let floats: ArrayRef = Arc::new(floats.collect::<Float64Array>());
+        let ordered = [Less, Less, Less, Equal, Less, Less, Equal];
+        assert_eq!(orders(Arc::clone(&floats)), ordered);
+        let [two] = Ordered::with(Zeros::Two, [&floats]).unwrap();
+        assert!(two.get(3) < two.get(4) && two.get(6) == two.get(7));
+        let ints = Int32Array::from(vec![None, Some(i32::MIN), Some(-1), Some(0), Some(7)]);
+        assert!(orders(Arc::new(ints)).iter().all(|o| o.is_lt()));
+        let texts = StringArray::from(vec![None, Some(""), Some("Z"), Some("a"), Some("ä")]);
+        assert!(orders(Arc::new(texts)).iter().all(|o| o.is_lt()));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::{
     build::{Gather, ListBuilder},
     element, gives,
     lists::{Items, Lists},
-    order::{Ordered, Zeros, is_nested, is_orderable},
+    order::{Key, Ordered, Zeros, is_nested, is_orderable},
 };
 use crate::{
     Unsupported,
@@ -217,7 +217,7 @@ pub(super) fn array_sort(call: &CallInfo<'_>) -> Built {
 }
 
 /// A value, and whether it is NULL.
-type Side<'a> = (arrow::row::Row<'a>, bool);
+type Side<'a> = (Key<'a>, bool);
 
 fn sort(
     call: &CallInfo<'_>,

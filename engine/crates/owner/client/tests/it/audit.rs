@@ -15,7 +15,7 @@ use coffer_protocol::{
 };
 use harness::{
     Client, Engine, Site, ir,
-    query::{Query, Stage, opening, row_groups, scan_stage},
+    query::{Query, Stage, columns_of, opening, row_groups, scan_stage},
 };
 
 const POLICY: &str = r#"
@@ -61,11 +61,7 @@ impl Asked {
         let site = Site::acting(POLICY, Some("ann")).await;
         let mut client = site.client().await;
         let engine = site.engine("engine", 64 << 20).await;
-        let open = OpenTable {
-            path: make(&site).to_str().unwrap().to_owned(),
-            ..OpenTable::default()
-        };
-        let info = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+        let info = client.open(&make(&site)).await.unwrap();
         Self {
             site,
             client,
@@ -91,11 +87,7 @@ impl Asked {
     }
 
     fn stage(&self, number: u32, columns: &[&str]) -> SealStage {
-        let mut schema = self.info.schema.clone().unwrap();
-        schema
-            .fields
-            .retain(|field| columns.contains(&field.name.as_str()));
-        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let fragment = columns_of(&self.info, columns);
         scan_stage(number, &fragment, self.info.handle, vec![row_groups(0..1)])
     }
 
@@ -293,15 +285,8 @@ async fn nothing_leaves_when_the_log_cannot_be_written() {
 async fn what_takes_no_new_key_is_recorded_too() {
     let mut asked = Asked::begin().await;
     asked.engine.admit(&mut asked.client).await.unwrap();
-    let open = OpenTable {
-        path: make_stored(&asked.site).to_str().unwrap().to_owned(),
-        ..OpenTable::default()
-    };
-    let table: TableInfo = asked
-        .client
-        .ask(ClientMessage::OpenTable, &open)
-        .await
-        .unwrap();
+    let folder = make_stored(&asked.site);
+    let table = asked.client.open(&folder).await.unwrap();
     let stored = |protection: &str| {
         let found = table
             .stored

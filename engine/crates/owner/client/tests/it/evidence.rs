@@ -8,15 +8,12 @@ use arrow::array::{ArrayRef, Int64Array};
 use coffer_custody::{Checks, verifiers::Verifiers};
 use coffer_protocol::{
     EvidenceError, EvidenceKind,
-    wire::{
-        ClientMessage, KeysReleased, OpenTable, Problem, ReleaseKeys, RunAtClient, TableInfo,
-        TableScan,
-    },
+    wire::{ClientMessage, KeysReleased, Problem, ReleaseKeys, RunAtClient, TableInfo, TableScan},
 };
 use coffer_release::Issuer;
 use harness::{
-    Client, Ended, Engine, Site, ir,
-    query::{Query, Stage, row_groups, scan_stage},
+    Client, Ended, Engine, Site,
+    query::{Query, Stage, columns_of, row_groups, scan_stage},
 };
 use prost::Message;
 
@@ -95,11 +92,7 @@ impl Both {
         let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..50));
         let columns = vec![vec![Arc::clone(&numbers), numbers]];
         let path = site.table("t", "a BIGINT, b BIGINT", columns);
-        let open = OpenTable {
-            path: path.to_str().unwrap().to_owned(),
-            ..OpenTable::default()
-        };
-        let table = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+        let table = client.open(&path).await.unwrap();
         Self {
             site,
             client,
@@ -120,19 +113,13 @@ impl Both {
         number: u32,
         columns: &[&str],
     ) -> Result<Stage, Problem> {
-        let mut schema = self.table.schema.clone().unwrap();
-        let named = |name: &String| columns.contains(&name.as_str());
-        schema.fields.retain(|field| named(&field.name));
-        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let fragment = columns_of(&self.table, columns);
         let stage = scan_stage(number, &fragment, self.table.handle, vec![row_groups(0..1)]);
         query.seal(&mut self.client, stage).await
     }
 
     async fn read_here(&mut self, query: &Query, columns: &[&str]) -> Result<(), Problem> {
-        let mut schema = self.table.schema.clone().unwrap();
-        let named = |name: &String| columns.contains(&name.as_str());
-        schema.fields.retain(|field| named(&field.name));
-        let fragment = ir::to_result(ir::scan(schema.clone()), schema);
+        let fragment = columns_of(&self.table, columns);
         let request = RunAtClient {
             session: query.session.clone(),
             fragment: fragment.encode_to_vec().into(),

@@ -352,11 +352,7 @@ async fn seen(
                 .ask(ClientMessage::PublishWrite, &publish)
                 .await
                 .unwrap();
-            let open = OpenTable {
-                path: folder.display().to_string(),
-                ..OpenTable::default()
-            };
-            let table: TableInfo = b.client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+            let table = b.client.open(&folder).await.unwrap();
             assert!(!table.unverified);
             let next = Query::begin(&mut b.client).await;
             let fragment = ir::to_result(with(ir::scan(columns())), columns());

@@ -345,17 +345,13 @@ async fn a_sealed_table_is_read_with_keys_released_for_its_columns() {
     let (site, mut client, mut engine) = site_and_engine().await;
     let folder = make_table(&site);
     let query = Query::begin(&mut client).await;
-    let open = OpenTable {
-        path: folder.to_str().unwrap().to_owned(),
-        ..OpenTable::default()
-    };
-    let info: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    let info = client.open(&folder).await.unwrap();
     assert_eq!(
         (info.rows, info.files.len(), info.name.as_str()),
         (240, 2, "people")
     );
     assert!(info.files[0].row_groups.len() >= 2);
-    let again: TableInfo = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    let again = client.open(&folder).await.unwrap();
     assert_eq!(again.handle, info.handle);
 
     let numbers = ir::schema(&[("n", ir::long())]);

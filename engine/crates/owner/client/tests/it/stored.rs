@@ -11,8 +11,8 @@ use coffer_custody::{Keyring, Vault};
 use coffer_protocol::{
     plan::{DataType, Field, JoinType, Literal, Node, Schema, TypeId, literal::Value, node::Op},
     wire::{
-        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, OpenTable, Problem,
-        RunAtClient, StoredColumn, TableInfo, TableScan, WriteBegun,
+        BeginWrite, ClientMessage, EncryptLiterals, LiteralsEncrypted, Problem, RunAtClient,
+        StoredColumn, TableInfo, TableScan, WriteBegun,
         begin_write::Mode,
         literals_encrypted::{Ciphertext, ciphertext::Kind},
         run_at_client::ClientInput,
@@ -60,11 +60,7 @@ impl Tables {
         let mut client = site.client().await;
         let mut engine = site.engine("engine", 64 << 20).await;
         engine.admit(&mut client).await.unwrap();
-        let open = OpenTable {
-            path: make(&site).to_str().unwrap().to_owned(),
-            ..OpenTable::default()
-        };
-        let info = client.ask(ClientMessage::OpenTable, &open).await.unwrap();
+        let info = client.open(&make(&site)).await.unwrap();
         Self {
             site,
             client,

@@ -75,11 +75,7 @@ impl Tables {
         engine.admit(&mut client).await.unwrap();
         let mut infos = Vec::new();
         for table in ["people", "other"] {
-            let open = OpenTable {
-                path: make(&site, table).to_str().unwrap().to_owned(),
-                ..OpenTable::default()
-            };
-            infos.push(client.ask(ClientMessage::OpenTable, &open).await.unwrap());
+            infos.push(client.open(&make(&site, table)).await.unwrap());
         }
         let [people, other] = infos.try_into().unwrap();
         Self {

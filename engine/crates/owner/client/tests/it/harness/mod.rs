@@ -8,7 +8,7 @@ pub mod query;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -35,8 +35,8 @@ use coffer_protocol::{
     framing::{Message, put_message, put_raw, read_message},
     wire::{
         AdmitEngine, Admitted, Attest, Challenge, ClientMessage, Done, EngineEvidence, Failed,
-        Hello, KeysReleased, Need, NeedKeys, NewChallenge, Problem, QueryDone, Refused, Release,
-        ReleaseKeys, RunQuery, Start, TaskMessage, Welcome,
+        Hello, KeysReleased, Need, NeedKeys, NewChallenge, OpenTable, Problem, QueryDone, Refused,
+        Release, ReleaseKeys, RunQuery, Start, TableInfo, TaskMessage, Welcome,
     },
 };
 use coffer_release::{Issuer, Simulated};
@@ -230,6 +230,15 @@ impl Client {
         self.send(kind, request).await;
         let answer = self.receive().await?;
         Ok(A::decode(answer.payload).unwrap())
+    }
+
+    /// The table in a folder.
+    pub async fn open(&mut self, folder: &Path) -> Result<TableInfo, Problem> {
+        let open = OpenTable {
+            path: folder.display().to_string(),
+            ..OpenTable::default()
+        };
+        self.ask(ClientMessage::OpenTable, &open).await
     }
 
     /// The rows of an OPEN_RESULT.

@@ -8,8 +8,8 @@ use coffer_protocol::{
     wire::{
         AcceptCommits, ClientMessage, CommitsAccepted, ErrorDetail, ErrorOpened, Failed,
         NewSession, OpenError, OpenResult, Problem, QueryStage, RunAtClient, RunQuery, SealQuery,
-        SealStage, SealedQuery, SealedStage, Session, StageInput, Start, StoredColumn, TableScan,
-        TaskResult, TaskSpec,
+        SealStage, SealedQuery, SealedStage, Session, StageInput, Start, StoredColumn, TableInfo,
+        TableScan, TaskResult, TaskSpec,
         run_at_client::ClientInput,
         task_spec::{Rectangle, Slice},
     },
@@ -312,6 +312,15 @@ pub fn row_groups(range: std::ops::Range<u32>) -> TaskSpec {
         }],
         ..TaskSpec::default()
     }
+}
+
+/// What reads columns of a table.
+pub fn columns_of(table: &TableInfo, names: &[&str]) -> Fragment {
+    let mut schema = table.schema.clone().unwrap();
+    schema
+        .fields
+        .retain(|field| names.contains(&field.name.as_str()));
+    ir::to_result(ir::scan(schema.clone()), schema)
 }
 
 /// A stage of tasks over one table.

@@ -172,11 +172,7 @@ async fn two_client_engines_and_a_manifest_that_comes_back() {
         .await
         .unwrap();
     let mut second = w.site.client().await;
-    let open = OpenTable {
-        path: w.folder().display().to_string(),
-        ..OpenTable::default()
-    };
-    let theirs: TableInfo = second.ask(ClientMessage::OpenTable, &open).await.unwrap();
+    let theirs = second.open(&w.folder()).await.unwrap();
     // The host has something where the next manifest belongs: the write fails, and is told so.
     let next = w.folder().join("_coffer/manifest-0000000002");
     fs::write(&next, b"planted").unwrap();

@@ -94,11 +94,8 @@ impl Writing {
     }
 
     async fn opened(&mut self) -> Result<TableInfo, Problem> {
-        let open = OpenTable {
-            path: self.folder().display().to_string(),
-            ..OpenTable::default()
-        };
-        self.client.ask(ClientMessage::OpenTable, &open).await
+        let folder = self.folder();
+        self.client.open(&folder).await
     }
 
     async fn next(&mut self, mode: Mode, handle: u32) -> Result<WriteBegun, Problem> {

@@ -3,7 +3,9 @@ package org.apache.spark.sql.coffer.exec
 import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 
 import scala.jdk.CollectionConverters._
+import scala.util.Try
 
+import org.apache.arrow.vector.BaseFixedWidthVector
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -21,14 +23,31 @@ import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, Column
  */
 object ArrowRows {
 
-  /**
-   * Copies of the rows, in order. Read lazily: batches are freed as they are used up, all of them
-   * when `close` is called, by whoever leaves before the end too.
-   */
+  /** Copies of the rows, in order, as [[batches]] are read. */
   def of(
       chunks: Iterator[Array[Byte]],
       output: Seq[Attribute],
       close: () => Unit): Closing[InternalRow] = {
+    val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
+    val all = batches(chunks, output, close)
+    def copies(batch: ColumnarBatch): Iterator[InternalRow] =
+      batch.rowIterator().asScala.map(row => projection(row).copy())
+    val rows = Closing.chain(all.map(copies))
+    Closing(rows) {
+      // A batch's vectors are no more when the reader is closed.
+      rows.close()
+      all.close()
+    }
+  }
+
+  /**
+   * The stream's batches, each valid until the next one is asked for. Read lazily; all are freed at
+   * the end, or when they are closed, by whoever leaves before it.
+   */
+  def batches(
+      chunks: Iterator[Array[Byte]],
+      output: Seq[Attribute],
+      close: () => Unit): Closing[ColumnarBatch] = {
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("coffer-result", 0, Long.MaxValue)
     val reader = new ArrowStreamReader(new ChunkStream(chunks), allocator)
     var open = true
@@ -40,8 +59,7 @@ object ArrowRows {
         close()
       }
     }
-    val projection = UnsafeProjection.create(output.map(_.dataType).toArray)
-    def nextBatch(): Option[Iterator[InternalRow]] =
+    def nextBatch(): Option[ColumnarBatch] =
       try
         if (open && reader.loadNextBatch()) {
           val root = reader.getVectorSchemaRoot
@@ -51,8 +69,7 @@ object ArrowRows {
             s"the result came with ${vectors.size} of ${output.size} columns",
             "use the client engine and the jar of one build")
           val columns = vectors.map(v => new ArrowColumnVector(v): ColumnVector).toArray
-          val batch = new ColumnarBatch(columns, root.getRowCount)
-          Some(batch.rowIterator().asScala.map(r => projection(r).copy()))
+          Some(new ColumnarBatch(columns, root.getRowCount))
         } else {
           finish()
           None
@@ -62,14 +79,32 @@ object ArrowRows {
           finish()
           throw e
       }
-    val rows =
-      Closing.chain(Iterator.continually(nextBatch()).takeWhile(_.isDefined).map(_.get))
-    Closing(rows) {
-      // A batch's vectors are no more when the reader is closed.
-      rows.close()
-      finish()
-    }
+    Closing(Iterator.continually(nextBatch()).takeWhile(_.isDefined).map(_.get))(finish())
   }
+
+  /** Rows that are in this process anyway, as batches. */
+  def batched(
+      rows: Iterator[InternalRow],
+      output: Seq[Attribute],
+      conf: SQLConf): Closing[ColumnarBatch] = {
+    val chunks = stream(rows, output, conf)
+    batches(chunks, output, () => chunks.close())
+  }
+
+  /** Of a batch of [[batches]], about as many bytes as Spark's rows of it would be. */
+  def bytes(batch: ColumnarBatch): Long = {
+    val columns = (0 until batch.numCols).map(batch.column).collect { case c: ArrowColumnVector =>
+      c.getValueVector
+    }
+    val further =
+      columns.filterNot(_.isInstanceOf[BaseFixedWidthVector]).map(_.getBufferSize.toLong)
+    batch.numRows * (8L + 8L * batch.numCols) + further.sum
+  }
+
+  /** Whether rows of these columns have a form in Arrow. */
+  def hold(output: Seq[Attribute]): Boolean =
+    Try(ArrowUtils.toArrowSchema(DataTypeUtils.fromAttributes(output), "UTC", false, false))
+      .isSuccess
 
   /**
    * Rows that are in this process anyway, as one Arrow IPC stream, a chunk for each batch. It

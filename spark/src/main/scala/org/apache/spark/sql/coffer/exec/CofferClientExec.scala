@@ -16,6 +16,7 @@ import org.apache.spark.sql.coffer.translate.{
 import org.apache.spark.sql.execution.{CollectTailExec, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeExec, ShuffleExchangeExec}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
  * The part of a query that only the client site can do, as one fragment of one partition in the
@@ -94,6 +95,14 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
   def collectArrow(): Iterator[Array[Byte]] = part.template match {
     case _: CollectTailExec => ArrowRows.stream(rows().iterator, output, conf)
     case _ => run()
+  }
+
+  /** The result in batches. */
+  def batchesToDriver(): Closing[ColumnarBatch] = part.template match {
+    case _: CollectTailExec => ArrowRows.batched(rows().iterator, output, conf)
+    case _ =>
+      val opened = run()
+      ArrowRows.batches(opened, output, () => opened.close())
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

@@ -12,6 +12,7 @@ import org.apache.spark.sql.coffer.proto.wire.{OpenResult, ResultKept, TaskResul
 import org.apache.spark.sql.coffer.translate.ResultPlan
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
  * The stage whose rows go to the client. Its tasks' sealed streams come to the driver, the client
@@ -131,8 +132,8 @@ case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends Un
      * a time: not more sealed bytes are here than about [[CofferResultExec.AT_A_TIME]], and no more
      * of the result's tasks run than what reads it takes.
      */
-    def opening(): Closing[InternalRow] =
-      if (plan.finish.isDefined) rows(openAll())
+    def opening[T](form: OpenedResult => Closing[T]): Closing[T] =
+      if (plan.finish.isDefined) form(openAll())
       else {
         var left: Seq[Int] = 0 until partitions
         var batch = math.max(2 * sparkContext.defaultParallelism, 1)
@@ -141,7 +142,7 @@ case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends Un
           left = later
           val before = metrics("sealedBytes").value
           // Jobs of an iterator may start after the action that made it has ended.
-          val opened = CofferQuery.within(sparkContext, query)(rows(open(now, None)))
+          val opened = CofferQuery.within(sparkContext, query)(form(open(now, None)))
           val each = (metrics("sealedBytes").value - before) / now.size + 1
           batch = math.max(1, math.min(CofferResultExec.AT_A_TIME / each, 2L * batch).toInt)
           opened
@@ -180,7 +181,7 @@ case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends Un
     val run = new Run(None)
     run.plan.tail match {
       case Some(n) => counted(tail(run, n))
-      case None => counted(Closing.whole(run.opening()))
+      case None => counted(Closing.whole(run.opening(rows)))
     }
   }
 
@@ -239,7 +240,16 @@ case class CofferResultExec(child: SparkPlan, whole: Boolean = false) extends Un
     val run = new Run(None)
     run.plan.tail match {
       case Some(n) => tail(run, n).iterator
-      case None => run.opening()
+      case None => run.opening(rows)
+    }
+  }
+
+  /** The same in batches. */
+  def batchesToDriver(): Closing[ColumnarBatch] = {
+    val run = new Run(None)
+    run.plan.tail match {
+      case Some(n) => ArrowRows.batched(tail(run, n).iterator, output, conf)
+      case None => run.opening(o => ArrowRows.batches(o, output, () => o.close()))
     }
   }
 

@@ -12,6 +12,7 @@ import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.coffer.proto.wire.OpenError
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
  * The root of a sealed query, around AQE's plan too. It is where a query begins: below it, whatever
@@ -51,6 +52,15 @@ case class CofferRootExec(child: SparkPlan, @transient query: CofferQuery) exten
     case local @ (_: LocalTableScanExec | _: EmptyRelationExec) => local.executeCollect().iterator
     case result: CofferResultExec => result.executeToDriver()
     case plan => plan.executeToIterator()
+  }
+
+  /** The same in batches. */
+  private[coffer] def batchesToDriver(): Closing[ColumnarBatch] = opening {
+    case result: CofferResultExec => result.batchesToDriver()
+    case result: CofferClientExec => result.batchesToDriver()
+    case local @ (_: LocalTableScanExec | _: EmptyRelationExec) =>
+      ArrowRows.batched(local.executeCollect().iterator, output, conf)
+    case plan => ArrowRows.batched(plan.executeToIterator(), output, conf)
   }
 
   /**

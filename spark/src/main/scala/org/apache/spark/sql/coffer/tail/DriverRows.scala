@@ -2,6 +2,8 @@ package org.apache.spark.sql.coffer.tail
 
 import java.io.{IOException, ObjectOutputStream}
 
+import scala.reflect.ClassTag
+
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
@@ -16,16 +18,16 @@ import org.apache.spark.sql.coffer.exec.CofferFragmentExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
- * Rows of this process as an RDD of one partition, for operators that are run here. In a task it
+ * Rows, or batches of rows, of this process as an RDD of one partition, for operators that are run here. In a task it
  * has none: what it reads is not serialised.
  */
-private[tail] final class DriverRows(
+private[tail] final class DriverRows[T: ClassTag](
     sc: SparkContext,
-    @transient private val rows: () => Iterator[InternalRow])
-    extends RDD[InternalRow](sc, Nil) {
+    @transient private val rows: () => Iterator[T])
+    extends RDD[T](sc, Nil) {
   override protected def getPartitions: Array[Partition] = Array(DriverRows.Only)
 
-  override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
+  override def compute(split: Partition, context: TaskContext): Iterator[T] = {
     if (rows == null) throw CofferFragmentExec.noRows
     new InterruptibleIterator(context, DriverRows.cancellable(context, rows()))
   }
@@ -40,7 +42,7 @@ private object DriverRows {
   }
 
   /** The thread that asks for rows is interrupted, as a task would be killed. */
-  private def cancellable(context: TaskContext, rows: Iterator[InternalRow]) = rows.map { row =>
+  private def cancellable[T](context: TaskContext, rows: Iterator[T]) = rows.map { row =>
     if (Thread.currentThread.isInterrupted) context.markInterrupted("the query was cancelled")
     row
   }

@@ -6,10 +6,10 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
-import org.apache.spark.sql.coffer.exec.CofferFragmentExec
-import org.apache.spark.sql.coffer.exec.{CofferRootExec, SealedNode}
+import org.apache.spark.sql.coffer.exec.{ArrowRows, CofferFragmentExec, CofferRootExec, SealedNode}
 import org.apache.spark.sql.coffer.split.{Estimates, SealedLeaf}
 import org.apache.spark.sql.execution.{LeafExecNode, SparkPlan}
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** A part of a query that runs sealed, and whose rows come to the driver, for what is above. */
 private[coffer] case class TailRows(inEngines: LogicalPlan) extends LeafNode {
@@ -38,6 +38,17 @@ private[coffer] case class TailRowsExec(@transient root: SparkPlan) extends Leaf
 
   /** How much, as far as the tables say. */
   def expected: Option[String] = part.map(Estimates.text(_))
+
+  /** In batches, where that is how rows come here: no row is then an object of its own. */
+  override def supportsColumnar: Boolean =
+    root.isInstanceOf[CofferRootExec] && ArrowRows.hold(output)
+
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {
+    val task = TailTask.running
+    val batches = root.asInstanceOf[CofferRootExec].batchesToDriver()
+    task.closes(batches)
+    new DriverRows(sparkContext, () => task.countedBatches(task.outside(batches)))
+  }
 
   /** Its tasks begin now; their rows are opened as they are asked for, until the tail ends. */
   override protected def doExecute(): RDD[InternalRow] = {

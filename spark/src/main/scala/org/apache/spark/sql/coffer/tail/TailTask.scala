@@ -18,8 +18,9 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.coffer.common.CofferException
-import org.apache.spark.sql.coffer.exec.{ClientBytes, Closing, CofferFragmentExec}
+import org.apache.spark.sql.coffer.exec.{ArrowRows, ClientBytes, Closing, CofferFragmentExec}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.Utils
 
 /**
@@ -31,7 +32,7 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
   private val id = TailTask.ids.decrementAndGet()
   val memory: TailMemory = new TailMemory(id, TailMemory.forOne(most))
   private val rowsHeld = new HeldRows(memory)
-  private val came = new AtomicLong()
+  private val all = new AtomicLong()
   private var ended = false
 
   private val context = new TaskContextImpl(0, 0, 0, id, 0, 1, memory, properties,
@@ -78,9 +79,9 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
     override def next(): T = out(rows.next())
     private def out[R](body: => R): R = {
       val before = TaskContext.get()
-      TaskContext.unset()
+      TailTask.into(null)
       try body
-      finally if (before != null) TaskContext.setTaskContext(before)
+      finally TailTask.into(before)
     }
   }
 
@@ -90,9 +91,19 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
       case u: UnsafeRow => u.getSizeInBytes.toLong
       case other => 16L * other.numFields
     }
-    if (came.addAndGet(bytes) > most) throw TailTask.tooMuch(most)
+    came(bytes)
     row
   }
+
+  /** The same of batches. */
+  def countedBatches(batches: Iterator[ColumnarBatch]): Iterator[ColumnarBatch] = batches.map {
+    batch =>
+      came(ArrowRows.bytes(batch))
+      batch
+  }
+
+  private def came(bytes: Long): Unit =
+    if (all.addAndGet(bytes) > most) throw TailTask.tooMuch(most)
 
   /** All partitions of an RDD one after the other, here. Each row is valid until the next one. */
   def rows(rdd: RDD[InternalRow]): Iterator[InternalRow] = {
@@ -120,13 +131,13 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
   /** As if in a task. What code asks of Spark while it builds a plan's RDDs is none. */
   private def in[T](body: => T): T = {
     val before = TaskContext.get()
-    TaskContext.setTaskContext(context)
+    TailTask.into(context)
     try body
     catch {
       case e: Throwable =>
         end(Some(e))
         throw context.getKillReason().fold(TailTask.failed(e))(TailTask.cancelled(_, e))
-    } finally if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+    } finally TailTask.into(before)
   }
 
   /** Ends what operators hold: memory, Python workers. */
@@ -134,13 +145,13 @@ private[tail] final class TailTask(sc: SparkContext, conf: SQLConf) {
     ended = true
     LiveTails.end(this)
     val before = TaskContext.get()
-    TaskContext.setTaskContext(context)
+    TailTask.into(context)
     try {
       error.foreach(context.markTaskFailed)
       context.markTaskCompleted(error)
     } catch { case NonFatal(e) => error.foreach(_.addSuppressed(e)) }
     finally {
-      if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+      TailTask.into(before)
       blocks.releaseAllLocksForTask(id)
       memory.cleanUpAllAllocatedMemory()
     }
@@ -162,6 +173,12 @@ private[tail] object TailTask {
 
   /** Spark's own tasks count up, and small negative numbers mean no task to its locks. */
   private val ids = new AtomicLong(Int.MinValue)
+
+  /**
+   * This thread is in that task; `null`: in none. Unlike `TaskContext.unset`, which makes a new
+   * entry for the thread each time, it costs nothing by the row.
+   */
+  private def into(context: TaskContext): Unit = TaskContext.setTaskContext(context)
 
   def running: TailTask = current.value.getOrElse(throw new IllegalStateException(
       "a part of the client tail was run outside of it"))

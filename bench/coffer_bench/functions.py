@@ -29,8 +29,8 @@ TABLE = Path(__file__).parents[2] / "scripts" / "docs" / "functions.toml"
 OF_DATAFUSION, OF_TAIL = 1.5, 1.3
 # Below this, a difference is noise: nanoseconds for each row, and a part of the other's.
 NOISE_NS, NOISE = 2.0, 0.05
-# What takes a run so long is counted once; what takes less than that is computed over so many times
-# the rows: seconds.
+# What takes so long is run once; what takes less than that is computed over so many times the rows:
+# seconds.
 SLOW_S, FAST_S, TIMES = 5.0, 0.5, 10
 _CALL = re.compile(
     r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
@@ -216,14 +216,14 @@ def _time(call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool) -> 
         )
         return {side: min(taken[side]) for side in SIDES}
 
-    warm = max(least(call.sql(), 1).values())
-    timed = _Timed(TIMES if warm < FAST_S and call.columns and not tail else 1)
+    warm = least(call.sql(), 1)
+    timed = _Timed(TIMES if max(warm.values()) < FAST_S and call.columns and not tail else 1)
     if timed.times > 1:
-        warm = max(least(call.sql(timed.times), 1).values())
-    runs = 1 if warm > SLOW_S else runs
-    timed.call = least(call.sql(timed.times), runs)
-    least(call.base(timed.times), 1)
-    timed.base = least(call.base(timed.times), runs)
+        warm = least(call.sql(timed.times), 1)
+    slow = max(warm.values()) > SLOW_S
+    timed.call = warm if slow else least(call.sql(timed.times), runs)
+    warm = least(call.base(timed.times), 1)
+    timed.base = warm if slow else least(call.base(timed.times), runs)
     return timed
 
 
@@ -308,7 +308,7 @@ def _result(
             else "Nothing was refused.",
             f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "
             "example of a single value over columns are not in it.",
-            f"What takes a run more than {SLOW_S:g} s is counted once; what takes less than "
+            f"What takes more than {SLOW_S:g} s is run once, without warm-up; what takes less than "
             f"{FAST_S:g} s is computed over {TIMES} times the rows.",
         ],
     }

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.execution.arrow.{ArrowBatchStreamWriter, ArrowConverters}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.CalendarIntervalType
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 
@@ -101,10 +102,11 @@ object ArrowRows {
     batch.numRows * (8L + 8L * batch.numCols) + further.sum
   }
 
-  /** Whether rows of these columns have a form in Arrow. */
+  /** Whether Arrow has a form for each row of these columns. Its intervals end before Spark's. */
   def hold(output: Seq[Attribute]): Boolean =
-    Try(ArrowUtils.toArrowSchema(DataTypeUtils.fromAttributes(output), "UTC", false, false))
-      .isSuccess
+    !output.exists(_.dataType.existsRecursively(_ == CalendarIntervalType)) &&
+      Try(ArrowUtils.toArrowSchema(DataTypeUtils.fromAttributes(output), "UTC", false, false))
+        .isSuccess
 
   /**
    * Rows that are in this process anyway, as one Arrow IPC stream, a chunk for each batch. It

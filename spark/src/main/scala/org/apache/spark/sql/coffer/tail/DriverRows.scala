@@ -1,7 +1,5 @@
 package org.apache.spark.sql.coffer.tail
 
-import java.io.{IOException, ObjectOutputStream}
-
 import scala.reflect.ClassTag
 
 import org.apache.spark.{InterruptibleIterator, Partition, SparkContext, TaskContext}
@@ -18,8 +16,9 @@ import org.apache.spark.sql.coffer.exec.CofferFragmentExec
 import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 
 /**
- * Rows, or batches of rows, of this process as an RDD of one partition, for operators that are run here. In a task it
- * has none: what it reads is not serialised.
+ * Rows, or batches of rows, of this process as an RDD of one partition, for operators that are run
+ * here. In a task it has none: it may be serialised, with operators that closures hold, and what it
+ * reads is not.
  */
 private[tail] final class DriverRows[T: ClassTag](
     sc: SparkContext,
@@ -31,9 +30,6 @@ private[tail] final class DriverRows[T: ClassTag](
     if (rows == null) throw CofferFragmentExec.noRows
     new InterruptibleIterator(context, DriverRows.cancellable(context, rows()))
   }
-
-  @throws[IOException]
-  private def writeObject(out: ObjectOutputStream): Unit = throw CofferFragmentExec.noRows
 }
 
 private object DriverRows {

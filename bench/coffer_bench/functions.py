@@ -31,7 +31,7 @@ OF_DATAFUSION, OF_TAIL = 1.5, 1.3
 NOISE_NS, NOISE = 2.0, 0.05
 # What takes so long is run once; what takes less than that is computed over so many times the rows:
 # seconds.
-SLOW_S, FAST_S, TIMES = 5.0, 0.5, 10
+SLOW_S, FAST_S, TIMES = 5.0, 0.5, 4
 _CALL = re.compile(
     r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
 )

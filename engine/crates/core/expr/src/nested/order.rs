@@ -5,7 +5,7 @@
 //! What is no number and no text is brought into Arrow's row format, whose bytes compare so once
 //! floats have one NaN and one zero.
 
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 use arrow::{
     array::{
@@ -49,11 +49,14 @@ pub(crate) enum Zeros {
 }
 
 /// Values that can be compared with those of arrays that were given together with theirs.
-pub(crate) struct Ordered(Keys);
+pub(crate) struct Ordered {
+    keys: Keys,
+    nulls: Option<NullBuffer>,
+}
 
 enum Keys {
     /// Whole numbers, dates, times; floats as numbers of the same order.
-    Longs(ScalarBuffer<i64>, Option<NullBuffer>),
+    Longs(ScalarBuffer<i64>),
     Texts(StringArray),
     Rows(Rows),
 }
@@ -80,25 +83,50 @@ impl Ordered {
         let mut keys = Vec::with_capacity(N);
         for array in arrays {
             let array = normalized(array, zeros)?;
-            keys.push(Self(match (longs(&array), array.as_string_opt()) {
-                (Some(longs), _) => Keys::Longs(longs, array.nulls().cloned()),
-                (None, Some(texts)) => Keys::Texts(texts.clone()),
-                (None, None) => Keys::Rows(converter.convert_columns(&[array])?),
-            }));
+            keys.push(Self {
+                nulls: array.nulls().cloned(),
+                keys: match (longs(&array), array.as_string_opt()) {
+                    (Some(longs), _) => Keys::Longs(longs),
+                    (None, Some(texts)) => Keys::Texts(texts.clone()),
+                    (None, None) => Keys::Rows(converter.convert_columns(&[array])?),
+                },
+            });
         }
         keys.try_into().map_err(|_| {
             datafusion_common::DataFusionError::Internal("arrays were lost".to_owned())
         })
     }
 
+    pub(crate) fn is_null(&self, index: usize) -> bool {
+        self.nulls
+            .as_ref()
+            .is_some_and(|nulls| nulls.is_null(index))
+    }
+
     pub(crate) fn get(&self, index: usize) -> Key<'_> {
-        match &self.0 {
-            Keys::Longs(values, nulls) => {
-                let valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index));
-                Key::Long(valid.then(|| values[index]))
-            }
-            Keys::Texts(texts) => Key::Text(texts.is_valid(index).then(|| texts.value(index))),
+        let valid = !self.is_null(index);
+        match &self.keys {
+            Keys::Longs(values) => Key::Long(valid.then(|| values[index])),
+            Keys::Texts(texts) => Key::Text(valid.then(|| texts.value(index))),
             Keys::Rows(rows) => Key::Row(rows.row(index)),
+        }
+    }
+
+    /// How two values that are not NULL compare.
+    pub(crate) fn compare(&self, one: usize, other: usize) -> Ordering {
+        match &self.keys {
+            Keys::Longs(values) => values[one].cmp(&values[other]),
+            _ => self.get(one).cmp(&self.get(other)),
+        }
+    }
+
+    /// Whether a value is that one of others, which is not NULL.
+    pub(crate) fn is(&self, one: usize, others: &Self, other: usize) -> bool {
+        match (&self.keys, &others.keys) {
+            (Keys::Longs(ours), Keys::Longs(theirs)) => {
+                ours[one] == theirs[other] && !self.is_null(one)
+            }
+            _ => self.get(one) == others.get(other),
         }
     }
 }
@@ -187,8 +215,6 @@ fn normalized(array: &ArrayRef, zeros: Zeros) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use std::cmp::Ordering;
-
     use arrow::array::{Int32Array, ListArray};
     use arrow::datatypes::{Float64Type, Int32Type};
 

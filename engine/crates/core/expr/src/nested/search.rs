@@ -50,9 +50,9 @@ pub(super) fn contains(call: &CallInfo<'_>) -> Built {
                 if value.is_null(row) {
                     return None;
                 }
-                let wanted = values.get(value.at(row));
-                let null = range.clone().any(|i| lists.values().is_null(i));
-                match range.any(|i| elements.get(i) == wanted) {
+                let wanted = value.at(row);
+                let null = range.clone().any(|i| elements.is_null(i));
+                match range.any(|i| elements.is(i, &values, wanted)) {
                     false if null => None,
                     found => Some(found),
                 }
@@ -78,8 +78,8 @@ pub(super) fn position(call: &CallInfo<'_>) -> Built {
                 if value.is_null(row) {
                     return None;
                 }
-                let wanted = values.get(value.at(row));
-                let found = range.position(|i| elements.get(i) == wanted);
+                let wanted = value.at(row);
+                let found = range.position(|i| elements.is(i, &values, wanted));
                 found.map_or(Some(0), |at| i64::try_from(at + 1).ok())
             })
             .collect();
@@ -101,8 +101,8 @@ pub(super) fn remove(call: &CallInfo<'_>) -> Built {
         for row in 0..rows {
             match lists.range(row) {
                 Some(range) if !value.is_null(row) => {
-                    let unwanted = values.get(value.at(row));
-                    let kept = range.filter(|i| elements.get(*i) != unwanted);
+                    let unwanted = value.at(row);
+                    let kept = range.filter(|i| !elements.is(*i, &values, unwanted));
                     kept.for_each(|i| out.elements.pick(0, i));
                     out.row()?;
                 }
@@ -112,6 +112,9 @@ pub(super) fn remove(call: &CallInfo<'_>) -> Built {
         out.finish()
     }))
 }
+
+/// An array of so many elements is searched as it is.
+const FEW: usize = 8;
 
 /// Whether two arrays have an element in common; NULL if they have none, but a NULL, and neither is
 /// empty.
@@ -136,14 +139,24 @@ pub(super) fn overlap(call: &CallInfo<'_>) -> Built {
                 if ours.is_empty() || theirs.is_empty() {
                     return Some(false);
                 }
-                let valid = |i: &usize| left.values().is_valid(*i);
-                let set: HashSet<_> = ours.clone().filter(valid).map(|i| lefts.get(i)).collect();
-                let common = |i: usize| right.values().is_valid(i) && set.contains(&rights.get(i));
-                if theirs.clone().any(common) {
+                let found = if ours.len() <= FEW || theirs.len() <= FEW {
+                    let valid = |i: &usize| !rights.is_null(*i);
+                    theirs
+                        .clone()
+                        .filter(valid)
+                        .any(|j| ours.clone().any(|i| lefts.is(i, &rights, j)))
+                } else {
+                    let valid = |i: &usize| !lefts.is_null(*i);
+                    let set: HashSet<_> =
+                        ours.clone().filter(valid).map(|i| lefts.get(i)).collect();
+                    let mut theirs = theirs.clone();
+                    theirs.any(|i| !rights.is_null(i) && set.contains(&rights.get(i)))
+                };
+                if found {
                     return Some(true);
                 }
-                let null = ours.clone().any(|i| left.values().is_null(i))
-                    || theirs.clone().any(|i| right.values().is_null(i));
+                let null = ours.clone().any(|i| lefts.is_null(i))
+                    || theirs.clone().any(|i| rights.is_null(i));
                 (!null).then_some(false)
             })
             .collect();
@@ -165,11 +178,11 @@ pub(super) fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
         for row in 0..rows {
             let mut best: Option<usize> = None;
             for i in lists.range(row).unwrap_or(0..0) {
-                if lists.values().is_null(i) {
+                if elements.is_null(i) {
                     continue;
                 }
                 let better = best.is_none_or(|best| {
-                    let order = elements.get(i).cmp(&elements.get(best));
+                    let order = elements.compare(i, best);
                     if greatest {
                         order.is_gt()
                     } else {
@@ -234,7 +247,7 @@ fn sort(
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
         let [elements] = Ordered::with(zeros, [lists.values()])?;
-        let side = |i: usize| (elements.get(i), lists.values().is_null(i));
+        let side = |i: usize| (elements.get(i), elements.is_null(i));
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
         for row in 0..rows {
             let Some(range) = lists.range(row) else {

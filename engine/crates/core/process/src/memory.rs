@@ -73,8 +73,8 @@ pub fn lock_memory() -> Locked {
 }
 
 /// Has no more arenas than the machine has cores, and two at least. In an arena glibc keeps what
-/// its threads have freed, for itself: with eight for each core, which is its default, a process
-/// that has served a thousand queries holds twice what it holds after a hundred (`bench/run soak`).
+/// its threads have freed, for itself: with eight for each core, which is its default, an engine
+/// holds 1.5 times as much after a thousand queries as after a hundred (`bench/run soak`).
 /// Before the first thread. Another libc has none.
 pub fn bound_arenas() {
     let cores = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));

@@ -12,8 +12,8 @@ pub enum Under {
     EnclaveLibrary,
 }
 
-/// Core dumps and ptrace off, memory locked where the system lets it, arenas bounded. First thing in
-/// `main`, before any key exists and any thread. What was not possible is in the log.
+/// Core dumps and ptrace off, memory locked where the system lets it, arenas bounded. First thing
+/// in `main`, before any key exists and any thread. What was not possible is in the log.
 ///
 /// # Errors
 /// The system's; that it has no such call is none [under a library](Under::EnclaveLibrary).

@@ -101,8 +101,15 @@ case class CofferClientExec(part: CofferFragmentExec) extends UnaryExecNode with
   def batchesToDriver(): Closing[ColumnarBatch] = part.template match {
     case _: CollectTailExec => ArrowRows.batched(rows().iterator, output, conf)
     case _ =>
+      val before = System.nanoTime()
       val opened = run()
-      ArrowRows.batches(opened, output, () => opened.close())
+      metrics("runTime").add((System.nanoTime() - before) / 1000000)
+      val batches = ArrowRows.batches(opened, output, () => opened.close())
+      def counted(batch: ColumnarBatch): ColumnarBatch = {
+        metrics("numOutputRows").add(batch.numRows.toLong)
+        batch
+      }
+      Closing(batches.map(counted))(batches.close())
   }
 
   override protected def doExecute(): RDD[InternalRow] = throw CofferFragmentExec.noRows

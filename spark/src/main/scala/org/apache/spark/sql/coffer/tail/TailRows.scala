@@ -40,7 +40,7 @@ private[coffer] case class TailRowsExec(@transient root: SparkPlan) extends Leaf
   def expected: Option[String] = part.map(Estimates.text(_))
 
   /** In batches, where that is how rows come here: no row is then an object of its own. */
-  override def supportsColumnar: Boolean =
+  override lazy val supportsColumnar: Boolean =
     root.isInstanceOf[CofferRootExec] && ArrowRows.hold(output)
 
   override protected def doExecuteColumnar(): RDD[ColumnarBatch] = {

@@ -111,6 +111,8 @@ class Driver:
             master.startswith("local"),
             str(python or sys.executable),
             tuple(sorted((env or {}).items())),
+            # What the child inherits, but for what names the test.
+            tuple(sorted(item for item in os.environ.items() if item[0] != _OF_A_TEST)),
             tuple(sorted(item for item in (conf or {}).items() if item[0].startswith(_OF_A_JVM))),
         )
         self._child = _Child.of(kind, log, env or {})
@@ -161,6 +163,7 @@ class Driver:
         self.stop()
 
 
+_OF_A_TEST = "PYTEST_CURRENT_TEST"
 _OF_A_JVM = (
     "spark.driver.",
     "spark.jars",

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 
-def in_turns(cases: Iterable[Any], ways: Sequence[Any]) -> list[Any]:
+def in_turns(cases: Iterable[Any], ways: Sequence[Any], every: int = 1) -> list[Any]:
     """Parameters of a test that takes a case and a way: each pair once, all but one of a case
-    marked `full`.
+    marked `full`; of cases that another test has too, all but one in `every`.
 
     A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is
     together, so that a fixture of it is made once.
@@ -23,7 +23,7 @@ def in_turns(cases: Iterable[Any], ways: Sequence[Any]) -> list[Any]:
             *values,
             way,
             id=f"{name}-{way}",
-            marks=[] if number % len(ways) == turn else [pytest.mark.full],
+            marks=[] if number % (every * len(ways)) == every * turn else [pytest.mark.full],
         )
         for turn, way in enumerate(ways)
         for number, (values, name) in enumerate(map(_taken_apart, cases))

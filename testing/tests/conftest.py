@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,18 +52,21 @@ LONG = (
 # begin, and words of the reason. Each entry is reviewed; there is none today.
 MAY_BE_SKIPPED: tuple[tuple[str, str], ...] = ()
 
-# Files whose drivers hand their JVM on to the next driver of their kind. What a file changes beside
-# of Spark, or finds by how long a start takes, keeps it off this list.
-HAND_ON = (
-    "test_fail_closed",
-    "test_faults",
-    "test_interop",
-    "test_keys",
-    "test_protections",
-    "test_queries",
-    "test_sizes",
-    "test_tpcds",
-    "test_zones",
+# A driver hands its JVM on to the next driver of its kind, but for those of these files, which
+# change what is not Spark's, end processes, or attack what they run.
+JVM_OF_THEIR_OWN = (
+    "test_attack",
+    "test_elsewhere",
+    "test_functions_of_users",
+    "test_metrics",
+    "test_network_service",
+    "test_pickles_cluster",
+    "test_resume",
+    "test_starts",
+    "test_store_faults",
+    "test_ways_in",
+    "test_writes",
+    "test_yarn",
 )
 
 # Files that send a driver what it must refuse. Of all others, what executors send is recorded, and
@@ -160,7 +164,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module", autouse=True)
 def drivers(request: pytest.FixtureRequest) -> None:
     name = request.module.__name__.rpartition(".")[2]
-    Driver.kept = name in HAND_ON
+    Driver.kept = name not in JVM_OF_THEIR_OWN
     Driver.record = None if name in HOSTILE else Path(os.environ[RECORDS])
 
 
@@ -256,6 +260,10 @@ class Expected:
 
     def answer(self, sql: str, ansi: str = "on") -> Answer | Digested:
         return self._answers.query(sql, ansi_conf(ansi))
+
+    def result(self, code: str, got: Any, **names: Any) -> Any:
+        """What plaintext Spark gives for `Driver.run`, to be compared with `got`."""
+        return self._answers.result(code, got, names)
 
 
 @pytest.fixture(scope="session")

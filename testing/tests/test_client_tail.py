@@ -113,9 +113,9 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_are_sparks(name: str, plain: Driver, sealed: Driver) -> None:
+def test_errors_are_sparks(name: str, expected: Expected, sealed: Driver) -> None:
     with pytest.raises(QueryFailed) as theirs:
-        plain.query(ERRORS[name])
+        expected.answer(ERRORS[name])
     with pytest.raises(QueryFailed) as ours:
         sealed.query(ERRORS[name])
     assert same_error(theirs.value, ours.value)

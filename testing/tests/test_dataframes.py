@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coffer_testing.runner import Driver, QueryFailed
-from conftest import with_client_tail
+from conftest import Expected, with_client_tail
 
 HEAD = """
 import pandas as pd, pyarrow as pa
@@ -268,9 +268,10 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
+def test_same_as_plaintext(name: str, expected: Expected, sealed: Driver) -> None:
     code = HEAD + CALLS[name]
-    assert sealed.run(code, coffered=True) == plain.run(code, coffered=False)
+    got = sealed.run(code, coffered=True)
+    assert got == expected.result(code, got, coffered=False)
 
 
 def test_cached_rows_are_read_and_the_table_is_not(sealed: Driver) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from coffer_testing.runner import Driver, QueryFailed, same_error
-from conftest import with_client_tail
+from conftest import Expected, with_client_tail
 
 HEAD = """
 import pandas as pd, pyarrow as pa
@@ -141,8 +141,9 @@ def clustered(clustered: Driver) -> Iterator[Driver]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_local(name: str, plain: Driver, sealed: Driver) -> None:
-    assert sealed.run(HEAD + FUNCTIONS[name]) == plain.run(HEAD + FUNCTIONS[name])
+def test_local(name: str, expected: Expected, sealed: Driver) -> None:
+    got = sealed.run(HEAD + FUNCTIONS[name])
+    assert got == expected.result(HEAD + FUNCTIONS[name], got)
 
 
 def test_an_error_of_theirs_is_told_as_sparks(plain: Driver, sealed: Driver) -> None:

@@ -8,7 +8,7 @@ from coffer_testing.answers import difference
 from coffer_testing.joins import JOINS, KEYS, SHAPES, TYPES
 from coffer_testing.queries import Query
 from coffer_testing.runner import Driver, QueryFailed, same_error
-from coffer_testing.turns import in_turns
+from coffer_testing.turns import in_turns, one_of
 from conftest import Expected, ansi_conf
 
 # As Spark plans small tables: broadcasts, in one request. Shuffled: AQE may still broadcast what
@@ -38,6 +38,9 @@ CASES = [
     for ansi in query.ansi
 ]
 HARD = [pytest.param(query, "on", id=query.name) for query in TYPES + SHAPES]
+MERGED = [
+    pytest.param(query, id=query.name) for query in KEYS + TYPES + SHAPES if " a " in query.sql
+]
 
 
 def test_there_are_enough_queries() -> None:
@@ -51,18 +54,14 @@ def test_local(query: Query, ansi: str, mode: str, expected: Expected, sealed: D
     check(query, ansi, MODES[mode], expected, sealed)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [query for query in KEYS + TYPES + SHAPES if " a " in query.sql],
-    ids=lambda query: query.name,
-)
+@pytest.mark.parametrize("query", one_of(MERGED, 3))
 def test_merged(query: Query, expected: Expected, sealed: Driver) -> None:
     """By a hint: as engines join what they cannot hold in memory."""
     check(query, "on", SHUFFLED, expected, sealed, hint="/*+ MERGE(a, b, c) */")
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(HARD, ["broadcast", "shuffled"]))
+@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(HARD, ["broadcast", "shuffled"], 3))
 def test_cluster(query: Query, ansi: str, mode: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, MODES[mode], expected, clustered)
 

@@ -23,6 +23,10 @@ class Spark:
         self.given = given
         self.asked = 0
 
+    def run(self, _code: str, **names: int) -> list[int]:
+        self.asked += 1
+        return [*names.values(), 7]
+
     def query(self, _sql: str, _conf: dict[str, str]) -> Answer:
         self.asked += 1
         if isinstance(self.given, QueryFailed):
@@ -72,6 +76,15 @@ def test_a_digest_tells_what_is_equal_and_nothing_else() -> None:
     # A digest of something else is no verdict.
     wrong = Digested(LONG.schema, ["0", "0"], lambda: LONG)
     assert difference(wrong, LONG, ordered=True) is None
+
+
+def test_of_a_result_a_digest_is_kept() -> None:
+    spark = Spark(LONG)
+    assert answers(spark).result("code", [1, 7], {"n": 1}) == [1, 7]
+    assert answers(spark).result("code", [1, 7], {"n": 1}) == [1, 7] and spark.asked == 1
+    # What differs is told by Spark's; so are other names.
+    assert answers(spark).result("code", [1, 8], {"n": 1}) == [1, 7] and spark.asked == 2
+    assert answers(spark).result("code", [1, 7], {"n": 2}) == [2, 7] and spark.asked == 3
 
 
 def test_an_error_is_kept_too() -> None:

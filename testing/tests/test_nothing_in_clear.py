@@ -33,7 +33,8 @@ def lacking() -> list[str]:
 
 
 @pytest.mark.timeout(2400)
-def test_nothing_in_clear(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_nothing_in_clear(whole: bool, tmp_path: Path) -> None:
     report = tmp_path / "leaks.json"
     missing = lacking()
     assert not (missing and os.environ.get("COFFER_TEST_STRICT")), (
@@ -44,17 +45,9 @@ def test_nothing_in_clear(tmp_path: Path) -> None:
             f"not searched, as gdb or CAP_NET_RAW is missing: {', '.join(missing)}", stacklevel=1
         )
     allowed = ["--allow-missing", ",".join(missing)] if missing else []
+    small = [] if whole else ["--small"]
     done = subprocess.run(
-        [
-            ROOT / "testing" / "run",
-            "leaks",
-            "--small",
-            "--json",
-            report,
-            "--folder",
-            tmp_path,
-            *allowed,
-        ],
+        [ROOT / "testing/run", "leaks", *small, "--json", report, "--folder", tmp_path, *allowed],
         env={**os.environ, "VENV": str(Path(sys.prefix))},
         capture_output=True,
         text=True,

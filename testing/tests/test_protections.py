@@ -154,7 +154,7 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
     drivers.close()
 
 
-@pytest.mark.parametrize(("number", "policy"), in_turns(TPCH_OFFICIAL, PROTECTED))
+@pytest.mark.parametrize(("number", "policy"), in_turns(TPCH_OFFICIAL, PROTECTED, 2))
 def test_tpch(number: int, policy: str, expected: Expected, protected: Protected) -> None:
     sql = tpch.query(number)
     got = protected.under(policy).query(sql)

@@ -34,7 +34,7 @@ def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> N
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 5))
+@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 10))
 def test_cluster(query: Query, ansi: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, expected, clustered)
 

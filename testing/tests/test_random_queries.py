@@ -1,7 +1,7 @@
 """Random queries over a table with every protection, in each way of running, against plaintext
 Spark's rows.
 
-COFFER_RANDOM_QUERIES says how many are drawn for each way (default 12), COFFER_RANDOM_SEED from
+COFFER_RANDOM_QUERIES says how many are drawn for each way (default 8), COFFER_RANDOM_SEED from
 where.
 """
 
@@ -25,7 +25,7 @@ from coffer_testing.owner import Owner
 from coffer_testing.runner import Driver
 from conftest import CONF, Expected
 
-COUNT = int(os.environ.get("COFFER_RANDOM_QUERIES", "12"))
+COUNT = int(os.environ.get("COFFER_RANDOM_QUERIES", "8"))
 SEED = int(os.environ.get("COFFER_RANDOM_SEED", "7"))
 
 POLICY = """

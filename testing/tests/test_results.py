@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from coffer_testing.runner import Driver
+from conftest import Expected
 
 ACTIONS = {
     "take": "result = [list(r) for r in spark.sql('SELECT id, s FROM edge ORDER BY id').take(7)]",
@@ -64,11 +65,12 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("name", ACTIONS)
-def test_same_as_plaintext(name: str, plain: Driver, sealed: Driver) -> None:
-    assert sealed.run(ACTIONS[name]) == plain.run(ACTIONS[name])
+def test_same_as_plaintext(name: str, expected: Expected, sealed: Driver) -> None:
+    got = sealed.run(ACTIONS[name])
+    assert got == expected.result(ACTIONS[name], got)
 
 
-def test_coffers_own_functions(plain: Driver, sealed: Driver) -> None:
+def test_coffers_own_functions(expected: Expected, sealed: Driver) -> None:
     query = "spark.sql('SELECT id, s, d38, ntz FROM edge ORDER BY id')"
     ours = (
         f"import coffer\nt = coffer.to_arrow({query})\nresult = "
@@ -77,7 +79,8 @@ def test_coffers_own_functions(plain: Driver, sealed: Driver) -> None:
     theirs = (
         f"t = {query}.toArrow()\nresult = [str(t.schema.remove_metadata()), repr(t.to_pydict())]"
     )
-    assert sealed.run(ours) == plain.run(theirs)
+    got = sealed.run(ours)
+    assert got == expected.result(theirs, got)
     pandas = f"import coffer\nresult = coffer.to_pandas({query}.drop('ntz'))['id'].tolist()"
     assert sealed.run(pandas) == list(range(1200))
 

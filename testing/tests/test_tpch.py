@@ -18,7 +18,7 @@ def test_local(number: int, expected: Expected, sealed: Driver) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", TPCH_OFFICIAL)
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 2))
 def test_cluster(number: int, expected: Expected, clustered: Driver) -> None:
     check(number, expected, clustered)
 

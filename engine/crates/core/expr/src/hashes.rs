@@ -1,16 +1,17 @@
 //! Digests and checksums of bytes, and Spark's two hashes of any value: Murmur3 (x86, 32 bits) and
 //! xxHash (64 bits), to the bit.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray},
+    array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Int32Array, Int64Array},
     datatypes::{
         DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
         Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
     },
 };
 use datafusion_common::ScalarValue;
+use datafusion_expr::ColumnarValue;
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
@@ -19,7 +20,7 @@ use crate::{
     Unsupported,
     format::{LOWER, hex_digits},
     function::{CallInfo, Entry, Fallible, Kernel, entry},
-    rows::{self, Nulls, Row},
+    rows::{self, Nulls},
 };
 
 pub(crate) const FUNCTIONS: &[Entry] = &[
@@ -261,80 +262,113 @@ fn seeded<H: Hash + 'static>(call: &CallInfo<'_>, ret: &DataType) -> Built {
     if call.ret != ret || !call.types.iter().all(hashed) {
         return Err(call.bad_types());
     }
-    let hash = move |row: &Row<'_>| {
-        (0..last).fold(seed, |hash, index| match row.at(index) {
-            Some((values, at)) => value::<H>(values, at, hash),
-            None => hash,
-        })
+    let hashes = move |args: &[ColumnarValue], rows: usize| {
+        let mut hashes = vec![seed; rows];
+        for arg in args.iter().take(last) {
+            let values = arg.to_array(rows)?;
+            let hash = hasher::<H>(&values);
+            for (row, so_far) in hashes.iter_mut().enumerate() {
+                *so_far = hash(row, *so_far);
+            }
+        }
+        datafusion_common::Result::Ok(hashes)
     };
     Ok(match ret {
-        DataType::Int32 => {
-            rows::number::<Int32Type>(ret, Nulls::AreGiven, move |row| Ok(Some(hash(row) as i32)))
-        }
-        _ => rows::number::<Int64Type>(ret, Nulls::AreGiven, move |row| Ok(Some(hash(row)))),
+        DataType::Int32 => Arc::new(move |args, rows| {
+            let all = hashes(args, rows)?.into_iter().map(|hash| hash as i32);
+            Ok(Arc::new(Int32Array::from_iter_values(all)))
+        }),
+        _ => Arc::new(move |args, rows| Ok(Arc::new(Int64Array::from(hashes(args, rows)?)))),
     })
 }
 
-fn value<H: Hash>(values: &ArrayRef, row: usize, seed: i64) -> i64 {
-    if values.is_null(row) {
-        return seed;
-    }
+/// The hash of a row's value and of a hash so far.
+type Hasher<'a> = Box<dyn Fn(usize, i64) -> i64 + 'a>;
+
+/// What hashes values, whose type is looked up once for all rows.
+fn hasher<'a, H: Hash + 'a>(values: &'a ArrayRef) -> Hasher<'a> {
     match values.data_type() {
-        DataType::Boolean => H::int(values.as_boolean().value(row).into(), seed),
-        DataType::Int8 => H::int(values.as_primitive::<Int8Type>().value(row).into(), seed),
-        DataType::Int16 => H::int(values.as_primitive::<Int16Type>().value(row).into(), seed),
-        DataType::Int32 => H::int(values.as_primitive::<Int32Type>().value(row), seed),
-        DataType::Date32 => H::int(values.as_primitive::<Date32Type>().value(row), seed),
-        DataType::Int64 => H::long(values.as_primitive::<Int64Type>().value(row), seed),
-        DataType::Timestamp(..) => H::long(
-            values.as_primitive::<TimestampMicrosecondType>().value(row),
-            seed,
-        ),
+        DataType::Boolean => {
+            let truths = values.as_boolean();
+            each(truths, |row, seed| H::int(truths.value(row).into(), seed))
+        }
+        DataType::Int8 => numbers::<Int8Type>(values, |v, seed| H::int(v.into(), seed)),
+        DataType::Int16 => numbers::<Int16Type>(values, |v, seed| H::int(v.into(), seed)),
+        DataType::Int32 => numbers::<Int32Type>(values, H::int),
+        DataType::Date32 => numbers::<Date32Type>(values, H::int),
+        DataType::Int64 => numbers::<Int64Type>(values, H::long),
+        DataType::Timestamp(..) => numbers::<TimestampMicrosecondType>(values, H::long),
         // In nanoseconds, as Spark holds them.
-        DataType::Time64(_) => H::long(
-            values
-                .as_primitive::<Time64MicrosecondType>()
-                .value(row)
-                .wrapping_mul(1_000),
-            seed,
-        ),
-        DataType::Float32 => {
-            let v = normal(values.as_primitive::<Float32Type>().value(row), f32::NAN);
-            H::int(v.to_bits().cast_signed(), seed)
+        DataType::Time64(_) => {
+            numbers::<Time64MicrosecondType>(values, |v, seed| H::long(v.wrapping_mul(1_000), seed))
         }
-        DataType::Float64 => {
-            let v = normal(values.as_primitive::<Float64Type>().value(row), f64::NAN);
-            H::long(v.to_bits().cast_signed(), seed)
+        DataType::Float32 => numbers::<Float32Type>(values, |v, seed| {
+            H::int(normal(v, f32::NAN).to_bits().cast_signed(), seed)
+        }),
+        DataType::Float64 => numbers::<Float64Type>(values, |v, seed| {
+            H::long(normal(v, f64::NAN).to_bits().cast_signed(), seed)
+        }),
+        DataType::Decimal128(0..=18, _) => {
+            numbers::<Decimal128Type>(values, |v, seed| H::long(v as i64, seed))
         }
-        DataType::Decimal128(precision, _) => {
-            let unscaled = values.as_primitive::<Decimal128Type>().value(row);
-            match precision {
-                0..=18 => H::long(unscaled as i64, seed),
-                _ => H::bytes(shortest(&unscaled.to_be_bytes()), seed),
-            }
+        DataType::Decimal128(..) => {
+            numbers::<Decimal128Type>(values, |v, seed| H::bytes(shortest(&v.to_be_bytes()), seed))
         }
-        DataType::Utf8 => H::bytes(values.as_string::<i32>().value(row).as_bytes(), seed),
-        DataType::Binary => H::bytes(values.as_binary::<i32>().value(row), seed),
+        DataType::Utf8 => {
+            let texts = values.as_string::<i32>();
+            each(texts, |row, seed| {
+                H::bytes(texts.value(row).as_bytes(), seed)
+            })
+        }
+        DataType::Binary => {
+            let bytes = values.as_binary::<i32>();
+            each(bytes, |row, seed| H::bytes(bytes.value(row), seed))
+        }
         DataType::List(_) => {
             let list = values.as_list::<i32>();
-            let items = list.values();
-            range(list.value_offsets(), row).fold(seed, |hash, at| value::<H>(items, at, hash))
+            let item = hasher::<H>(list.values());
+            each(list, move |row, seed| {
+                range(list.value_offsets(), row).fold(seed, |hash, at| item(at, hash))
+            })
         }
-        DataType::Struct(_) => values
-            .as_struct()
-            .columns()
-            .iter()
-            .fold(seed, |hash, column| value::<H>(column, row, hash)),
+        DataType::Struct(_) => {
+            let record = values.as_struct();
+            let fields: Vec<_> = record.columns().iter().map(hasher::<H>).collect();
+            each(record, move |row, seed| {
+                fields.iter().fold(seed, |hash, field| field(row, hash))
+            })
+        }
         DataType::Map(..) => {
             let map = values.as_map();
-            range(map.value_offsets(), row).fold(seed, |hash, at| {
-                let sides = map.entries().columns().iter();
-                sides.fold(hash, |hash, side| value::<H>(side, at, hash))
+            let sides: Vec<_> = map.entries().columns().iter().map(hasher::<H>).collect();
+            each(map, move |row, seed| {
+                range(map.value_offsets(), row).fold(seed, |hash, at| {
+                    sides.iter().fold(hash, |h, side| side(at, h))
+                })
             })
         }
         // NULL's type; `hashed` let no other one in.
-        _ => seed,
+        _ => Box::new(|_, seed| seed),
     }
+}
+
+/// A hasher that leaves the hash as it is where there is no value.
+fn each<'a>(values: &'a impl Array, hash: impl Fn(usize, i64) -> i64 + 'a) -> Hasher<'a> {
+    match values.nulls() {
+        Some(nulls) => Box::new(move |row, seed| match nulls.is_valid(row) {
+            true => hash(row, seed),
+            false => seed,
+        }),
+        None => Box::new(hash),
+    }
+}
+
+fn numbers<'a, T: ArrowPrimitiveType>(
+    values: &'a ArrayRef,
+    hash: impl Fn(T::Native, i64) -> i64 + 'a,
+) -> Hasher<'a> {
+    let numbers = values.as_primitive::<T>();
+    each(numbers, move |row, seed| hash(numbers.value(row), seed))
 }
 
 /// Where a row's items lie among all items.
@@ -365,10 +399,11 @@ fn hashed(of: &DataType) -> bool {
     }
 }
 
-/// Spark's 64-bit hash of a row's value, which must not be NULL.
+/// Spark's 64-bit hash of each row's value. That of NULL is the seed.
 #[must_use]
-pub fn xx_hash64(values: &ArrayRef, row: usize, seed: i64) -> i64 {
-    value::<XxHash64>(values, row, seed)
+pub fn xx_hash64(values: &ArrayRef, seed: i64) -> impl Fn(usize) -> i64 {
+    let hash = hasher::<XxHash64>(values);
+    move |row| hash(row, seed)
 }
 
 /// Spark's 32-bit hash of bytes.

@@ -152,9 +152,9 @@ impl GroupState for Distinct {
     ) -> Result<()> {
         let values = column(values, 0, &self.of)?;
         let live = live(values.logical_nulls().as_ref(), filter);
+        let hash = xx_hash64(&values, SEED);
         each(live.as_ref(), groups, |row, group| {
-            let hash = xx_hash64(&values, row, SEED).cast_unsigned();
-            let (index, to) = self.precision.place(hash);
+            let (index, to) = self.precision.place(hash(row).cast_unsigned());
             raise(self.words(group), index, to);
             Ok(())
         })

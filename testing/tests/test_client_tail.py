@@ -47,18 +47,18 @@ SQL = {
     "(SELECT id, s FROM edge WHERE id < 40) a FULL JOIN "
     "(SELECT n, g FROM events WHERE n BETWEEN 5 AND 10) b "
     "ON format_string('%S', a.s) < format_string('%S', b.g) AND a.id > b.n",
-    "left_join_of_few": "SELECT a.n, b.id FROM (SELECT n, g FROM events WHERE n < 4) a LEFT JOIN "
-    "edge b ON format_string('%S', a.n) < format_string('%S', b.id) AND b.id < 9",
+    "left_join_of_few": "SELECT a.n, b.id FROM (SELECT n, g FROM events WHERE id < 900) a "
+    "LEFT JOIN edge b ON format_string('%S', a.n) < format_string('%S', b.id) AND b.id < 9",
     "right_join_of_few": "SELECT a.id, b.n FROM edge a RIGHT JOIN (SELECT n, g FROM events "
-    "WHERE n < 4) b ON format_string('%S', b.n) < format_string('%S', a.id) AND a.id < 9",
-    "semi_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE EXISTS "
+    "WHERE id < 900) b ON format_string('%S', b.n) < format_string('%S', a.id) AND a.id < 9",
+    "semi_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE id < 900) a WHERE EXISTS "
     "(SELECT 1 FROM edge b WHERE b.id < 9 "
     "AND format_string('%S', a.n) < format_string('%S', b.id))",
-    "anti_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE NOT EXISTS "
+    "anti_join_of_few": "SELECT n FROM (SELECT n FROM events WHERE id < 900) a WHERE NOT EXISTS "
     "(SELECT 1 FROM edge b WHERE b.id < 9 "
     "AND format_string('%S', a.n) > format_string('%S', b.id))",
-    "existence_of_few": "SELECT n FROM (SELECT n FROM events WHERE n < 9) a WHERE n = 3 OR EXISTS "
-    "(SELECT 1 FROM edge b WHERE b.id < 9 "
+    "existence_of_few": "SELECT n FROM (SELECT n FROM events WHERE id < 900) a WHERE n = 3 "
+    "OR EXISTS (SELECT 1 FROM edge b WHERE b.id < 9 "
     "AND format_string('%S', a.n) > format_string('%S', b.id))",
     "values_in_a_subquery": "SELECT id, concat(format_string('%S', id), (SELECT "
     "max(format_string('%S', x)) FROM VALUES (1), (2) AS v(x))) AS m FROM edge WHERE id < 9",

@@ -10,7 +10,7 @@ use arrow::{
         Int32Type, Int64Type, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
     },
 };
-use datafusion_common::ScalarValue;
+use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::ColumnarValue;
 use md5::Md5;
 use sha1::Sha1;
@@ -40,7 +40,7 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
     }),
 ];
 
-type Built = Result<Kernel, Unsupported>;
+type Built = std::result::Result<Kernel, Unsupported>;
 
 fn hex(bytes: &[u8], out: &mut String) {
     hex_digits(bytes, LOWER, out);
@@ -262,7 +262,7 @@ fn seeded<H: Hash + 'static>(call: &CallInfo<'_>, ret: &DataType) -> Built {
     if call.ret != ret || !call.types.iter().all(hashed) {
         return Err(call.bad_types());
     }
-    let hashes = move |args: &[ColumnarValue], rows: usize| {
+    let hashes = move |args: &[ColumnarValue], rows: usize| -> Result<Vec<i64>> {
         let mut hashes = vec![seed; rows];
         for arg in args.iter().take(last) {
             let values = arg.to_array(rows)?;
@@ -271,7 +271,7 @@ fn seeded<H: Hash + 'static>(call: &CallInfo<'_>, ret: &DataType) -> Built {
                 *so_far = hash(row, *so_far);
             }
         }
-        datafusion_common::Result::Ok(hashes)
+        Ok(hashes)
     };
     Ok(match ret {
         DataType::Int32 => Arc::new(move |args, rows| {

@@ -36,7 +36,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::sync::Mutex;
 
 use crate::{
-    exchange::{Exchanges, WrittenBy},
+    exchange::{Exchanges, KeptRows, WrittenBy},
     task::{check::Check, link::Link},
 };
 
@@ -312,7 +312,11 @@ impl Demux {
                 partition: map,
                 attempt: identity.attempt,
             };
-            self.spec.exchanges.rows(by, target)
+            match self.spec.exchanges.rows(by, target)? {
+                KeptRows::Held(rows) => Some(rows),
+                // Of a query that runs here whole, which has no streams.
+                KeptRows::Spilled(_) => None,
+            }
         });
         let found = |kept: &Vec<RecordBatch>| kept.iter().map(RecordBatch::num_rows).sum();
         match kept {

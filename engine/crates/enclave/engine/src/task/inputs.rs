@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, atomic::AtomicU64};
 
-use arrow::array::RecordBatch;
 use coffer_plan::boundary_schema;
 use coffer_sealing::{Kek, KekId};
 use datafusion_execution::memory_pool::MemoryConsumer;
@@ -10,7 +9,7 @@ use datafusion_execution::memory_pool::MemoryConsumer;
 use crate::{
     broadcast::{BroadcastKey, Loaded},
     enclave::Enclave,
-    exchange::WrittenBy,
+    exchange::{KeptRows, WrittenBy},
     session::Session,
     task::{
         check::Check,
@@ -109,7 +108,7 @@ pub(super) async fn inputs(
 }
 
 /// What tasks of the same query have put here, in map order, then by target.
-fn here(session: &Session, input: u32, reads: &Reads) -> Result<Vec<Vec<RecordBatch>>, Check> {
+fn here(session: &Session, input: u32, reads: &Reads) -> Result<Vec<KeptRows>, Check> {
     let mut pairs: Vec<(u32, u32)> = Vec::new();
     for rectangle in &reads.rectangles {
         for map in rectangle.maps.clone() {

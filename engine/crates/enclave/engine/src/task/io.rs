@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::{
     broadcast::Loaded,
+    exchange::KeptRows,
     task::input::{Demux, all_rows, each_stream},
 };
 
@@ -26,7 +27,7 @@ pub(crate) enum TaskInput {
     /// It has streams here.
     Streams(Box<Demux>),
     /// Its streams are rows of this engine, in map order, then by target.
-    Here(SchemaRef, Vec<Vec<RecordBatch>>),
+    Here(SchemaRef, Vec<KeptRows>),
     /// It has none: no rows, and nothing is asked for.
     Nothing(SchemaRef),
 }
@@ -71,9 +72,9 @@ impl TaskSide {
 /// Rows that are here, small batches put together.
 pub(crate) fn rows_of(
     schema: &SchemaRef,
-    batches: impl IntoIterator<Item = RecordBatch, IntoIter: Send + 'static>,
+    batches: impl IntoIterator<Item = Result<RecordBatch>, IntoIter: Send + 'static>,
 ) -> SendableRecordBatchStream {
-    let rows = stream::iter(batches.into_iter().map(Ok));
+    let rows = stream::iter(batches);
     let rows = coalesced(Arc::clone(schema), rows);
     Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), rows))
 }

@@ -13,7 +13,6 @@ use std::{
     time::Instant,
 };
 
-use arrow::array::RecordBatch;
 use coffer_plan::KeyBounds;
 use coffer_protocol::wire::{Done, Failed, QueryDone, RunQuery, StageDone, Start};
 use coffer_sealing::{AttemptId, Partition, RunId, StageId};
@@ -458,18 +457,19 @@ impl Run {
     ) -> Option<Arc<KeyBounds>> {
         let stage = self.stages.get(position)?.id.0;
         let attempts = self.state.lock().attempts(position)?;
-        let mut rows = Vec::new();
-        for (attempt, partition) in attempts.into_iter().zip(0..) {
-            let by = WrittenBy {
+        let written = attempts.into_iter().zip(0..).map(|(attempt, partition)| {
+            self.session.exchanges.of(WrittenBy {
                 stage,
                 partition,
                 attempt,
-            };
-            rows.extend(self.session.exchanges.all_rows(by)?);
-        }
-        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() > KeyBounds::MOST {
+            })
+        });
+        let written: Vec<_> = written.collect::<Option<_>>()?;
+        if written.iter().map(|kept| kept.count()).sum::<usize>() > KeyBounds::MOST {
             return None;
         }
+        let rows = written.iter().flat_map(|kept| kept.all());
+        let rows = rows.collect::<Result<Vec<_>, _>>().ok()?;
         let memory = &enclave.runtime().memory_pool;
         // Whoever goes without them reads more, and no more than that.
         let keys = KeyBounds::of(&rows, column, memory).ok().flatten();

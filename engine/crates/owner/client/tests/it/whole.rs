@@ -17,6 +17,8 @@ use harness::{
 };
 
 const MEMORY: usize = 64 << 20;
+/// Enough for what the query's joins hold, and not for its exchanges too.
+const LITTLE: usize = 1 << 20;
 const MAPS: u32 = 2;
 const TARGETS: u32 = 3;
 const ROWS: i64 = 4000;
@@ -42,6 +44,11 @@ fn leaf(stage: u32, rows: std::ops::Range<i64>, broadcast: bool) -> SealStage {
 
 /// Rows 0..ROWS, hashed, joined with the broadcast rows ROWS/2..2×ROWS.
 fn stages() -> Vec<SealStage> {
+    stages_of(ROWS)
+}
+
+/// The same with so many rows that are hashed.
+fn stages_of(rows: i64) -> Vec<SealStage> {
     let join = ir::join(JoinType::Inner, &pairs(), true);
     let top = ir::to_result(join, ir::twice(&pairs()));
     let mut top = reduce_stage(TOP, &top, LEFT, MAPS, TARGETS);
@@ -64,7 +71,7 @@ fn stages() -> Vec<SealStage> {
     }
     vec![
         leaf(RIGHT, ROWS / 2..2 * ROWS, true),
-        leaf(LEFT, 0..ROWS, false),
+        leaf(LEFT, 0..rows, false),
         top,
     ]
 }
@@ -79,12 +86,16 @@ struct Ready {
 }
 
 async fn ready(memory: usize) -> Ready {
+    ready_with(memory, stages()).await
+}
+
+async fn ready_with(memory: usize, stages: Vec<SealStage>) -> Ready {
     let site = Site::open().await;
     let mut client = site.client().await;
     let mut engine = site.engine("engine", memory).await;
     engine.admit(&mut client).await.unwrap();
     let query = Query::begin(&mut client).await;
-    let sealed = query.seal_whole(&mut client, stages()).await.unwrap();
+    let sealed = query.seal_whole(&mut client, stages).await.unwrap();
     let run = query.run_whole(&engine, &[RIGHT, LEFT, TOP], &sealed);
     Ready {
         _site: site,
@@ -252,6 +263,18 @@ async fn what_does_not_fit_says_so_and_is_forgotten() {
     assert_eq!(failed.code, "memory");
     assert!(failed.sealed_error.is_empty());
     assert_eq!(ready.engine.enclave.memory_in_use(), 0);
+}
+
+/// Exchanges have half of the memory.
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_without_room_wait_on_disk() {
+    let mut ready = ready_with(LITTLE, stages_of(20 * ROWS)).await;
+    let spill = ready.engine.enclave.spill();
+    let ran = ready.ran().await;
+    assert!(spill.written() > 0);
+    let result = ready.result(&[&ran, &ran, &ran]);
+    let keys = ready.keys(&result).await.unwrap();
+    assert_eq!(keys, (ROWS / 2..2 * ROWS).collect::<Vec<_>>());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReserv
 
 use crate::{
     enclave::Enclave,
-    exchange::{Exchanges, Kept, Room, WrittenBy},
+    exchange::{Exchanges, Kept, Room, Rows, WrittenBy},
     session::Session,
 };
 
@@ -47,12 +47,22 @@ impl Keeper {
         self.room.claim(bytes)
     }
 
+    /// Gives back what was claimed.
+    pub(crate) fn release(&mut self) {
+        self.room.release();
+    }
+
     /// Enters the rows, by target. What they take of the pool is theirs from now on; as they cannot
     /// spill, they have no part in what is shared out among those that can.
     pub(crate) fn keep(self, targets: Vec<Vec<RecordBatch>>, counted: &mut MemoryReservation) {
+        self.enter(Rows::Held(targets), counted);
+    }
+
+    /// Enters rows that were spilled.
+    pub(crate) fn enter(self, rows: Rows, counted: &mut MemoryReservation) {
         let held = MemoryConsumer::new("kept exchange").register(&self.pool);
         held.grow(counted.free());
         self.exchanges
-            .keep(self.by, Kept::new(targets, self.room, held));
+            .keep(self.by, Kept::new(self.schema, rows, self.room, held));
     }
 }

@@ -88,7 +88,9 @@ impl TaskSink {
         let stay = |attempt: &Attempt, partitioner: Option<Partitioner>| {
             let pool = &enclave.runtime().memory_pool;
             let reservation = MemoryConsumer::new("kept exchange").register(pool);
-            let sink = StaySink::new(keeping(attempt), partitioner, reservation);
+            let keeper = keeping(attempt);
+            let folder = enclave.spill();
+            let sink = StaySink::new(keeper, partitioner, reservation, task.packing, folder);
             Ok(Self::Stay(Box::new(sink)))
         };
         let exchange = || {

@@ -284,7 +284,7 @@ impl ByTarget {
 }
 
 /// A target's rows in runs that make up frames of `step` rows each, but for the last.
-fn frames(held: &[ByTarget], target: usize, step: usize) -> Vec<Vec<RecordBatch>> {
+pub(crate) fn frames(held: &[ByTarget], target: usize, step: usize) -> Vec<Vec<RecordBatch>> {
     let mut frames = Vec::new();
     let mut frame = Vec::new();
     let mut room = step.max(1);

@@ -1,26 +1,51 @@
 //! The sink of an exchange in a query that runs in this engine whole: all rows stay, and nothing
-//! leaves. Where there is no room for them the query fails, and is run stage by stage instead.
+//! leaves. Where there is no room for them in memory, what a task writes goes to a scratch file,
+//! sealed ([`crate::exchange`]).
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use coffer_plan::{codec::as_decoded, partitioner::Partitioner};
+use coffer_plan::{
+    codec::{Packing, as_decoded},
+    partitioner::Partitioner,
+    spill::SpillFolder,
+};
 use coffer_protocol::wire::StreamCount;
-use datafusion_common::{DataFusionError, utils::memory::RecordBatchMemoryCounter};
+use datafusion_common::utils::memory::RecordBatchMemoryCounter;
 use datafusion_execution::memory_pool::MemoryReservation;
 
-use crate::task::{
-    TaskError,
-    sink::{Finished, SinkError, frames::size_of, keeper::Keeper, shuffle::ByTarget},
+use crate::{
+    exchange::{Rows, Spilling},
+    task::{
+        TaskError,
+        sink::{
+            Finished, SinkError,
+            frames::{rows_per_frame, size_of},
+            keeper::Keeper,
+            shuffle::{ByTarget, frames},
+        },
+    },
 };
+
+/// Rows are packed when so many bytes of them are held, also when the pool has more: frames are
+/// large enough then.
+const HELD_MOST: usize = 32 << 20;
 
 pub(crate) struct StaySink {
     keeper: Keeper,
     /// None of a broadcast.
     partitioner: Option<Partitioner>,
-    targets: usize,
     held: Vec<ByTarget>,
+    held_bytes: usize,
     /// Batches may share buffers.
     counter: RecordBatchMemoryCounter,
     reservation: MemoryReservation,
+    packing: Packing,
+    folder: Arc<SpillFolder>,
+    /// From when on there was no room.
+    spilling: Option<Spilling>,
+    /// Of what was spilled, by target.
+    counts: Vec<StreamCount>,
 }
 
 impl StaySink {
@@ -28,15 +53,22 @@ impl StaySink {
         keeper: Keeper,
         partitioner: Option<Partitioner>,
         reservation: MemoryReservation,
+        packing: Packing,
+        folder: Arc<SpillFolder>,
     ) -> Self {
         let targets = partitioner.as_ref().map_or(1, Partitioner::targets);
+        let targets = usize::try_from(targets).unwrap_or(usize::MAX);
         Self {
             keeper,
             partitioner,
-            targets: usize::try_from(targets).unwrap_or(usize::MAX),
             held: Vec::new(),
+            held_bytes: 0,
             counter: RecordBatchMemoryCounter::new(),
             reservation,
+            packing,
+            folder,
+            spilling: None,
+            counts: vec![StreamCount::default(); targets],
         }
     }
 
@@ -49,29 +81,87 @@ impl StaySink {
                 &one
             }
         };
-        let held = ByTarget::sort(batch, targets, self.targets)?;
+        let held = ByTarget::sort(batch, targets, self.counts.len())?;
         let bytes = self.counter.count_batch(held.rows());
-        self.claim(bytes)?;
+        let mut room = self.claims(bytes);
+        if !room {
+            self.spill()?;
+            room = self.claims(bytes);
+        }
+        self.held_bytes += bytes;
         self.held.push(held);
+        if !room {
+            // It is here anyway.
+            self.spill()?;
+        }
         Ok(())
     }
 
-    fn claim(&mut self, bytes: usize) -> Result<(), DataFusionError> {
-        if !self.keeper.claim(bytes) {
-            let full = "the rows of the query's exchanges take more than their part of the memory";
-            return Err(DataFusionError::ResourcesExhausted(full.to_owned()));
+    /// So many bytes more, if there is room for them.
+    fn claims(&mut self, bytes: usize) -> bool {
+        let room = match &self.spilling {
+            // They are not to stay.
+            Some(_) => self.held_bytes + bytes <= HELD_MOST,
+            None => self.keeper.claim(bytes),
+        };
+        room && self.reservation.try_grow(bytes).is_ok()
+    }
+
+    /// Packs and seals the held rows, target by target.
+    fn spill(&mut self) -> Result<(), SinkError> {
+        let spilling = match &mut self.spilling {
+            Some(spilling) => spilling,
+            None => {
+                let spilling = Spilling::new(&self.folder, self.counts.len(), self.packing)?;
+                self.spilling.insert(spilling)
+            }
+        };
+        let held = std::mem::take(&mut self.held);
+        let bytes: usize = held.iter().map(|batch| size_of(batch.rows())).sum();
+        let rows: usize = held.iter().map(|batch| batch.rows().num_rows()).sum();
+        let step = rows_per_frame(rows, bytes);
+        for (number, count) in self.counts.iter_mut().enumerate() {
+            for frame in frames(&held, number, step) {
+                for rows in &frame {
+                    count.rows += rows.num_rows() as u64;
+                    count.bytes += size_of(rows) as u64;
+                }
+                spilling.put(number, &frame)?;
+            }
         }
-        self.reservation.try_grow(bytes)
+        drop(held);
+        self.held_bytes = 0;
+        self.counter = RecordBatchMemoryCounter::new();
+        self.reservation.free();
+        self.keeper.release();
+        Ok(())
     }
 
     pub(crate) fn finish(mut self) -> Result<Finished, SinkError> {
-        let held = std::mem::take(&mut self.held);
-        let mut targets = Vec::with_capacity(self.targets);
-        let mut streams = Vec::with_capacity(self.targets);
+        if self.spilling.is_none() {
+            let targets = self.decoded()?;
+            if let Some(targets) = targets {
+                self.keeper.keep(targets, &mut self.reservation);
+                return Ok(finished(self.counts));
+            }
+        }
+        self.spill()?;
+        if let Some(spilling) = self.spilling {
+            let rows = Rows::Spilled(Arc::new(spilling.finish()?));
+            self.keeper.enter(rows, &mut self.reservation);
+        }
+        Ok(finished(self.counts))
+    }
+
+    /// The held rows by target, as readers take them; none if there is no room for them, as
+    /// without dictionaries they may take more.
+    fn decoded(&mut self) -> Result<Option<Vec<Vec<RecordBatch>>>, SinkError> {
+        let mut targets = Vec::with_capacity(self.counts.len());
+        let mut counts = Vec::with_capacity(self.counts.len());
         let mut counter = RecordBatchMemoryCounter::new();
         let mut bytes = 0;
-        for target in 0..self.targets {
-            let rows = held.iter().filter_map(|batch| batch.of(target));
+        for target in 0..self.counts.len() {
+            let rows = self.held.iter().filter_map(|batch| batch.of(target));
             let rows = rows
                 .map(|rows| as_decoded(&rows, self.keeper.schema()))
                 .collect::<Result<Vec<_>, _>>()?;
@@ -79,22 +169,28 @@ impl StaySink {
                 .iter()
                 .map(|rows| counter.count_batch(rows))
                 .sum::<usize>();
-            streams.push(StreamCount {
+            counts.push(StreamCount {
                 frames: 0,
                 rows: rows.iter().map(|rows| rows.num_rows() as u64).sum(),
                 bytes: rows.iter().map(|rows| size_of(rows) as u64).sum(),
             });
             targets.push(rows);
         }
-        drop(held);
-        // Without dictionaries they may take more.
-        self.claim(bytes.saturating_sub(self.reservation.size()))?;
-        self.keeper.keep(targets, &mut self.reservation);
-        Ok(Finished {
-            streams,
-            // There is no stream that stands for rows: nobody outside is told of sizes.
-            kept: false,
-            written: None,
-        })
+        let more = bytes.saturating_sub(self.reservation.size());
+        if !self.claims(more) {
+            return Ok(None);
+        }
+        self.held = Vec::new();
+        self.counts = counts;
+        Ok(Some(targets))
+    }
+}
+
+fn finished(streams: Vec<StreamCount>) -> Finished {
+    Finished {
+        streams,
+        // There is no stream that stands for rows: nobody outside is told of sizes.
+        kept: false,
+        written: None,
     }
 }

@@ -13,6 +13,7 @@ import org.apache.spark.{Partition, SimpleFutureAction, SparkContext, TaskContex
 import org.apache.spark.internal.Logging
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, EngineMemory}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
@@ -36,7 +37,11 @@ import org.apache.spark.sql.execution.{
   SubqueryExec
 }
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
-import org.apache.spark.sql.execution.exchange.{Exchange, ShuffleExchangeExec}
+import org.apache.spark.sql.execution.exchange.{
+  BroadcastExchangeExec,
+  Exchange,
+  ShuffleExchangeExec
+}
 import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin}
 import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
@@ -106,8 +111,24 @@ object WholeQuery extends Logging {
       case ShuffleExchangeExec(r: RangePartitioning, _, _, _) => r.numPartitions == 1
       case _ => true
     }
+    val sc = aqe.session.sparkContext
     plan.exists(_.isInstanceOf[Exchange]) && !plan.exists(!fits(_)) && !shares(plan) &&
-    bytes(plan) * UNPACKED <= EngineMemory.of(aqe.session.sparkContext.getConf) / PART
+    held(plan, sc.defaultParallelism) * UNPACKED <= EngineMemory.of(sc.getConf) / PART
+  }
+
+  /**
+   * Bytes of stored columns that joins hold at a time, at most. What else is held goes to disk,
+   * sealed, where there is no room for it.
+   */
+  private def held(plan: SparkPlan, cores: Int): Long = {
+    val broadcast = plan.collect { case b: BroadcastExchangeExec => bytes(b) }.sum
+    val shuffled = plan.collect { case j: ShuffledJoin =>
+      val sides = Seq(j.left, j.right).map(bytes)
+      val built = if (j.joinType == Inner) sides.min else sides.max
+      val partitions = math.max(1, j.left.outputPartitioning.numPartitions)
+      built / partitions * math.min(cores, partitions)
+    }
+    broadcast + shuffled.maxOption.getOrElse(0L)
   }
 
   /**
@@ -159,7 +180,7 @@ object WholeQuery extends Logging {
   private val UNPACKED = 2
 
   /** One part in so many of the engine's memory. */
-  private val PART = 2
+  private val PART = 4
 
   private def bytes(plan: SparkPlan): Long = plan match {
     case SealedScan(_, scan) => scan.bytes

@@ -8,7 +8,10 @@
 //! Rows here count in the memory pool, and take at most a part of it ([`PART`]); a task that does
 //! not get that seals its rows as if there were no such thing. Rows of a query that runs here whole
 //! go as soon as they are read, and have a part of their own ([`PART_IN_QUERY`]): what other
-//! queries keep for as long as their sessions live is not in their way.
+//! queries keep for as long as their sessions live is not in their way. What does not fit there
+//! goes to a scratch file, sealed ([`Spilled`]).
+
+mod spilled;
 
 use std::{
     collections::HashMap,
@@ -18,10 +21,14 @@ use std::{
     },
 };
 
-use arrow::array::RecordBatch;
+use arrow::{array::RecordBatch, datatypes::SchemaRef};
 use coffer_sealing::AttemptId;
+use datafusion_common::Result;
 use datafusion_execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
+
+use spilled::Reading;
+pub(crate) use spilled::{Spilled, Spilling};
 
 /// One part in so many of the pool.
 const PART: usize = 3;
@@ -41,10 +48,23 @@ pub(crate) struct Exchanges(Mutex<HashMap<WrittenBy, Arc<Kept>>>);
 
 /// What one task wrote.
 pub(crate) struct Kept {
-    /// By target, each batch of the boundary's schema.
-    targets: Vec<Vec<RecordBatch>>,
+    schema: SchemaRef,
+    rows: Rows,
     _room: Room,
     _reservation: MemoryReservation,
+}
+
+/// Where they are.
+pub(crate) enum Rows {
+    /// By target, each batch of the boundary's schema.
+    Held(Vec<Vec<RecordBatch>>),
+    Spilled(Arc<Spilled>),
+}
+
+/// What one task wrote for a target.
+pub(crate) enum KeptRows {
+    Held(Vec<RecordBatch>),
+    Spilled(Reading),
 }
 
 /// How much of the pool all kept rows of an engine take.
@@ -68,29 +88,68 @@ impl Exchanges {
         self.0.lock().retain(|by, _| by.stage != stage);
     }
 
-    /// All rows that a task wrote; `None` if they are not here.
-    pub(crate) fn all_rows(&self, by: WrittenBy) -> Option<Vec<RecordBatch>> {
-        let kept = self.0.lock().get(&by).map(Arc::clone)?;
-        Some(kept.targets.iter().flatten().cloned().collect())
+    /// What a task wrote; `None` if it is not here.
+    pub(crate) fn of(&self, by: WrittenBy) -> Option<Arc<Kept>> {
+        self.0.lock().get(&by).map(Arc::clone)
     }
 
     /// The rows that a task wrote for a target; `None` if they are not here.
-    pub(crate) fn rows(&self, by: WrittenBy, target: u32) -> Option<Vec<RecordBatch>> {
-        let kept = self.0.lock().get(&by).map(Arc::clone)?;
-        kept.targets.get(usize::try_from(target).ok()?).cloned()
+    pub(crate) fn rows(&self, by: WrittenBy, target: u32) -> Option<KeptRows> {
+        self.of(by)?.rows(usize::try_from(target).ok()?)
     }
 }
 
 impl Kept {
+    /// `schema` is the boundary's.
     pub(crate) fn new(
-        targets: Vec<Vec<RecordBatch>>,
+        schema: SchemaRef,
+        rows: Rows,
         room: Room,
         reservation: MemoryReservation,
     ) -> Self {
         Self {
-            targets,
+            schema,
+            rows,
             _room: room,
             _reservation: reservation,
+        }
+    }
+
+    /// How many rows.
+    pub(crate) fn count(&self) -> usize {
+        match &self.rows {
+            Rows::Held(targets) => targets.iter().flatten().map(RecordBatch::num_rows).sum(),
+            Rows::Spilled(spilled) => spilled.count(),
+        }
+    }
+
+    /// Those of all targets.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Result<RecordBatch>> {
+        let targets = match &self.rows {
+            Rows::Held(targets) => targets.len(),
+            Rows::Spilled(spilled) => spilled.targets(),
+        };
+        (0..targets)
+            .filter_map(|target| self.rows(target))
+            .flatten()
+    }
+
+    fn rows(&self, target: usize) -> Option<KeptRows> {
+        match &self.rows {
+            Rows::Held(targets) => targets.get(target).cloned().map(KeptRows::Held),
+            Rows::Spilled(spilled) => spilled.rows(target, &self.schema).map(KeptRows::Spilled),
+        }
+    }
+}
+
+impl IntoIterator for KeptRows {
+    type Item = Result<RecordBatch>;
+    type IntoIter = Box<dyn Iterator<Item = Self::Item> + Send>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        match self {
+            Self::Held(rows) => Box::new(rows.into_iter().map(Ok)),
+            Self::Spilled(reading) => Box::new(reading),
         }
     }
 }
@@ -127,11 +186,17 @@ impl Room {
         }
         grown.is_ok()
     }
+
+    /// Gives all of it back.
+    pub(crate) fn release(&mut self) {
+        self.all.0.fetch_sub(self.claimed, Ordering::Relaxed);
+        self.claimed = 0;
+    }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.all.0.fetch_sub(self.claimed, Ordering::Relaxed);
+        self.release();
     }
 }
 

@@ -212,7 +212,7 @@ def test_a_running_query_is_cancelled(sealed: Driver) -> None:
     assert sealed.query(GROUPED).rows
 
 
-def test_what_does_not_fit_runs_stage_by_stage(small: Driver, expected: Expected) -> None:
+def test_what_has_no_room_in_memory_waits_on_disk(small: Driver, expected: Expected) -> None:
     """And with one core, no task waits for another: neither a subquery's nor its query's."""
     sql = (
         "SELECT count(*), sum(n), max(l_comment), sum(l_orderkey * n + l_linenumber) FROM ("
@@ -220,8 +220,19 @@ def test_what_does_not_fit_runs_stage_by_stage(small: Driver, expected: Expected
         "FROM lineitem WHERE l_quantity > (SELECT avg(l_quantity) FROM lineitem))"
     )
     assert difference(expected.answer(sql), small.query(sql), ordered=True) is None
-    assert small.timed(sql)["counters"]["tasks"] > 2
+    counters = small.timed(sql)["counters"]
+    assert counters["tasks"] == 2 and counters["bytes_spilled"] > 1_000_000
     assert difference(expected.answer(GROUPED), small.query(GROUPED), ordered=True) is None
+
+
+def test_what_joins_cannot_hold_runs_stage_by_stage(small: Driver, expected: Expected) -> None:
+    sql = (
+        "SELECT /*+ MERGE(b) */ count(*), max(a.l_comment || b.l_comment) FROM lineitem a "
+        "JOIN lineitem b ON a.l_orderkey = b.l_orderkey AND a.l_linenumber = b.l_linenumber"
+    )
+    conf = {"spark.sql.shuffle.partitions": "1"}
+    assert difference(expected.answer(sql), small.query(sql, conf), ordered=True) is None
+    assert small.timed(sql, conf)["counters"]["tasks"] > 2
 
 
 def test_another_setting_is_refused(sealed: Driver) -> None:

@@ -400,7 +400,6 @@ fn hashed(of: &DataType) -> bool {
 }
 
 /// Spark's 64-bit hash of each row's value. That of NULL is the seed.
-#[must_use]
 pub fn xx_hash64(values: &ArrayRef, seed: i64) -> impl Fn(usize) -> i64 {
     let hash = hasher::<XxHash64>(values);
     move |row| hash(row, seed)

@@ -69,8 +69,6 @@ class Cramped:
             conf={
                 **CONF,
                 "spark.coffer.engine.memory": _MEMORY,
-                # With time between stages, in which files are looked at.
-                "spark.coffer.oneMachine": "off",
                 "spark.local.dir": str(self._local),
                 "spark.sql.autoBroadcastJoinThreshold": "-1",
                 "spark.sql.shuffle.partitions": "2",
@@ -143,6 +141,8 @@ class Spilled:
         cramped = cluster.keep("cramped", lambda: Cramped(cluster))
         cramped.settle()
         question = cramped.pieces.spilling(rng)
+        # Whole, or with time between stages, in which files are looked at.
+        conf = {"spark.coffer.oneMachine": rng.choice(["on", "off"])}
         cramped.seen.clear()
         engines = cramped.engines()
         what: list[str] = []
@@ -168,7 +168,7 @@ class Spilled:
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
         try:
-            answer = cluster.within(lambda: cramped.driver.query(question.sql))
+            answer = cluster.within(lambda: cramped.driver.query(question.sql, conf))
         except Hung as hung:
             cramped.restart()
             verdict = ("wrong", "hang", str(hung))
@@ -189,7 +189,7 @@ class Spilled:
         if panic:
             verdict = ("wrong", "panic", panic)
         detail = (
-            f"{question.sql}: "
+            f"{question.sql}, {conf}: "
             f"{what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
         )
         return Outcome(bool(what), verdict[0], verdict[1], detail)

@@ -142,7 +142,8 @@ class Spilled:
         cramped.settle()
         question = cramped.pieces.spilling(rng)
         # Whole, or with time between stages, in which files are looked at.
-        conf = {"spark.coffer.oneMachine": rng.choice(["on", "off"])}
+        whole = rng.choice(["on", "off"])
+        conf = {"spark.coffer.oneMachine": whole, "spark.coffer.exchange.inMemory": whole}
         cramped.seen.clear()
         engines = cramped.engines()
         what: list[str] = []
@@ -189,7 +190,7 @@ class Spilled:
         if panic:
             verdict = ("wrong", "panic", panic)
         detail = (
-            f"{question.sql}, {conf}: "
+            f"{question.sql}, whole {whole}: "
             f"{what[0] if what else 'nothing'}{': ' + verdict[2] if verdict[2] else ''}"
         )
         return Outcome(bool(what), verdict[0], verdict[1], detail)

@@ -57,7 +57,7 @@ object WholeQuery extends Logging {
 
   /**
    * AQE's plan as one of sealed stages, where it can be run at once: it has stages that others
-   * read, nothing is hidden at a cost, and its tables fit the engine's memory.
+   * read, nothing is hidden at a cost, and what its joins hold fits the engine's memory.
    */
   def of(aqe: AdaptiveSparkPlanExec, query: CofferQuery): Option[CofferResultExec] =
     if (!allowed(aqe, query) || aqe.isFinalPlan) None

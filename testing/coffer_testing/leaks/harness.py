@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,9 +132,7 @@ OPENED = (
 )
 
 
-def _protected(
-    policies: Iterable[str], workload: Callable[[Session], None]
-) -> tuple[Application, ...]:
+def _protected(workload: Callable[[Session], None]) -> tuple[Application, ...]:
     return tuple(
         Application(
             protected.conf(policy),
@@ -142,7 +140,7 @@ def _protected(
             look_after_each=False,
             policy=policy,
         )
-        for policy in policies
+        for policy in protected.POLICIES
     )
 
 
@@ -182,11 +180,7 @@ def run(folder: Path, scale: str, *, small: bool, programs: Path | None = None) 
     """All runs, one after the other, under `folder`; `small`: of a part of the workload.
     `programs`: the folder of an unsealed build, for its control."""
     applications = SMALL if small else FULL
-    policies = (
-        _protected(["enclaves"], protected.few)
-        if small
-        else _protected(protected.POLICIES, protected.protections)
-    )
+    policies = _protected(protected.few if small else protected.protections)
     tables = planted.tables(folder / "plain", scale)
     control = _side(folder / "control", tables.paths, "control", applications)
     sealed = _side(folder / "sealed", tables.paths, "sealed", applications)

@@ -73,6 +73,8 @@ class Driver:
     # Whether children are kept for the next driver of their kind when a driver stops: a JVM that
     # runs already starts a Spark context in a second. What a test set outside of Spark would stay.
     kept = False
+    # Settings of sealed sessions on clusters, where a driver says nothing else.
+    clusters: ClassVar[Mapping[str, str]] = {}
     # Where drivers of clusters record of which classes objects are sent to them, each in a file of
     # its own (`coffer_testing.recorded`); none: nowhere.
     record: ClassVar[Path | None] = None
@@ -90,6 +92,8 @@ class Driver:
         env: dict[str, str] | None = None,
         python: Path | None = None,
     ) -> None:
+        if sealed and not master.startswith("local"):
+            conf = {**Driver.clusters, **(conf or {})}
         start = {
             "op": "start",
             "tables": {name: str(path) for name, path in tables.items()},

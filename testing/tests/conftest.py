@@ -97,6 +97,11 @@ CLUSTERED = {
 }
 
 
+# What clusters are started for: stages, and what travels between them. `test_one_machine.py` has
+# what a user's sessions do with little data.
+STAGED = {"spark.coffer.oneMachine": "off"}
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Fetches and makes what several processes would at once, before they begin."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
@@ -165,6 +170,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def drivers(request: pytest.FixtureRequest) -> None:
     name = request.module.__name__.rpartition(".")[2]
     Driver.kept = name not in JVM_OF_THEIR_OWN
+    Driver.clusters = STAGED
     Driver.record = None if name in HOSTILE else Path(os.environ[RECORDS])
 
 

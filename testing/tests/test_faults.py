@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from coffer_testing import data, tpch
+from coffer_testing.answers import Answer
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
 from coffer_testing.processes import named
@@ -335,6 +336,34 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
         assert "hint: " in outcome["failed"].message
     else:
         assert [row[:2] for row in outcome["rows"]] == before
+
+
+@pytest.mark.parametrize("victim", ["engine", "executor"])
+def test_a_query_in_one_engine_is_repeated(running: tuple[Cluster, Driver], victim: str) -> None:
+    """Whichever of them had it: all are lost."""
+    cluster, driver = running
+    whole = {"spark.coffer.oneMachine": "on"}
+    before = driver.query(LONG).rows
+    outcome: dict[str, Any] = {}
+
+    def query() -> None:
+        try:
+            outcome.update(driver.timed(LONG, whole))
+        except QueryFailed as failed:
+            outcome["failed"] = failed
+
+    thread = threading.Thread(target=query, daemon=True)
+    thread.start()
+    time.sleep(0.7)
+    assert thread.is_alive(), "the query ended before anything was broken: make it longer"
+    engines = cluster.engines()
+    kill(engines if victim == "engine" else cluster.executors())
+    until(lambda: gone(engines))
+    thread.join(HANGS)
+    assert not thread.is_alive(), f"the query hangs after its {victim} was lost"
+    assert "failed" not in outcome, outcome
+    assert outcome["counters"]["tasks"] == 1
+    assert Answer.from_json(outcome).rows == before
 
 
 # ---- full disks --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
-"""Under a local master a query runs in one request, with one task of Spark's that waits: the rows
-are plaintext Spark's as stage by stage, and what Spark's users do to a running query works."""
+"""A query runs in one engine in one request, with one task of Spark's that waits, under a local
+master and on a cluster where it reads little: the rows are plaintext Spark's as stage by stage, and
+what Spark's users do to a running query works."""
 
 from __future__ import annotations
 
@@ -11,14 +12,15 @@ import pytest
 
 from coffer_testing import tpch
 from coffer_testing.answers import Answer, difference
+from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.sql_tab import shown
 from coffer_testing.turns import one_of
-from conftest import CONF, Expected
+from conftest import CLUSTERED, CONF, Expected
 
-OFF = {"spark.coffer.oneMachine": "off"}
+ON, OFF = ({"spark.coffer.oneMachine": value} for value in ("on", "off"))
 GROUPED = "SELECT l_returnflag, count(*) n, sum(l_quantity) q FROM lineitem GROUP BY ALL ORDER BY 1"
 
 
@@ -85,6 +87,67 @@ def test_little_is_made_twice_and_subqueries_once(
     """One request for the query, and one for its subquery."""
     assert difference(expected.answer(sql), sealed.query(sql), ordered=False) is None
     assert sealed.timed(sql)["counters"]["tasks"] == 2
+
+
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 4))
+def test_on_a_cluster(number: int, expected: Expected, clustered: Driver) -> None:
+    sql = tpch.query(number)
+    assert difference(expected.answer(sql), clustered.query(sql, ON), ordered=True) is None
+
+
+def test_on_a_cluster_it_is_one_task_too(clustered: Driver) -> None:
+    whole, staged = (clustered.timed(GROUPED, conf)["counters"] for conf in (ON, OFF))
+    assert (whole["tasks"], whole["stages"]) == (1, staged["stages"])
+    assert staged["tasks"] > 1
+    assert whole["crossings"] < staged["crossings"]
+
+
+def test_many_at_once_on_a_cluster(expected: Expected, clustered: Driver) -> None:
+    """More than there are executors, of which each has engines and keys of its own."""
+    counts = clustered.run(
+        dedent("""
+        from concurrent.futures import ThreadPoolExecutor
+        spark.conf.set("spark.coffer.oneMachine", "on")
+        try:
+            with ThreadPoolExecutor(6) as pool:
+                rows = list(pool.map(lambda _: spark.sql(sql).collect(), range(18)))
+        finally:
+            spark.conf.set("spark.coffer.oneMachine", "off")
+        result = [[[str(v) for v in row] for row in one] for one in rows]
+        """),
+        sql=GROUPED,
+    )
+    answer = expected.answer(GROUPED)
+    assert isinstance(answer, Answer)
+    first = counts[0]
+    assert [row[0] for row in first] == [row[0] for row in answer.rows]
+    assert all(rows == first for rows in counts)
+
+
+def test_a_cluster_with_next_to_no_memory(
+    tmp_path: Path,
+    owner: Owner,
+    sealed_tables: dict[str, Path],
+    expected: Expected,
+) -> None:
+    """What has no room waits on the executor's disk; and what only then turns out to need more is
+    not repeated there, but runs stage by stage."""
+    with (
+        Cluster(tmp_path / "cluster") as cluster,
+        Driver(
+            sealed_tables,
+            sealed=True,
+            log=tmp_path / "small.log",
+            master=cluster.master,
+            config_dir=owner.config_dir,
+            passphrase_file=owner.passphrase_file,
+            conf={**CONF, **CLUSTERED, **ON, "spark.coffer.engine.memory": "24MiB"},
+        ) as driver,
+    ):
+        counters = driver.timed(SPILLING)["counters"]
+        assert counters["tasks"] == 2 and counters["bytes_spilled"] > 1_000_000
+        for sql in (SPILLING, HOARDING):
+            assert difference(expected.answer(sql), driver.query(sql), ordered=True) is None
 
 
 def test_what_it_was_is_shown(sealed: Driver) -> None:
@@ -167,15 +230,16 @@ def test_narrowed_joins(shape: str, expected: Expected, sealed: Driver) -> None:
             assert difference(expected.answer(sql), mine, ordered=False) is None, sql
 
 
-def test_errors_are_sparks(sealed: Driver) -> None:
-    """Of an exchange's stage, and of the result's."""
+def test_errors_are_sparks(sealed: Driver, clustered: Driver) -> None:
+    """Of an exchange's stage, and of the result's; so are those that came from an executor."""
     for sql in (
         "SELECT count(*) FROM lineitem GROUP BY l_quantity / (l_linenumber - l_linenumber)",
         "SELECT 1 / (max(l_linenumber) - max(l_linenumber)) FROM lineitem GROUP BY l_returnflag",
     ):
-        with pytest.raises(QueryFailed) as failed:
-            sealed.query(sql, {"spark.sql.ansi.enabled": "true"})
-        assert failed.value.condition == "DIVIDE_BY_ZERO"
+        for driver in (sealed, clustered):
+            with pytest.raises(QueryFailed) as failed:
+                driver.query(sql, {**ON, "spark.sql.ansi.enabled": "true"})
+            assert failed.value.condition == "DIVIDE_BY_ZERO"
 
 
 def test_a_running_query_is_cancelled(sealed: Driver) -> None:
@@ -212,27 +276,29 @@ def test_a_running_query_is_cancelled(sealed: Driver) -> None:
     assert sealed.query(GROUPED).rows
 
 
+SPILLING = (
+    "SELECT count(*), sum(n), max(l_comment), sum(l_orderkey * n + l_linenumber) FROM ("
+    "SELECT l_orderkey, l_linenumber, l_comment, count(*) OVER (PARTITION BY l_suppkey) n "
+    "FROM lineitem WHERE l_quantity > (SELECT avg(l_quantity) FROM lineitem))"
+)
+HOARDING = (
+    "SELECT /*+ MERGE(b) */ count(*), max(a.l_comment || b.l_comment) FROM lineitem a "
+    "JOIN lineitem b ON a.l_orderkey = b.l_orderkey AND a.l_linenumber = b.l_linenumber"
+)
+
+
 def test_what_has_no_room_in_memory_waits_on_disk(small: Driver, expected: Expected) -> None:
     """And with one core, no task waits for another: neither a subquery's nor its query's."""
-    sql = (
-        "SELECT count(*), sum(n), max(l_comment), sum(l_orderkey * n + l_linenumber) FROM ("
-        "SELECT l_orderkey, l_linenumber, l_comment, count(*) OVER (PARTITION BY l_suppkey) n "
-        "FROM lineitem WHERE l_quantity > (SELECT avg(l_quantity) FROM lineitem))"
-    )
-    assert difference(expected.answer(sql), small.query(sql), ordered=True) is None
-    counters = small.timed(sql)["counters"]
+    assert difference(expected.answer(SPILLING), small.query(SPILLING), ordered=True) is None
+    counters = small.timed(SPILLING)["counters"]
     assert counters["tasks"] == 2 and counters["bytes_spilled"] > 1_000_000
     assert difference(expected.answer(GROUPED), small.query(GROUPED), ordered=True) is None
 
 
 def test_what_joins_cannot_hold_runs_stage_by_stage(small: Driver, expected: Expected) -> None:
-    sql = (
-        "SELECT /*+ MERGE(b) */ count(*), max(a.l_comment || b.l_comment) FROM lineitem a "
-        "JOIN lineitem b ON a.l_orderkey = b.l_orderkey AND a.l_linenumber = b.l_linenumber"
-    )
     conf = {"spark.sql.shuffle.partitions": "1"}
-    assert difference(expected.answer(sql), small.query(sql, conf), ordered=True) is None
-    assert small.timed(sql, conf)["counters"]["tasks"] > 2
+    assert difference(expected.answer(HOARDING), small.query(HOARDING, conf), ordered=True) is None
+    assert small.timed(HOARDING, conf)["counters"]["tasks"] > 2
 
 
 def test_another_setting_is_refused(sealed: Driver) -> None:

@@ -39,7 +39,10 @@ CONF = {
     "spark.coffer.scan.targetBytes": "1048576",
     "spark.task.maxFailures": "2",
     "spark.eventLog.enabled": "true",
+    # With little data queries would run in one engine, and nothing would travel between them.
+    "spark.coffer.oneMachine": "off",
 }
+WHOLE = {"spark.coffer.oneMachine": "on"}
 TIGHT = {
     "spark.coffer.engine.memory": "24MiB",
     "spark.shuffle.spill.numElementsForceSpillThreshold": "10000",
@@ -64,7 +67,7 @@ class Application:
 # Tables of a store, and what is asked of them there.
 AT_STORE = ("secret", "nation", "supplier")
 STORE = Application(
-    {"spark.coffer.engine.memory": "256MiB"},
+    {"spark.coffer.engine.memory": "256MiB", **WHOLE},
     (("store", workloads.store),),
     look_after_each=False,
     store=True,
@@ -93,6 +96,7 @@ FULL = (
     ),
     STORE,
     Application(TIGHT, (("spilling", workloads.spilling),)),
+    Application({**TIGHT, **WHOLE}, (("spilling, whole", workloads.spilling),)),
 )
 SMALL = (
     Application(
@@ -110,7 +114,7 @@ SMALL = (
     # One application for both: each has drivers, executors and dumps to wait for. Nothing makes the
     # driver spill, which the tail refuses.
     Application(
-        {"spark.coffer.engine.memory": "256MiB"},
+        {"spark.coffer.engine.memory": "256MiB", **WHOLE},
         (("store", workloads.store), ("tail", workloads.tail)),
         look_after_each=False,
         store=True,

@@ -62,10 +62,15 @@ object CofferConf {
   val EXCHANGE_IN_MEMORY = "spark.coffer.exchange.inMemory"
 
   /**
-   * Of a session. `on` (default): with a local master, all stages of a query run in the engine in
-   * one request, where they fit its memory. `off`: stage by stage, as on a cluster.
+   * Of a session. `on` (default): all stages of a query run in one engine in one request, where
+   * they fit its memory, and where it is the only one or what the query reads is little. `off`:
+   * stage by stage.
    */
   val ONE_MACHINE = "spark.coffer.oneMachine"
+
+  /** Of a session: what a core reads of stored columns while an exchange takes its time. */
+  val ONE_MACHINE_BYTES = "spark.coffer.oneMachine.bytesPerExchange"
+  val DEFAULT_ONE_MACHINE_BYTES = "12m"
 
   /** Of a session: a folder of this machine, into which each query writes its receipt. */
   val RECEIPTS = "spark.coffer.receipts"

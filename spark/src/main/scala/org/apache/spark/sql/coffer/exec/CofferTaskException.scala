@@ -21,7 +21,10 @@ object CofferTaskException {
     ("""\[COFFER_TASK\] stage (\d{1,9}), partition (\d{1,9}): (\w{1,40}) """ +
       """\{([A-Za-z0-9+/=]*)\}""").r.unanchored
 
-  final case class Sealed(code: String, stage: Int, partition: Int, error: Array[Byte])
+  final case class Sealed(code: String, stage: Int, partition: Int, error: Array[Byte]) {
+    def exception: CofferTaskException =
+      new CofferTaskException(code, stage, partition, Base64.getEncoder.encodeToString(error))
+  }
 
   /**
    * Finds one in a chain of causes. By its text: what an executor sends as an object of this class
@@ -29,11 +32,15 @@ object CofferTaskException {
    */
   def find(e: Throwable): Option[Sealed] =
     Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(50).flatMap(t =>
-      Option(t.getMessage)).collectFirst {
-      case shape(stage, partition, code, base64) =>
-        val error =
-          try Base64.getDecoder.decode(base64)
-          catch { case NonFatal(_) => Array.emptyByteArray }
-        Sealed(code, stage.toInt, partition.toInt, error)
-    }
+      Option(t.getMessage)).flatMap(read).nextOption()
+
+  /** One that is told of in a text. */
+  def read(text: String): Option[Sealed] = text match {
+    case shape(stage, partition, code, base64) =>
+      val error =
+        try Base64.getDecoder.decode(base64)
+        catch { case NonFatal(_) => Array.emptyByteArray }
+      Some(Sealed(code, stage.toInt, partition.toInt, error))
+    case _ => None
+  }
 }

@@ -33,11 +33,13 @@ object ResultJob {
 
   private[exec] def checked(result: Any): TaskOutcome = result match {
     case outcome: TaskOutcome if outcome.isWhole => outcome
-    case _ => throw new CofferException(
-        "COFFER_TASK_RESULT",
-        "a task came to the client with something else than the result of a sealed task",
-        "run the query again; if it persists, an executor tampers with task results")
+    case _ => throw somethingElse
   }
+
+  private[exec] def somethingElse: CofferException = new CofferException(
+    "COFFER_TASK_RESULT",
+    "a task came to the client with something else than the result of a sealed task",
+    "run the query again; if it persists, an executor tampers with task results")
 
   /** An object, not a closure: it can capture nothing. */
   private object CollectStream extends ((TaskContext, Iterator[SealedTask]) => TaskOutcome)

@@ -114,8 +114,11 @@ object StageSealer {
 
   /** Whether rows of exchanges may stay in an engine: all tasks run in the same one. */
   private[exec] def oneEngine(conf: SQLConf, sc: SparkContext): Boolean =
+    inMemory(conf) && CofferConf.isLocal(sc.conf)
+
+  private[exec] def inMemory(conf: SQLConf): Boolean =
     conf.getConfString(CofferConf.EXCHANGE_IN_MEMORY, "on") match {
-      case "on" => CofferConf.isLocal(sc.conf)
+      case "on" => true
       case "off" => false
       case other => throw new CofferException("COFFER_CONF",
           s"${CofferConf.EXCHANGE_IN_MEMORY} is $other", "set it to on or off")

@@ -1,25 +1,19 @@
 package org.apache.spark.sql.coffer.exec
 
-import java.nio.ByteBuffer
-import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.atomic.AtomicLong
-
 import scala.collection.mutable
-import scala.concurrent.{Future, Promise, TimeoutException}
-import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
 
-import org.apache.spark.{Partition, SimpleFutureAction, SparkContext, TaskContext}
 import org.apache.spark.internal.Logging
-import org.apache.spark.rdd.RDD
+import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.plans.Inner
 import org.apache.spark.sql.catalyst.plans.physical.RangePartitioning
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException, EngineMemory}
 import org.apache.spark.sql.coffer.proto.plan.Fragment
 import org.apache.spark.sql.coffer.proto.wire.{
-  Done,
-  QueryDone,
+  QueryStage,
+  RunQuery,
   SealedStage,
   SealQuery,
   SealStage
@@ -46,12 +40,12 @@ import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin
 import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.util.ThreadUtils
 
 /**
- * Under a local master there is one engine: all stages of a query are sealed in one request, and
- * run in it, with one task of Spark's that waits. Same fragments, same checks; what differs is that
- * rows of exchanges stay where they are (docs/decisions/0047).
+ * A query in one engine: under a local master there is only one, and on a cluster it spares a query
+ * of little data the way from stage to stage. All stages are sealed in one request, and run in it,
+ * with one task of Spark's that waits. Same fragments, same checks; what differs is that rows of
+ * exchanges stay where they are (docs/decisions/0047, 0053).
  */
 object WholeQuery extends Logging {
 
@@ -90,8 +84,8 @@ object WholeQuery extends Logging {
   }
 
   private def allowed(aqe: AdaptiveSparkPlanExec, query: CofferQuery): Boolean = {
-    val (sc, conf) = (aqe.session.sparkContext, aqe.conf)
-    query.runsWhole && isOn(conf) && StageSealer.oneEngine(conf, sc) &&
+    val conf = aqe.conf
+    query.runsWhole && isOn(conf) && StageSealer.inMemory(conf) &&
     Hiding.of(conf) == Hiding.nothing
   }
 
@@ -112,8 +106,23 @@ object WholeQuery extends Logging {
       case _ => true
     }
     val sc = aqe.session.sparkContext
-    plan.exists(_.isInstanceOf[Exchange]) && !plan.exists(!fits(_)) && !shares(plan) &&
-    held(plan, sc.defaultParallelism) * UNPACKED <= EngineMemory.of(sc.getConf) / PART
+    plan.exists(_.isInstanceOf[Exchange]) && !plan.exists(!fits(_)) && !shares(plan) && {
+      val place = WholePlace.of(sc)
+      isSooner(plan, aqe.conf, place) &&
+      held(plan, place.cores) * UNPACKED <= EngineMemory.of(sc.getConf) / PART
+    }
+  }
+
+  private def isSooner(plan: SparkPlan, conf: SQLConf, place: WholePlace): Boolean = {
+    val set =
+      conf.getConfString(CofferConf.ONE_MACHINE_BYTES, CofferConf.DEFAULT_ONE_MACHINE_BYTES)
+    val each =
+      try JavaUtils.byteStringAsBytes(set)
+      catch {
+        case NonFatal(_) => throw new CofferException("COFFER_CONF",
+            s"${CofferConf.ONE_MACHINE_BYTES} is $set", "set it to a size, as 12m")
+      }
+    place.isSooner(bytes(plan), plan.collect { case e: Exchange => e }.size, each)
   }
 
   /**
@@ -348,148 +357,35 @@ object WholeQuery extends Logging {
       "use the client engine and the jar of one build")
     sealedStages.zip(stages.planned).foreach { case (s, p) => StageSealer.whole(s, p.parts) }
     sealedStages.foreach(s => query.audited(s.getAuditMicros))
+    val place = WholePlace.of(node.session.sparkContext)
     val work = WholeWork(
       query.session.toByteArray,
+      running(query, stages, sealedStages, place).toByteArray,
       sealedStages.last.getReleasesList.asScala.map(r =>
-        r.getEngineId -> r.getRelease.toByteArray).toMap,
-      stages.planned.map(_.request.getStage).zip(sealedStages).toVector,
-      node.session.sparkContext.defaultParallelism)
-    job.give(work)
+        r.getEngineId -> r.getRelease.toByteArray).toMap)
+    job.give(work, place)
     // The query waits for its rows, and when it ends for Spark's word on the job.
     query.settles(job.ended)
     new WholeRun(job, stages.planned.map(_.ran).toVector)
   }
-}
 
-/** What the engine is given: sealed bytes and ids. */
-final case class WholeWork(
-    session: Array[Byte],
-    releases: Map[String, Array[Byte]],
-    stages: Seq[(Int, SealedStage)],
-    parallel: Int)
-
-/** One run of a query in the engine, not yet started. */
-trait WholeTask {
-
-  /** Runs to the end. `out` is given pieces of the last stage's streams, by partition. */
-  def run(out: (Int, ByteBuffer) => Unit): QueryDone
-}
-
-/** A query that is sealed and runs. */
-final class WholeRun private[exec] (job: WholeJob, ran: Seq[Seq[TaskReport] => Unit]) {
-
-  /** What each of the last stage's tasks brings. */
-  lazy val outcomes: Vector[TaskOutcome] = {
-    val (done, streams) = job.brought()
-    val stages = done.getStagesList.asScala
-    if (stages.size != ran.size) throw WholeJob.wrong
-    stages.zip(ran).foreach { case (stage, tell) =>
-      tell(stage.getTasksList.asScala.zipWithIndex.map { case (d, p) => report(p, d) }.toVector)
+  private def running(
+      query: CofferQuery,
+      stages: Stages,
+      answers: Iterable[SealedStage],
+      place: WholePlace): RunQuery = {
+    val run = RunQuery.newBuilder
+      .setProtocol(CofferConf.PROTOCOL)
+      .setSession(query.session)
+      .setParallel(place.cores)
+    stages.planned.zip(answers).foreach { case (planned, answer) =>
+      run.addStages(
+        QueryStage.newBuilder
+          .setStage(planned.request.getStage)
+          .setSealedFragment(answer.getSealedFragment)
+          .addAllSealedDescriptors(answer.getSealedDescriptorsList)
+          .addAllSealedObjects(answer.getSealedObjectsList))
     }
-    stages.last.getTasksList.asScala.zipWithIndex.map { case (d, p) =>
-      TaskOutcome(
-        p,
-        streams.getOrElse(p, throw WholeJob.wrong),
-        d.getSealedCommit.toByteArray,
-        d.getCounters.toByteArray,
-        d.getSealedMetrics.toByteArray)
-    }.toVector
+    run.build()
   }
-
-  private def report(partition: Int, d: Done): TaskReport =
-    TaskReport(partition, d.getCounters.toByteArray, d.getSealedMetrics.toByteArray)
-}
-
-/**
- * The one task of a whole query. It runs in this process: what it is to do and what it brings stay
- * here, and its number alone travels.
- */
-private[exec] final class WholeJob private (number: Long, action: SimpleFutureAction[Unit]) {
-  import WholeJob._
-
-  private val waiting = runs.get(number)
-  action.onComplete { ended =>
-    runs.remove(number)
-    waiting.brought.tryFailure(ended.failed.getOrElse(wrong))
-  }(StageMetrics.executor)
-
-  def give(work: WholeWork): Unit = waiting.work.trySuccess(Some(work))
-
-  /** There will be nothing to do. */
-  def giveUp(): Unit = waiting.work.trySuccess(None)
-
-  def brought(): (QueryDone, Map[Int, Array[Byte]]) =
-    try ThreadUtils.awaitResult(waiting.brought.future, Duration.Inf)
-    catch {
-      case e: InterruptedException =>
-        action.cancel()
-        throw e
-    }
-
-  /** When Spark has seen the job end too. */
-  def ended: Future[Unit] = action
-}
-
-private[coffer] object WholeJob {
-  private val numbers = new AtomicLong()
-  private val runs = new ConcurrentHashMap[Long, Waiting]()
-
-  private final class Waiting {
-    val work: Promise[Option[WholeWork]] = Promise()
-    val brought: Promise[(QueryDone, Map[Int, Array[Byte]])] = Promise()
-  }
-
-  @volatile private var start: Option[(WholeWork, TaskContext) => WholeTask] = None
-
-  private[coffer] def startBy(how: (WholeWork, TaskContext) => WholeTask): Unit = start = Some(how)
-
-  /** A job whose task waits for its work. */
-  private[exec] def begin(sc: SparkContext): WholeJob = {
-    val number = numbers.incrementAndGet()
-    runs.put(number, new Waiting)
-    val action = NeutralJob.run(sc) {
-      sc.submitJob[Int, Int, Unit](new WholeRDD(sc, number), Await, Seq(0), (_, _) => (), ())
-    }
-    new WholeJob(number, action)
-  }
-
-  def wrong: CofferException = new CofferException(
-    "COFFER_ENGINE_PROTOCOL",
-    "the engine did not say how the query's stages ended",
-    "use the engine and the jar of one build")
-
-  private final class WholeRDD(@transient sc: SparkContext, number: Long)
-      extends RDD[Int](sc, Nil) {
-    override protected def getPartitions: Array[Partition] = Array(One)
-    override def compute(split: Partition, context: TaskContext): Iterator[Int] = {
-      WholeJob.compute(number, context)
-      Iterator.empty
-    }
-  }
-
-  private object One extends Partition {
-    override def index: Int = 0
-  }
-
-  /** An object, not a closure: it can capture nothing. */
-  private object Await extends (Iterator[Int] => Int) with Serializable {
-    override def apply(rows: Iterator[Int]): Int = rows.size
-  }
-
-  private def compute(number: Long, context: TaskContext): Unit = {
-    val run = Option(runs.get(number)).getOrElse(throw wrong)
-    while (!run.work.isCompleted) {
-      context.killTaskIfInterrupted()
-      try ThreadUtils.awaitReady(run.work.future, A_WHILE)
-      catch { case _: TimeoutException => () }
-    }
-    run.work.future.value.flatMap(_.toOption).flatten.foreach { work =>
-      val task = start.getOrElse(throw SealedTasks.notRunning)(work, context)
-      val streams = new ResultStreams(Runtime.getRuntime.maxMemory / 4)
-      val done = task.run(streams.write)
-      run.brought.trySuccess((done, streams.closed()))
-    }
-  }
-
-  private val A_WHILE = 100.millis
 }

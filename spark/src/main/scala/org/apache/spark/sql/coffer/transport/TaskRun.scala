@@ -27,7 +27,6 @@ import org.apache.spark.sql.coffer.proto.wire.{
   Need,
   NeedKeys,
   QueryDone,
-  QueryStage,
   Release,
   RunQuery,
   Start,
@@ -235,19 +234,8 @@ private[transport] final class QueryRun(work: WholeWork, context: TaskContext)
   override protected def opening(
       executor: CofferExecutor,
       engine: AttestedEngine): (M, MessageLite) = {
-    val query = RunQuery.newBuilder
-      .setProtocol(CofferConf.PROTOCOL)
-      .setSession(ByteString.copyFrom(work.session))
-      .setParallel(work.parallel)
+    val query = RunQuery.newBuilder.mergeFrom(work.query)
     work.releases.get(engine.id).foreach(r => query.setRelease(Release.parseFrom(r)))
-    work.stages.foreach { case (number, stage) =>
-      query.addStages(
-        QueryStage.newBuilder
-          .setStage(number)
-          .setSealedFragment(stage.getSealedFragment)
-          .addAllSealedDescriptors(stage.getSealedDescriptorsList)
-          .addAllSealedObjects(stage.getSealedObjectsList))
-    }
     (M.RUN_QUERY, query.build())
   }
 }

@@ -177,6 +177,36 @@ class PiecesSuite extends AnyFunSuite {
     }
   }
 
+  test("so is what a whole query's task brings, be it that there was no memory") {
+    val whole = WholeOutcome(Array(1), Array(Array[Byte](2)), "")
+    assert(WholeJob.checked(whole) eq whole)
+    Seq[Any](null, Seq(whole), whole.copy(done = null), whole.copy(streams = null),
+      whole.copy(streams = Array(null)), whole.copy(tooLarge = null)).foreach { other =>
+      assert(intercept[CofferException](WholeJob.checked(other)).code == "COFFER_TASK_RESULT")
+    }
+    val failed = new CofferTaskException("memory", 7, 3, "AQID")
+    val said =
+      intercept[CofferTaskException](WholeJob.checked(whole.copy(tooLarge = failed.getMessage)))
+    assert(WholeQuery.isTooLarge(said) && said.getMessage == failed.getMessage)
+    val other = intercept[CofferException](WholeJob.checked(whole.copy(tooLarge = "too large")))
+    assert(other.code == "COFFER_ENGINE_PROTOCOL" && !WholeQuery.isTooLarge(other))
+  }
+
+  test("a query runs whole where most executors of one machine have nothing to do") {
+    val executors = Seq("a" -> "0", "b" -> "1", "a" -> "2", "b" -> "3")
+    assert(WholePlace.among(executors, Set("2"), 4) ==
+      WholePlace(Some("executor_b_1"), 8, 16))
+    assert(WholePlace.among(executors, Set("0", "1", "2", "3"), 4) == WholePlace(None, 4, 16))
+    assert(WholePlace.among(Nil, Set.empty, 4) == WholePlace(None, 4, 4))
+  }
+
+  test("a query runs whole where exchanges between machines would take longer") {
+    val place = WholePlace(None, 4, 16)
+    assert(place.isSooner(160L << 20, exchanges = 2, each = 15L << 20))
+    assert(!place.isSooner(161L << 20, exchanges = 2, each = 15L << 20))
+    assert(WholePlace(None, 4, 4).isSooner(Long.MaxValue, exchanges = 1, each = 0))
+  }
+
   test("what Spark says of executors' objects and lost blocks in words only gets a code") {
     val rejected = new SparkException("Exception while getting task result: " +
       "java.io.InvalidClassException: filter status: REJECTED")

@@ -87,7 +87,10 @@ class ListedClassesSuite extends AnyFunSuite with BeforeAndAfterAll {
     Programs.coffer(folder.resolve("config"), "encrypt", plain, folder.resolve("sealed").toString,
       "--table", "t")
     val t = spark.read.format("coffer").load(folder.resolve("sealed").toString)
-    assert(t.groupBy("k").count().orderBy("k").collect().length == 5)
+    for (whole <- Seq("on", "off")) {
+      spark.conf.set("spark.coffer.oneMachine", whole)
+      assert(t.groupBy("k").count().orderBy("k").collect().length == 5)
+    }
     assert(t.join(t.select("id").limit(3), "id").count() == 3)
     assert(intercept[Exception](t.selectExpr("id / (id - 5)").collect()).getMessage.contains(
         "DIVIDE_BY_ZERO"))

@@ -16,6 +16,7 @@ import re
 import sys
 import time
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,10 @@ def measure(
         ) as coffer,
     ):
         drivers = {"spark": spark, "coffer": coffer}
+        for name, call in list(calls.items())[:1]:
+            # What a driver does once would be counted for the first function.
+            with suppress(QueryFailed):
+                _time(call, drivers, runs, tail=listed[name]["runs"] != "engine")
         for at, (name, call) in enumerate(calls.items()):
             tail = listed[name]["runs"] != "engine"
             try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from coffer_testing.runner import Driver
+from coffer_testing.turns import one_of
 from conftest import Expected, with_client_tail
 
 HEAD = """
@@ -79,7 +80,7 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
     yield from with_client_tail(sealed)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", one_of(CALLS, 2))
 def test_same_as_plaintext(name: str, expected: Expected, sealed: Driver) -> None:
     code = HEAD + f"made = {CALLS[name]}\nmade = made if isinstance(made, tuple) else (made,)\n"
     code += "result = [told(one) for one in made]\n"

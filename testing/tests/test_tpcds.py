@@ -137,7 +137,7 @@ def clustered(start: Start, cluster: Cluster) -> Iterator[Driver]:
         yield driver
 
 
-@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.NEW, list(WAYS), 2) + REPEATED)
+@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.NEW, list(WAYS), 3) + REPEATED)
 def test_answers_are_sparks(
     name: str, way: str, answers: tpcds.Expected, request: pytest.FixtureRequest
 ) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,7 +136,9 @@ OPENED = (
 )
 
 
-def _protected(workload: Callable[[Session], None]) -> tuple[Application, ...]:
+def _protected(
+    workload: Callable[[Session], None], named: Sequence[str]
+) -> tuple[Application, ...]:
     return tuple(
         Application(
             protected.conf(policy),
@@ -144,7 +146,7 @@ def _protected(workload: Callable[[Session], None]) -> tuple[Application, ...]:
             look_after_each=False,
             policy=policy,
         )
-        for policy in protected.POLICIES
+        for policy in named
     )
 
 
@@ -184,7 +186,11 @@ def run(folder: Path, scale: str, *, small: bool, programs: Path | None = None) 
     """All runs, one after the other, under `folder`; `small`: of a part of the workload.
     `programs`: the folder of an unsealed build, for its control."""
     applications = SMALL if small else FULL
-    policies = _protected(protected.few if small else protected.protections)
+    policies = (
+        _protected(protected.few, ["enclaves"])
+        if small
+        else _protected(protected.protections, protected.POLICIES)
+    )
     tables = planted.tables(folder / "plain", scale)
     control = _side(folder / "control", tables.paths, "control", applications)
     sealed = _side(folder / "sealed", tables.paths, "sealed", applications)

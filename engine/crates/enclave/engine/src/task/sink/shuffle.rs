@@ -176,10 +176,7 @@ impl ShuffleSink {
     /// Seals the held rows, target by target. `last` ends every stream.
     fn pack(&mut self, last: bool) -> Result<(), SinkError> {
         let held = std::mem::take(&mut self.held);
-        let bytes: usize = held.iter().map(|batch| size_of(&batch.rows)).sum();
-        let rows: usize = held.iter().map(|batch| batch.rows.num_rows()).sum();
-        let step = rows_per_frame(rows, bytes);
-
+        let step = rows_of_a_frame(&held);
         for (number, target) in self.targets.iter_mut().enumerate() {
             let before = target.sealed.len();
             let mut frames = frames(&held, number, step).into_iter().peekable();
@@ -281,6 +278,12 @@ impl ByTarget {
         let (start, end) = (*self.starts.get(target)?, *self.starts.get(target + 1)?);
         (start < end).then(|| self.rows.slice(start, end - start))
     }
+}
+
+/// For [`frames`], of all targets.
+pub(crate) fn rows_of_a_frame(held: &[ByTarget]) -> usize {
+    let bytes = held.iter().map(|batch| size_of(&batch.rows)).sum();
+    rows_per_frame(held.iter().map(|batch| batch.rows.num_rows()).sum(), bytes)
 }
 
 /// A target's rows in runs that make up frames of `step` rows each, but for the last.

@@ -20,9 +20,9 @@ use crate::{
         TaskError,
         sink::{
             Finished, SinkError,
-            frames::{rows_per_frame, size_of},
+            frames::size_of,
             keeper::Keeper,
-            shuffle::{ByTarget, frames},
+            shuffle::{ByTarget, frames, rows_of_a_frame},
         },
     },
 };
@@ -117,9 +117,7 @@ impl StaySink {
             }
         };
         let held = std::mem::take(&mut self.held);
-        let bytes: usize = held.iter().map(|batch| size_of(batch.rows())).sum();
-        let rows: usize = held.iter().map(|batch| batch.rows().num_rows()).sum();
-        let step = rows_per_frame(rows, bytes);
+        let step = rows_of_a_frame(&held);
         for (number, count) in self.counts.iter_mut().enumerate() {
             for frame in frames(&held, number, step) {
                 for rows in &frame {

@@ -18,7 +18,7 @@ private[exec] final class ResultStreams(most: Long) {
   def write(partition: Int, bytes: ByteBuffer): Unit = {
     size += bytes.remaining
     if (size > most) throw new CofferException(
-      "too_much_at_client",
+      ResultStreams.TOO_MUCH,
       s"a task's part of a result is larger than its share of this JVM's heap ($most bytes)",
       "let the query give fewer rows or columns, or give executors (with a local master, the " +
         "driver) more memory")
@@ -31,7 +31,8 @@ private[exec] final class ResultStreams(most: Long) {
   }.toMap
 }
 
-private object ResultStreams {
+private[exec] object ResultStreams {
+  val TOO_MUCH = "too_much_at_client"
   private val CHUNK = 1 << 16
 
   private def stream(): ChunkedByteBufferOutputStream =

@@ -9,6 +9,8 @@ import scala.concurrent.duration._
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import com.google.protobuf.InvalidProtocolBufferException
+
 import org.apache.spark.{Partition, SimpleFutureAction, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
@@ -38,8 +40,8 @@ trait WholeTask {
  *
  * @param done a `QueryDone`
  * @param streams of the last stage's tasks, in order
- * @param tooLarge the engine's word that the query needs more memory than there is, as
- *   [[CofferTaskException]] has it, where that is how it ended; else empty
+ * @param tooLarge that the query needs more memory than there is, or its result more room than an
+ *   executor gives it, as [[CofferTaskException]] has it, where that is how it ended; else empty
  */
 final case class WholeOutcome(done: Array[Byte], streams: Array[Array[Byte]], tooLarge: String) {
 
@@ -51,26 +53,30 @@ final case class WholeOutcome(done: Array[Byte], streams: Array[Array[Byte]], to
     done != null && streams != null && streams.forall(_ != null) && tooLarge != null
 }
 
-/** A query that is sealed and runs. */
-final class WholeRun private[exec] (job: WholeJob, ran: Seq[Seq[TaskReport] => Unit]) {
+/**
+ * A query that is sealed and runs.
+ *
+ * @param ran by stage, how many tasks it has, and whom to tell what they counted
+ */
+final class WholeRun private[exec] (job: WholeJob, ran: Seq[(Int, Seq[TaskReport] => Unit)]) {
 
   /** What each of the last stage's tasks brings. */
   lazy val outcomes: Vector[TaskOutcome] = {
     val brought = WholeJob.checked(job.brought())
-    val stages = QueryDone.parseFrom(brought.done).getStagesList.asScala
-    if (stages.size != ran.size || stages.last.getTasksCount != brought.streams.length)
+    val tasks = WholeJob.done(brought).getStagesList.asScala.map(_.getTasksList.asScala.toVector)
+    if (tasks.map(_.size) != ran.map(_._1) || tasks.last.size != brought.streams.length)
       throw WholeJob.wrong
-    stages.zip(ran).foreach { case (stage, tell) =>
-      tell(stage.getTasksList.asScala.zipWithIndex.map { case (d, p) => report(p, d) }.toVector)
+    tasks.zip(ran).foreach { case (done, (_, tell)) =>
+      tell(done.zipWithIndex.map { case (d, p) => report(p, d) })
     }
-    stages.last.getTasksList.asScala.zipWithIndex.map { case (d, p) =>
+    tasks.last.zipWithIndex.map { case (d, p) =>
       TaskOutcome(
         p,
         brought.streams(p),
         d.getSealedCommit.toByteArray,
         d.getCounters.toByteArray,
         d.getSealedMetrics.toByteArray)
-    }.toVector
+    }
   }
 
   private def report(partition: Int, d: Done): TaskReport =
@@ -111,6 +117,10 @@ private[coffer] object WholeJob {
     case _ => throw ResultJob.somethingElse
   }
 
+  private[exec] def done(outcome: WholeOutcome): QueryDone =
+    try QueryDone.parseFrom(outcome.done)
+    catch { case _: InvalidProtocolBufferException => throw wrong }
+
   /** In the task. */
   private[exec] def run(work: WholeWork, context: TaskContext, most: Long): WholeOutcome = {
     val task = start.getOrElse(throw SealedTasks.notRunning)(work, context)
@@ -120,6 +130,19 @@ private[coffer] object WholeJob {
     val parts = done.getStagesList.asScala.lastOption.fold(0)(_.getTasksCount)
     val inOrder = Array.tabulate(parts)(p => brought.getOrElse(p, throw wrong))
     WholeOutcome(done.toByteArray, inOrder, "")
+  }
+
+  /** That there is no room is an outcome: to repeat it elsewhere would end in the same way. */
+  private[exec] def orTooLarge(run: => WholeOutcome): WholeOutcome = {
+    def ended(how: CofferTaskException) =
+      WholeOutcome(Array.emptyByteArray, Array.empty, how.getMessage)
+    try run
+    catch {
+      case e: CofferException if e.code == ResultStreams.TOO_MUCH =>
+        ended(new CofferTaskException(WholeQuery.MEMORY, 0, 0, ""))
+      case NonFatal(e) if WholeQuery.isTooLarge(e) =>
+        CofferTaskException.find(e).map(_.exception).fold(throw e)(ended)
+    }
   }
 
   private[exec] def awaited[T](job: Future[T])(cancel: => Unit): T =
@@ -222,7 +245,9 @@ private final class RemoteWholeJob(sc: SparkContext) extends WholeJob {
         ())
     }
     action = Some(job)
+    WholePlace.begins(place)
     job.onComplete { ended =>
+      WholePlace.ended(place)
       outcome.tryFailure(ended.failed.getOrElse(WholeJob.wrong))
     }(StageMetrics.executor)
   }
@@ -245,17 +270,8 @@ private object RemoteWholeJob {
 
     /** Spark copies what it brings to send it, and other tasks do the same. */
     override def compute(split: Partition, context: TaskContext): Iterator[WholeOutcome] =
-      Iterator.single {
-        try WholeJob.run(work, context, Runtime.getRuntime.maxMemory / 8)
-        catch {
-          // To repeat it there would end in the same way.
-          case NonFatal(e) if WholeQuery.isTooLarge(e) =>
-            WholeOutcome(
-              Array.emptyByteArray,
-              Array.empty,
-              CofferTaskException.find(e).fold("")(_.exception.getMessage))
-        }
-      }
+      Iterator.single(WholeJob.orTooLarge(WholeJob.run(work, context,
+            Runtime.getRuntime.maxMemory / 8)))
   }
 
   /** An object, not a closure: it can capture nothing. */

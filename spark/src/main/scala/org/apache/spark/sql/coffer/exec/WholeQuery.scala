@@ -200,7 +200,7 @@ object WholeQuery extends Logging {
   def isTooLarge(e: Throwable): Boolean = CofferTaskException.find(e).exists(_.code == MEMORY)
 
   /** As the engine says it. */
-  private val MEMORY = "memory"
+  private[exec] val MEMORY = "memory"
 
   /** Tells Spark's SQL tab which plan is run, as AQE does of its own. */
   def show(root: CofferRootExec, plan: CofferResultExec): Unit = {
@@ -366,7 +366,7 @@ object WholeQuery extends Logging {
     job.give(work, place)
     // The query waits for its rows, and when it ends for Spark's word on the job.
     query.settles(job.ended)
-    new WholeRun(job, stages.planned.map(_.ran).toVector)
+    new WholeRun(job, stages.planned.map(p => p.parts.size -> p.ran).toVector)
   }
 
   private def running(

@@ -1,12 +1,13 @@
 package org.apache.spark.sql.coffer.exec
 
+import java.nio.ByteBuffer
 import java.nio.charset.StandardCharsets
 import java.security.MessageDigest
 import java.util.{Base64, Properties}
 
 import org.scalatest.funsuite.AnyFunSuite
 
-import org.apache.spark.{SparkContext, SparkException}
+import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.sql.coffer.common.{CofferException, EngineMemory}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.coffer.split.CofferScan
@@ -184,6 +185,8 @@ class PiecesSuite extends AnyFunSuite {
       whole.copy(streams = Array(null)), whole.copy(tooLarge = null)).foreach { other =>
       assert(intercept[CofferException](WholeJob.checked(other)).code == "COFFER_TASK_RESULT")
     }
+    assert(
+      intercept[CofferException](WholeJob.done(whole)).code == "COFFER_ENGINE_PROTOCOL")
     val failed = new CofferTaskException("memory", 7, 3, "AQID")
     val said =
       intercept[CofferTaskException](WholeJob.checked(whole.copy(tooLarge = failed.getMessage)))
@@ -192,12 +195,42 @@ class PiecesSuite extends AnyFunSuite {
     assert(other.code == "COFFER_ENGINE_PROTOCOL" && !WholeQuery.isTooLarge(other))
   }
 
-  test("a query runs whole where most executors of one machine have nothing to do") {
-    val executors = Seq("a" -> "0", "b" -> "1", "a" -> "2", "b" -> "3")
-    assert(WholePlace.among(executors, Set("2"), 4) ==
-      WholePlace(Some("executor_b_1"), 8, 16))
-    assert(WholePlace.among(executors, Set("0", "1", "2", "3"), 4) == WholePlace(None, 4, 16))
-    assert(WholePlace.among(Nil, Set.empty, 4) == WholePlace(None, 4, 4))
+  test("what has no room in one engine, or at one executor, is told and not repeated") {
+    def ended(e: Exception): String = WholeJob.orTooLarge(throw e).tooLarge
+    val failed = new CofferTaskException("memory", 7, 3, "AQID")
+    assert(ended(new SparkException("a task failed", failed)) == failed.getMessage)
+    val streams = new ResultStreams(10)
+    val tooMuch = WholeJob.orTooLarge {
+      streams.write(0, ByteBuffer.wrap(new Array[Byte](11)))
+      fail("it was taken")
+    }
+    assert(WholeQuery.isTooLarge(intercept[CofferTaskException](WholeJob.checked(tooMuch))))
+    val other = new CofferTaskException("failed", 7, 3, "AQID")
+    assert(intercept[CofferTaskException](ended(other)) eq other)
+  }
+
+  test("a query runs whole where most cores of one machine have nothing to do") {
+    val executors = Seq("0" -> "a", "1" -> "b", "2" -> "a", "3" -> "b")
+    def place(busy: (String, Int)*) = WholePlace.among(executors, busy.toMap, 4, None)
+    assert(place("2" -> 4) == WholePlace(Some("1" -> "b"), 8, 16))
+    assert(place("0" -> 1, "1" -> 2, "3" -> 9) == WholePlace(Some("2" -> "a"), 7, 16))
+    assert(place("2" -> 4).location.contains("executor_b_1"))
+    assert(place("0" -> 4, "1" -> 4, "2" -> 5, "3" -> 4) == WholePlace(None, 4, 16))
+    // What is not there yet counts: it would be used if the query ran on all.
+    assert(WholePlace.among(executors, Map.empty, 4, Some(10)).all == 40)
+    assert(WholePlace.among(Nil, Map.empty, 4, Some(10)) == WholePlace(None, 4, 40))
+    assert(WholePlace.among(Nil, Map.empty, 4, None).all > Int.MaxValue)
+  }
+
+  test("executors that are to come are those that settings name") {
+    def expected(settings: (String, String)*) =
+      WholePlace.expected(new SparkConf(false).setAll(settings), each = 4)
+    assert(expected().isEmpty)
+    assert(expected("spark.executor.instances" -> "7").contains(7))
+    assert(expected("spark.cores.max" -> "40").contains(10))
+    val dynamic = "spark.dynamicAllocation.enabled" -> "true"
+    assert(expected(dynamic).contains(Int.MaxValue))
+    assert(expected(dynamic, "spark.dynamicAllocation.maxExecutors" -> "9").contains(9))
   }
 
   test("a query runs whole where exchanges between machines would take longer") {

@@ -102,8 +102,12 @@ private[coffer] object WholeJob {
 
   private[coffer] def startBy(how: (WholeWork, TaskContext) => WholeTask): Unit = start = Some(how)
 
+  /** For tests: what the task brings travels as from an executor, under a local master too. */
+  @volatile private[coffer] var travels = false
+
   private[exec] def begin(sc: SparkContext): WholeJob =
-    if (CofferConf.isLocal(sc.conf)) LocalWholeJob.begin(sc) else new RemoteWholeJob(sc)
+    if (CofferConf.isLocal(sc.conf) && !travels) LocalWholeJob.begin(sc)
+    else new RemoteWholeJob(sc)
 
   def wrong: CofferException = new CofferException(
     "COFFER_ENGINE_PROTOCOL",

@@ -15,6 +15,7 @@ import org.apache.spark.serializer.{
   Serializer,
   SerializerInstance
 }
+import org.apache.spark.sql.coffer.exec.WholeJob
 
 /**
  * A malicious executor, for the attack harness. Test code: it is in no jar that users get.
@@ -51,7 +52,7 @@ abstract class Mutation {
 /** What the harness says to the malicious executor, through Py4J. */
 object Hostile {
   private val mutations: Map[String, Random => Mutation] =
-    ResultMutations.all ++ RecordMutations.all ++ ShuffleFileMutations.all ++
+    ResultMutations.all ++ WholeMutations.all ++ RecordMutations.all ++ ShuffleFileMutations.all ++
       BroadcastMutations.all ++ ReadProperties.all
   private var mutation: Option[Mutation] = None
   private val deeds = mutable.ArrayBuffer.empty[String]
@@ -75,6 +76,7 @@ object Hostile {
   private[hostile] def did(what: String): Unit = synchronized { deeds += what }
 
   private[hostile] def install(): Unit = {
+    WholeJob.travels = true
     val env = SparkEnv.get
     env.closureSerializer match {
       case _: LyingSerializer =>

@@ -5,7 +5,7 @@ import scala.util.{Random, Try}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.{DirectTaskResult, MapStatus}
-import org.apache.spark.sql.coffer.exec.{Commits, MapCommit, TaskOutcome}
+import org.apache.spark.sql.coffer.exec.{Commits, MapCommit, TaskOutcome, WholeOutcome}
 import org.apache.spark.util.AccumulatorV2
 import org.apache.spark.util.io.ChunkedByteBuffer
 
@@ -16,7 +16,10 @@ import org.apache.spark.util.io.ChunkedByteBuffer
 final class TaskEnd(result: DirectTaskResult[Any]) {
   private val serializer = SparkEnv.get.serializer.newInstance()
 
-  /** What the task returns: a [[MapStatus]] or a [[TaskOutcome]] where Coffer runs. */
+  /**
+   * What the task returns: a [[MapStatus]], a [[TaskOutcome]] or a [[WholeOutcome]] where Coffer
+   * runs.
+   */
   lazy val value: Any =
     serializer.deserialize[Any](result.valueByteBuffer.toByteBuffer,
       Thread.currentThread.getContextClassLoader)
@@ -53,6 +56,7 @@ object Museum {
   private val KEPT = 64
   private val commits = mutable.ArrayDeque.empty[MapCommit]
   private val outcomes = mutable.ArrayDeque.empty[TaskOutcome]
+  private val wholes = mutable.ArrayDeque.empty[WholeOutcome]
   private val broadcasts = mutable.ArrayDeque.empty[Array[Byte]]
   private val outputs = mutable.ArrayDeque.empty[MapOutput]
 
@@ -63,6 +67,7 @@ object Museum {
     records.foreach(add(commits, _))
     value match {
       case outcome: TaskOutcome => add(outcomes, outcome)
+      case outcome: WholeOutcome if outcome.isWhole => add(wholes, outcome)
       case _ =>
     }
   }
@@ -71,10 +76,12 @@ object Museum {
 
   def commit(rng: Random): Option[MapCommit] = synchronized(pick(commits, rng))
   def outcome(rng: Random): Option[TaskOutcome] = synchronized(pick(outcomes, rng))
+  def whole(rng: Random): Option[WholeOutcome] = synchronized(pick(wholes, rng))
   def broadcast(rng: Random): Option[Array[Byte]] = synchronized(pick(broadcasts, rng))
   def output(rng: Random): Option[MapOutput] = synchronized(pick(outputs, rng))
 
-  def clear(): Unit = synchronized(Seq(commits, outcomes, broadcasts, outputs).foreach(_.clear()))
+  def clear(): Unit =
+    synchronized(Seq(commits, outcomes, wholes, broadcasts, outputs).foreach(_.clear()))
 
   private def add[T](to: mutable.ArrayDeque[T], what: T): Unit = {
     to.append(what)

@@ -64,7 +64,10 @@ final class WholeRun private[exec] (job: WholeJob, ran: Seq[(Int, Seq[TaskReport
   lazy val outcomes: Vector[TaskOutcome] = {
     val brought = WholeJob.checked(job.brought())
     val tasks = WholeJob.done(brought).getStagesList.asScala.map(_.getTasksList.asScala.toVector)
-    if (tasks.map(_.size) != ran.map(_._1) || tasks.last.size != brought.streams.length)
+    // A copy of a stage that nobody needed has no tasks.
+    def sound(done: Vector[Done], size: Int) = done.isEmpty || done.size == size
+    if (tasks.size != ran.size || !tasks.zip(ran).forall { case (d, (size, _)) => sound(d, size) } ||
+      tasks.last.size != ran.last._1 || tasks.last.size != brought.streams.length)
       throw WholeJob.wrong
     tasks.zip(ran).foreach { case (done, (_, tell)) =>
       tell(done.zipWithIndex.map { case (d, p) => report(p, d) })

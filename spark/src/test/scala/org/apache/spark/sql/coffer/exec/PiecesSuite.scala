@@ -5,11 +5,13 @@ import java.nio.charset.StandardCharsets
 import java.security.MessageDigest
 import java.util.{Base64, Properties}
 
+import scala.concurrent.Future
+
 import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.{SparkConf, SparkContext, SparkException}
 import org.apache.spark.sql.coffer.common.{CofferException, EngineMemory}
-import org.apache.spark.sql.coffer.proto.wire.TableInfo
+import org.apache.spark.sql.coffer.proto.wire.{Done, QueryDone, StageDone, TableInfo}
 import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.coffer.split.CofferScan.Slice
 import org.apache.spark.sql.coffer.transport.{Answer, Ask}
@@ -193,6 +195,31 @@ class PiecesSuite extends AnyFunSuite {
     assert(WholeQuery.isTooLarge(said) && said.getMessage == failed.getMessage)
     val other = intercept[CofferException](WholeJob.checked(whole.copy(tooLarge = "too large")))
     assert(other.code == "COFFER_ENGINE_PROTOCOL" && !WholeQuery.isTooLarge(other))
+  }
+
+  test("a whole query's outcome has all tasks of its stages, or none of one that was not needed") {
+    def outcomes(streams: Int, tasks: Int*): Int = {
+      val done = QueryDone.newBuilder
+      tasks.foreach { n =>
+        val stage = StageDone.newBuilder
+        (0 until n).foreach(_ => stage.addTasks(Done.getDefaultInstance))
+        done.addStages(stage)
+      }
+      val job = new WholeJob {
+        override def give(work: WholeWork, place: WholePlace): Unit = ()
+        override def giveUp(): Unit = ()
+        override def ended: Future[Unit] = Future.unit
+        override def brought(): Any = WholeOutcome(done.build().toByteArray,
+          Array.fill(streams)(Array.emptyByteArray), "")
+      }
+      new WholeRun(job, Seq(2 -> (_ => ()), 3 -> (_ => ()))).outcomes.size
+    }
+    assert(outcomes(3, 2, 3) == 3 && outcomes(3, 0, 3) == 3)
+    Seq(Seq(3, 1, 3), Seq(3, 2, 2), Seq(0, 2, 0), Seq(2, 2, 3), Seq(4, 2, 3), Seq(3, 3), Seq(0),
+      Seq(3, 2, 3, 1)).foreach { case streams +: tasks =>
+      assert(
+        intercept[CofferException](outcomes(streams, tasks: _*)).code == "COFFER_ENGINE_PROTOCOL")
+    }
   }
 
   test("what has no room in one engine, or at one executor, is told and not repeated") {

@@ -66,7 +66,9 @@ final class WholeRun private[exec] (job: WholeJob, ran: Seq[(Int, Seq[TaskReport
     val tasks = WholeJob.done(brought).getStagesList.asScala.map(_.getTasksList.asScala.toVector)
     // A copy of a stage that nobody needed has no tasks.
     def sound(done: Vector[Done], size: Int) = done.isEmpty || done.size == size
-    if (tasks.size != ran.size || !tasks.zip(ran).forall { case (d, (size, _)) => sound(d, size) } ||
+    if (tasks.size != ran.size || !tasks.zip(ran).forall { case (d, (size, _)) =>
+        sound(d, size)
+      } ||
       tasks.last.size != ran.last._1 || tasks.last.size != brought.streams.length)
       throw WholeJob.wrong
     tasks.zip(ran).foreach { case (done, (_, tell)) =>

@@ -215,8 +215,8 @@ class PiecesSuite extends AnyFunSuite {
       new WholeRun(job, Seq(2 -> (_ => ()), 3 -> (_ => ()))).outcomes.size
     }
     assert(outcomes(3, 2, 3) == 3 && outcomes(3, 0, 3) == 3)
-    Seq(Seq(3, 1, 3), Seq(3, 2, 2), Seq(0, 2, 0), Seq(2, 2, 3), Seq(4, 2, 3), Seq(3, 3), Seq(0),
-      Seq(3, 2, 3, 1)).foreach { case streams +: tasks =>
+    Seq(3 -> Seq(1, 3), 3 -> Seq(2, 2), 0 -> Seq(2, 0), 2 -> Seq(2, 3), 4 -> Seq(2, 3),
+      3 -> Seq(3), 0 -> Nil, 3 -> Seq(2, 3, 1)).foreach { case (streams, tasks) =>
       assert(
         intercept[CofferException](outcomes(streams, tasks: _*)).code == "COFFER_ENGINE_PROTOCOL")
     }

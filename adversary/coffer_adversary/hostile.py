@@ -8,7 +8,7 @@ mutations for one query.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _PACKAGE = "org.apache.spark.sql.coffer.hostile"
 _WRITES = 0.15  # of the runs attack a write
-_WHOLE = {"spark.coffer.oneMachine": "on", "spark.coffer.exchange.inMemory": "on"}
 _CALL = f"result = list(getattr(spark._jvm.{_PACKAGE}.Hostile, call)(*arguments) or [])"
 _SEND = f"result = list(getattr(spark._jvm.{_PACKAGE}.Intruder, call)(seed))"
 _RAN = f"result = bool(spark._jvm.{_PACKAGE}.Intruder.ran())"
@@ -62,8 +61,7 @@ class Applied:
     """One mutation of the executor's, applied in the course of a query or of a write. `plans`: the
     ways of planning under which it finds most to change; any, if empty. `pieces`: in a query whose
     broadcast comes from several tasks. `mutation`: which one, if its name is not that of the
-    mutation; `client`: in a query of two parts that are put together at the client; `whole`: in a
-    query that runs in one engine in one request."""
+    mutation; `client`: in a query of two parts that are put together at the client."""
 
     name: str
     plans: tuple[str, ...] = ()
@@ -72,7 +70,6 @@ class Applied:
     needs: frozenset[str] = frozenset({"local", "query"})
     mutation: str = ""
     client: bool = False
-    whole: bool = False
 
     def attempt(self, cluster: AttackCluster, rng: random.Random) -> Outcome:
         question = self._question(cluster, rng)
@@ -98,9 +95,6 @@ class Applied:
         return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
 
     def _question(self, cluster: AttackCluster, rng: random.Random) -> Question:
-        if self.whole:
-            question = cluster.ask(rng)
-            return replace(question, conf={**question.conf, **_WHOLE})
         if self.client:
             return fixtures.pieces(cluster).at_client(rng)
         if self.pieces:

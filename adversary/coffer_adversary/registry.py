@@ -16,6 +16,7 @@ MODULES = (
         "caches",
         "spill",
         "reports",
+        "outcomes",
         "engines",
         "driver",
     ),

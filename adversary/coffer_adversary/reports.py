@@ -58,30 +58,4 @@ _ANY = (
     "result-of-another-class",
 )
 
-_WHOLE = (
-    "whole-outcome-stream-flipped",
-    "whole-outcome-stream-cut",
-    "whole-outcome-stream-extended",
-    "whole-outcome-stream-empty",
-    "whole-outcome-stream-noise",
-    "whole-outcome-stream-twice",
-    "whole-outcome-stream-of-an-earlier-query",
-    "whole-outcome-streams-fewer",
-    "whole-outcome-streams-more",
-    "whole-outcome-commit-flipped",
-    "whole-outcome-commit-missing",
-    "whole-outcome-done-noise",
-    "whole-outcome-done-empty",
-    "whole-outcome-of-an-earlier-query",
-    "whole-outcome-without-bytes",
-    "whole-outcome-missing",
-    "whole-outcome-of-another-class",
-    "whole-outcome-no-memory",
-    "whole-outcome-no-memory-of-noise",
-)
-
-MUTATIONS = (
-    *(Applied(name, _SHUFFLED) for name in _MAPS),
-    *(Applied(name) for name in _ANY),
-    *(Applied(name, writes=False, needs=frozenset({"local"}), whole=True) for name in _WHOLE),
-)
+MUTATIONS = (*(Applied(name, _SHUFFLED) for name in _MAPS), *(Applied(name) for name in _ANY))

@@ -2,10 +2,7 @@ package org.apache.spark.sql.coffer.hostile
 
 import scala.util.Random
 
-import com.google.protobuf.ByteString
-
 import org.apache.spark.sql.coffer.exec.{CofferTaskException, WholeOutcome}
-import org.apache.spark.sql.coffer.proto.wire.QueryDone
 
 /** Mutations about what the one task of a query that runs whole returns. */
 object WholeMutations {
@@ -23,8 +20,8 @@ object WholeMutations {
     "whole-outcome-streams-fewer" -> outcomes((o, _) => o.copy(streams = o.streams.drop(1))),
     "whole-outcome-streams-more" ->
       outcomes((o, rng) => o.copy(streams = o.streams :+ Bytes.noise(new Array[Byte](90), rng))),
-    "whole-outcome-commit-flipped" -> commits(Bytes.flipped),
-    "whole-outcome-commit-missing" -> commits((_, _) => Array.emptyByteArray),
+    "whole-outcome-done-flipped" ->
+      outcomes((o, rng) => o.copy(done = Bytes.flipped(o.done, rng))),
     "whole-outcome-done-noise" ->
       outcomes((o, rng) => o.copy(done = Bytes.noise(o.done, rng))),
     "whole-outcome-done-empty" -> outcomes((o, _) => o.copy(done = Array.emptyByteArray)),
@@ -49,16 +46,6 @@ object WholeMutations {
         val at = rng.nextInt(o.streams.length)
         o.copy(streams = o.streams.updated(at, mutation(o.streams(at), rng)))
       })
-
-  /** Of the sealed record of the last stage's first task. */
-  private def commits(mutation: (Array[Byte], Random) => Array[Byte]): Random => Mutation =
-    outcomes { (o, rng) =>
-      val done = QueryDone.parseFrom(o.done).toBuilder
-      val task = done.getStagesBuilder(done.getStagesCount - 1).getTasksBuilder(0)
-      val other = mutation(task.getSealedCommit.toByteArray, rng)
-      task.setSealedCommit(ByteString.copyFrom(other))
-      o.copy(done = done.build().toByteArray)
-    }
 
   private final class Applied(rng: Random, mutation: (WholeOutcome, Random) => Any)
       extends Mutation {

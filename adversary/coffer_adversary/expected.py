@@ -514,7 +514,7 @@ _DECLARATIONS: tuple[Declaration, ...] = (
     _must(
         "whole-outcome-done-flipped",
         _COMMIT_BYTES | {"COFFER_ENGINE_PROTOCOL"},
-        Benign("most of it is counters, and records of stages that no client reads", 0.9),
+        Benign("most of it is counters, and records of stages that no client reads", 0.98),
     ),
     _must("whole-outcome-done-*", {"COFFER_ENGINE_PROTOCOL"}),
     _must("whole-outcome-of-an-earlier-query", _COMMIT | {"COFFER_ENGINE_PROTOCOL"}),

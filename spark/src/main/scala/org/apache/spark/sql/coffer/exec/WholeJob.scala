@@ -64,12 +64,11 @@ final class WholeRun private[exec] (job: WholeJob, ran: Seq[(Int, Seq[TaskReport
   lazy val outcomes: Vector[TaskOutcome] = {
     val brought = WholeJob.checked(job.brought())
     val tasks = WholeJob.done(brought).getStagesList.asScala.map(_.getTasksList.asScala.toVector)
+    val sizes = tasks.map(_.size)
     // A copy of a stage that nobody needed has no tasks.
-    def sound(done: Vector[Done], size: Int) = done.isEmpty || done.size == size
-    if (tasks.size != ran.size || !tasks.zip(ran).forall { case (d, (size, _)) =>
-        sound(d, size)
-      } ||
-      tasks.last.size != ran.last._1 || tasks.last.size != brought.streams.length)
+    val sound = sizes.size == ran.size &&
+      sizes.zip(ran).forall { case (n, (size, _)) => n == 0 || n == size }
+    if (!sound || sizes.last != ran.last._1 || sizes.last != brought.streams.length)
       throw WholeJob.wrong
     tasks.zip(ran).foreach { case (done, (_, tell)) =>
       tell(done.zipWithIndex.map { case (d, p) => report(p, d) })

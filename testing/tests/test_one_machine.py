@@ -133,7 +133,8 @@ def test_a_cluster_with_next_to_no_memory(
     """What has no room waits on the executor's disk; and what only then turns out to need more is
     not repeated there, but runs stage by stage."""
     with (
-        Cluster(tmp_path / "cluster") as cluster,
+        # With one core, as `small`: of two threads one may be left without memory.
+        Cluster(tmp_path / "cluster", workers=1) as cluster,
         Driver(
             sealed_tables,
             sealed=True,
@@ -141,7 +142,13 @@ def test_a_cluster_with_next_to_no_memory(
             master=cluster.master,
             config_dir=owner.config_dir,
             passphrase_file=owner.passphrase_file,
-            conf={**CONF, **CLUSTERED, **ON, "spark.coffer.engine.memory": "24MiB"},
+            conf={
+                **CONF,
+                **CLUSTERED,
+                **ON,
+                "spark.cores.max": "1",
+                "spark.coffer.engine.memory": "24MiB",
+            },
         ) as driver,
     ):
         counters = driver.timed(SPILLING)["counters"]

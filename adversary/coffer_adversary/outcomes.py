@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from coffer_adversary import hostile
 from coffer_adversary.attack_cluster import CONF
+from coffer_adversary.logs import Log
 from coffer_adversary.mutation import Outcome
 from coffer_testing.runner import Driver
 
@@ -37,6 +38,7 @@ class Alone:
                 "spark.task.maxFailures": "1",
             },
         )
+        self.log = Log(self.driver, cluster.folder / "alone.log")
 
     def stop(self) -> None:
         self.driver.stop()
@@ -65,6 +67,8 @@ class OfWhole:
         detail = f"{question.name} seed={seed}: {'; '.join(deeds[:3]) or 'nothing'}"
         if judgement.detail:
             detail = f"{detail}: {judgement.detail}"
+        if judgement.check not in ("hang", "driver-lost") and (panic := alone.log.panic()):
+            return Outcome(True, "wrong", "panic", f"{detail}: {panic}")
         return Outcome(bool(deeds), judgement.verdict, judgement.check, detail)
 
 

@@ -58,7 +58,7 @@ class _Disk:
 def _index(data: Path) -> Path:
     """It lies in whatever folder its own name is hashed to, below the same root."""
     name = data.with_suffix(".index").name
-    for found in data.parents[2].rglob(name):
+    for found in data.parents[1].rglob(name):
         return found
     raise FileNotFoundError(name)
 

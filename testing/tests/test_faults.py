@@ -166,9 +166,20 @@ def gone(pids: list[int]) -> bool:
 
 def state(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return stat(pid)[0]
     except OSError:
         return "Z"
+
+
+def stat(pid: int) -> list[str]:
+    """What the kernel says of a process, behind its name (proc(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def worked(pids: list[int]) -> float:
+    """Seconds on a processor that they have had."""
+    fields = [stat(pid) for pid in pids]
+    return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def kill(pids: list[int]) -> None:
@@ -300,26 +311,40 @@ def test_a_worker_lost_between_runs(running: tuple[Cluster, Driver]) -> None:
 # ---- broken in the middle: when exactly, is up to the machine ----------------------------------
 
 
+class Asked:
+    """A query on a thread of its own, in the middle of which something breaks."""
+
+    def __init__(self, driver: Driver, sql: str, conf: dict[str, str] | None = None) -> None:
+        self._outcome: dict[str, Any] = {}
+
+        def ask() -> None:
+            try:
+                self._outcome.update(driver.timed(sql, conf))
+            except QueryFailed as failed:
+                self._outcome["failed"] = failed
+
+        self._thread = threading.Thread(target=ask, daemon=True)
+        self._thread.start()
+
+    def runs(self) -> None:
+        assert self._thread.is_alive(), "it ended before anything was broken: make it longer"
+
+    def ended(self, victim: str) -> dict[str, Any]:
+        self._thread.join(HANGS)
+        assert not self._thread.is_alive(), f"the query hangs after its {victim} was lost"
+        return self._outcome
+
+
 @pytest.mark.parametrize("victim", ["engine", "executor", "worker"])
 def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None:
     cluster, driver = running
-    sql = LONG
     before = driver.query(
         "SELECT l_returnflag, count(*) * 24 FROM lineitem GROUP BY l_returnflag ORDER BY "
         "l_returnflag"
     ).rows
-    outcome: dict[str, Any] = {}
-
-    def query() -> None:
-        try:
-            outcome["rows"] = driver.query(sql).rows
-        except QueryFailed as failed:
-            outcome["failed"] = failed
-
-    thread = threading.Thread(target=query, daemon=True)
-    thread.start()
+    asked = Asked(driver, LONG)
     time.sleep(1.0)
-    assert thread.is_alive(), "the query ended before anything was broken: make it longer"
+    asked.runs()
     executors = cluster.executors_of(0)
     engines = named(set(executors), "coffer-engine")
     match victim:
@@ -330,40 +355,29 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
         case "worker":
             kill([cluster.worker(0), *executors])
     until(lambda: gone(engines))
-    thread.join(HANGS)
-    assert not thread.is_alive(), f"the query hangs after its {victim} was lost"
+    outcome = asked.ended(victim)
     if "failed" in outcome:
         assert "hint: " in outcome["failed"].message
     else:
-        assert [row[:2] for row in outcome["rows"]] == before
+        assert [row[:2] for row in Answer.from_json(outcome).rows] == before
 
 
 @pytest.mark.parametrize("victim", ["engine", "executor"])
 def test_a_query_in_one_engine_is_repeated(running: tuple[Cluster, Driver], victim: str) -> None:
     """Whichever of them had it: all are lost."""
     cluster, driver = running
-    whole = {"spark.coffer.oneMachine": "on"}
     before = driver.query(LONG).rows
-    outcome: dict[str, Any] = {}
-
-    def query() -> None:
-        try:
-            outcome.update(driver.timed(LONG, whole))
-        except QueryFailed as failed:
-            outcome["failed"] = failed
-
-    thread = threading.Thread(target=query, daemon=True)
-    thread.start()
-    time.sleep(0.7)
-    assert thread.is_alive(), "the query ended before anything was broken: make it longer"
     engines = cluster.engines()
+    idle = worked(engines)
+    asked = Asked(driver, LONG, {"spark.coffer.oneMachine": "on"})
+    # Its only task has begun then.
+    until(lambda: worked(engines) > idle + 0.2)
+    asked.runs()
     kill(engines if victim == "engine" else cluster.executors())
     until(lambda: gone(engines))
-    thread.join(HANGS)
-    assert not thread.is_alive(), f"the query hangs after its {victim} was lost"
+    outcome = asked.ended(victim)
     assert "failed" not in outcome, outcome
-    # Two, unless it was lost before Spark began it.
-    assert outcome["counters"]["tasks"] <= 2
+    assert outcome["counters"]["tasks"] == 2
     assert Answer.from_json(outcome).rows == before
 
 

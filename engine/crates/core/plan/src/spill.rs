@@ -279,6 +279,16 @@ impl Scratch {
         })
     }
 
+    /// How many bytes it has.
+    pub fn len(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.end == 0
+    }
+
     /// Appends bytes.
     pub fn append(&mut self, sealed: &[u8]) -> io::Result<Extent> {
         let file = self.file.as_file_mut();

@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     process::{Child, Command, ExitStatus, Stdio},
     sync::mpsc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// What a program that speaks to AWS gets of the environment, beside every name that begins with
@@ -77,6 +77,27 @@ pub enum HelperError {
     Failed(ExitStatus),
 }
 
+/// How long a program may be busy that somebody has just written.
+const INSTALLING: Duration = Duration::from_secs(5);
+
+/// Starts a program, also one that was written a moment ago: until whatever another thread was
+/// starting meanwhile runs, the file is open for writing there too, and cannot be run (ETXTBSY of
+/// execve(2)).
+pub fn start(command: &mut Command) -> io::Result<Child> {
+    let begun = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(busy)
+                if busy.kind() == io::ErrorKind::ExecutableFileBusy
+                    && begun.elapsed() < INSTALLING =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            other => return other,
+        }
+    }
+}
+
 /// Starts the program, asks, and gives the first `most` bytes of what it answers. `patience`: until
 /// it has closed its output.
 pub fn ask(
@@ -85,10 +106,7 @@ pub fn ask(
     most: u64,
     patience: Duration,
 ) -> Result<Vec<u8>, HelperError> {
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = start(command.stdin(Stdio::piped()).stdout(Stdio::piped()))?;
     let answered = converse(&mut child, question, most).recv_timeout(patience);
     if answered.is_err() {
         // It may have ended by itself, and then there is nothing to end.
@@ -147,6 +165,8 @@ pub fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitSta
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn shell(script: &str, patience: Duration) -> Result<Vec<u8>, HelperError> {
@@ -203,6 +223,26 @@ mod tests {
         };
         assert_eq!(kept(&[]), expected(|(_, kept, _)| *kept));
         assert_eq!(kept(&PROXIES), expected(|(.., kept)| *kept));
+    }
+
+    #[test]
+    fn one_that_is_still_being_written_is_waited_for() {
+        let folder = std::env::temp_dir().join(format!("coffer-helper-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let program = folder.join("program");
+        std::fs::write(&program, "#!/bin/sh\nexit 0\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let open = std::fs::OpenOptions::new().append(true).open(&program);
+        let writer = open.unwrap();
+        assert!(Command::new(&program).spawn().is_err());
+        let closing = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            drop(writer);
+        });
+        let mut child = start(&mut Command::new(&program)).unwrap();
+        assert!(child.wait().unwrap().success());
+        closing.join().unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

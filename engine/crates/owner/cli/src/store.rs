@@ -122,13 +122,13 @@ impl Port for Helper {
 impl Talk {
     fn start(program: &Path, patience: Duration) -> io::Result<Arc<Self>> {
         let known = [PROXIES.as_slice(), &MORE].concat();
-        let started = Command::new(program)
+        let mut command = Command::new(program);
+        command
             .env_clear()
             .envs(helper::cloud_environment(env::vars_os(), &CLOUDS, &known))
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn();
-        let mut child = started.map_err(|error| {
+            .stdout(Stdio::piped());
+        let mut child = helper::start(&mut command).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", program.display()))
         })?;
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);

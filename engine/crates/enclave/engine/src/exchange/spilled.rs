@@ -122,6 +122,11 @@ impl Spilled {
         self.targets.len()
     }
 
+    /// Bytes on disk, sealed.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.scratch.lock().len()
+    }
+
     /// How many rows, of all targets.
     pub(super) fn count(&self) -> usize {
         self.targets.iter().map(|target| target.rows).sum()

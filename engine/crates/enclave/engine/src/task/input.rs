@@ -77,7 +77,15 @@ pub(crate) struct Demux {
     /// Streams that were read to their end.
     read: usize,
     waiting: Waiting,
-    opened: Arc<AtomicU64>,
+    counted: Arc<InputCounts>,
+}
+
+/// What the inputs of a task count, in bytes.
+#[derive(Default)]
+pub(crate) struct InputCounts {
+    pub(crate) opened: AtomicU64,
+    /// Sealed frames that waited on disk.
+    pub(crate) parked: AtomicU64,
 }
 
 struct Slot {
@@ -98,6 +106,7 @@ struct Waiting {
     reservation: Option<MemoryReservation>,
     folder: Arc<SpillFolder>,
     scratch: Option<Scratch>,
+    counted: Arc<InputCounts>,
 }
 
 impl Demux {
@@ -106,7 +115,7 @@ impl Demux {
         link: Arc<Link>,
         pool: Arc<dyn MemoryPool>,
         folder: Arc<SpillFolder>,
-        opened: Arc<AtomicU64>,
+        counted: Arc<InputCounts>,
     ) -> Result<Self, Check> {
         let claimed = spec.rectangles.iter().map(|rectangle| {
             let (maps, reduces) = (rectangle.maps.len() as u64, rectangle.reduces.len() as u64);
@@ -164,8 +173,9 @@ impl Demux {
                 reservation: None,
                 folder,
                 scratch: None,
+                counted: Arc::clone(&counted),
             },
-            opened,
+            counted,
         })
     }
 
@@ -357,7 +367,11 @@ impl Waiting {
             self.scratch = Some(Scratch::create(&self.folder)?);
         }
         match &mut self.scratch {
-            Some(scratch) => Ok(Parked::Disk(scratch.append(&frame)?)),
+            Some(scratch) => {
+                let bytes = frame.len() as u64;
+                self.counted.parked.fetch_add(bytes, Ordering::Relaxed);
+                Ok(Parked::Disk(scratch.append(&frame)?))
+            }
             None => Ok(Parked::Memory(frame)),
         }
     }
@@ -423,7 +437,8 @@ fn one_stream(
                 held.finished().await?;
                 return Ok(None);
             };
-            held.opened.fetch_add(frame.len() as u64, Ordering::Relaxed);
+            let bytes = frame.len() as u64;
+            held.counted.opened.fetch_add(bytes, Ordering::Relaxed);
             let (frame, plain) = opener.open(frame).map_err(refused)?.into_parts();
             if let Some(rows) = frame.get(plain.clone()).and_then(kept_rows) {
                 kept = held.kept(position, rows)?;

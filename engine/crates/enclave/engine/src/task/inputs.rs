@@ -1,6 +1,6 @@
 //! What a task reads of other stages, made ready before its plan begins.
 
-use std::sync::{Arc, atomic::AtomicU64};
+use std::sync::Arc;
 
 use coffer_plan::boundary_schema;
 use coffer_sealing::{Kek, KekId};
@@ -15,7 +15,7 @@ use crate::{
         check::Check,
         descriptor::{Assignment, Leaves, Reads},
         error::TaskError,
-        input::{Demux, InputSpec, all_rows},
+        input::{Demux, InputCounts, InputSpec, all_rows},
         io::{TaskInput, TaskInputs, rows_of},
         link::Link,
     },
@@ -28,7 +28,7 @@ pub(super) async fn inputs(
     session: &Session,
     task: &mut Assignment,
     link: &Arc<Link>,
-    opened: &Arc<AtomicU64>,
+    counted: &Arc<InputCounts>,
 ) -> Result<TaskInputs, TaskError> {
     let mut leaves = Leaves::default();
     if let Some(root) = &task.fragment.root {
@@ -90,7 +90,7 @@ pub(super) async fn inputs(
             Arc::clone(link),
             Arc::clone(&enclave.runtime().memory_pool),
             enclave.spill(),
-            Arc::clone(opened),
+            Arc::clone(counted),
         )?;
         let Some(key) = key else {
             inputs.own.insert(id, TaskInput::Streams(Box::new(demux)));

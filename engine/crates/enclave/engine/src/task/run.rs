@@ -34,6 +34,7 @@ use crate::{
         check::Check,
         descriptor::{Assignment, Descriptor, Leaves, TaskIdentity},
         error::TaskError,
+        input::InputCounts,
         inputs::inputs,
         io::{TaskFiles, TaskSide},
         link::{Link, LinkError, PATIENCE, in_time},
@@ -291,7 +292,7 @@ async fn compute(
         usize::try_from(task_identity.partition.0).map_err(|_| Check::DescriptorIdentity)?;
     let before = plan.metrics(partition);
 
-    let opened = Arc::new(AtomicU64::new(0));
+    let counted = Arc::new(InputCounts::default());
     let bytes_read = Arc::new(AtomicU64::new(0));
     let read_all = task
         .fragment
@@ -301,7 +302,7 @@ async fn compute(
     let side = Arc::new(TaskSide {
         partition: task_identity.partition.0,
         narrowed: std::mem::take(&mut task.narrowed),
-        inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &opened).await?),
+        inputs: parking_lot::Mutex::new(inputs(enclave, session, &mut task, link, &counted).await?),
         files: TaskFiles {
             slices: task.scans.clone(),
             keys: session.keks(),
@@ -363,7 +364,7 @@ async fn compute(
         attempt.id().as_bytes(),
         &finished,
         &metrics,
-        &opened,
+        &counted,
         &bytes_read,
     )?;
     if let Some(written) = finished.written {
@@ -393,7 +394,7 @@ fn done(
     attempt: &[u8],
     finished: &Finished,
     metrics: &[NodeMetrics],
-    opened: &AtomicU64,
+    counted: &InputCounts,
     bytes_read: &AtomicU64,
 ) -> Result<Done, TaskError> {
     let task_identity = task.task_identity;
@@ -453,9 +454,11 @@ fn done(
             bytes_in: alone(crossed.bytes_in.load(Ordering::Relaxed)),
             bytes_out: sealed,
             bytes_sealed: sealed,
-            bytes_opened: opened.load(Ordering::Relaxed),
+            bytes_opened: counted.opened.load(Ordering::Relaxed),
             bytes_read: bytes_read.load(Ordering::Relaxed),
-            bytes_spilled: metrics.iter().map(|node| node.spilled).sum(),
+            bytes_spilled: metrics.iter().map(|node| node.spilled).sum::<u64>()
+                + counted.parked.load(Ordering::Relaxed)
+                + finished.spilled,
             engine_nanos: 0,
             frames_sealed,
         }),

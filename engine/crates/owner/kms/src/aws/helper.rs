@@ -181,7 +181,7 @@ enum Broken {
 
 impl Running {
     fn start(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.spawn()?;
+        let mut child = helper::start(command)?;
         let (sender, answers) = mpsc::channel();
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
         thread::spawn(move || {

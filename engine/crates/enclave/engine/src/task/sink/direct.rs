@@ -96,6 +96,7 @@ impl DirectSink {
             streams: vec![self.stream.count()],
             kept,
             written: None,
+            spilled: 0,
         })
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Finished {
     /// Whether the streams stand for rows that stay here.
     pub(crate) kept: bool,
     pub(crate) written: Option<Written>,
+    /// Bytes that went to a scratch file.
+    pub(crate) spilled: u64,
 }
 
 impl TaskSink {
@@ -206,6 +208,7 @@ impl TaskSink {
                 streams: Vec::new(),
                 kept: false,
                 written: Some(sink.finish().await?),
+                spilled: 0,
             }),
         }
     }

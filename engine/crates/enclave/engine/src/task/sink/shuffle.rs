@@ -153,6 +153,7 @@ impl ShuffleSink {
             streams: counts,
             kept,
             written: None,
+            spilled: self.scratch.as_ref().map_or(0, Scratch::len),
         })
     }
 

@@ -140,15 +140,18 @@ impl StaySink {
             let targets = self.decoded()?;
             if let Some(targets) = targets {
                 self.keeper.keep(targets, &mut self.reservation);
-                return Ok(finished(self.counts));
+                return Ok(finished(self.counts, 0));
             }
         }
         self.spill()?;
+        let mut bytes = 0;
         if let Some(spilling) = self.spilling {
-            let rows = Rows::Spilled(Arc::new(spilling.finish()?));
+            let spilled = spilling.finish()?;
+            bytes = spilled.bytes();
+            let rows = Rows::Spilled(Arc::new(spilled));
             self.keeper.enter(rows, &mut self.reservation);
         }
-        Ok(finished(self.counts))
+        Ok(finished(self.counts, bytes))
     }
 
     /// The held rows by target, as readers take them; none if there is no room for them, as
@@ -184,11 +187,12 @@ impl StaySink {
     }
 }
 
-fn finished(streams: Vec<StreamCount>) -> Finished {
+fn finished(streams: Vec<StreamCount>, spilled: u64) -> Finished {
     Finished {
         streams,
         // There is no stream that stands for rows: nobody outside is told of sizes.
         kept: false,
         written: None,
+        spilled,
     }
 }

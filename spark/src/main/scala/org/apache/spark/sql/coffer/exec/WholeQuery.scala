@@ -22,8 +22,6 @@ import org.apache.spark.sql.coffer.translate.TranslatedFragment
 import org.apache.spark.sql.execution.{
   BaseSubqueryExec,
   ExecSubqueryExpression,
-  FilterExec,
-  ProjectExec,
   ReusedSubqueryExec,
   SparkPlan,
   SparkPlanInfo,
@@ -36,7 +34,7 @@ import org.apache.spark.sql.execution.exchange.{
   Exchange,
   ShuffleExchangeExec
 }
-import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin}
+import org.apache.spark.sql.execution.joins.ShuffledJoin
 import org.apache.spark.sql.execution.metric.SQLMetricInfo
 import org.apache.spark.sql.execution.ui.SparkListenerSQLAdaptiveExecutionUpdate
 import org.apache.spark.sql.internal.SQLConf
@@ -105,24 +103,24 @@ object WholeQuery extends Logging {
       case ShuffleExchangeExec(r: RangePartitioning, _, _, _) => r.numPartitions == 1
       case _ => true
     }
-    val sc = aqe.session.sparkContext
-    plan.exists(_.isInstanceOf[Exchange]) && !plan.exists(!fits(_)) && !shares(plan) && {
+    val made = exchanges(plan).size
+    made > 0 && !plan.exists(!fits(_)) && {
+      val sc = aqe.session.sparkContext
       val place = WholePlace.of(sc)
-      isSooner(plan, aqe.conf, place) &&
+      val each = bytesPerExchange(aqe.conf)
+      place.isSooner(bytes(plan), made, each) && sharesLittle(plan, place, each) &&
       held(plan, place.cores) * UNPACKED <= EngineMemory.of(sc.getConf) / PART
     }
   }
 
-  private def isSooner(plan: SparkPlan, conf: SQLConf, place: WholePlace): Boolean = {
+  private def bytesPerExchange(conf: SQLConf): Long = {
     val set =
       conf.getConfString(CofferConf.ONE_MACHINE_BYTES, CofferConf.DEFAULT_ONE_MACHINE_BYTES)
-    val each =
-      try JavaUtils.byteStringAsBytes(set)
-      catch {
-        case NonFatal(_) => throw new CofferException("COFFER_CONF",
-            s"${CofferConf.ONE_MACHINE_BYTES} is $set", "set it to a size, as 12m")
-      }
-    place.isSooner(bytes(plan), plan.collect { case e: Exchange => e }.size, each)
+    try JavaUtils.byteStringAsBytes(set)
+    catch {
+      case NonFatal(_) => throw new CofferException("COFFER_CONF",
+          s"${CofferConf.ONE_MACHINE_BYTES} is $set", "set it to a size, as 12m")
+    }
   }
 
   /**
@@ -140,50 +138,31 @@ object WholeQuery extends Logging {
     broadcast + shuffled.maxOption.getOrElse(0L)
   }
 
-  /**
-   * Whether two of the plan and its subqueries read the same exchange, which AQE makes once for
-   * both: where its rows come out otherwise each time they are made, they must be the same rows.
-   * What is cheaply made again with the same rows is nothing to share.
-   */
-  private def shares(plan: SparkPlan): Boolean = {
-    def all(of: SparkPlan): Seq[SparkPlan] = of +: of.collect { case node =>
-      node.subqueries
-    }.flatten.flatMap {
-      case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => all(aqe.initialPlan)
+  /** A plan, and all below it that AQE would plan by themselves. */
+  private def withSubqueries(plan: SparkPlan): Seq[SparkPlan] =
+    plan +: plan.collect { case node => node.subqueries }.flatten.flatMap {
+      case SubqueryExec(_, aqe: AdaptiveSparkPlanExec, _) => withSubqueries(aqe.initialPlan)
       case _: ReusedSubqueryExec => Nil
-      case other => all(other)
+      case other => withSubqueries(other)
     }
-    val read = all(plan).distinctBy(_.canonicalized).flatMap(
-      _.collect { case e: Exchange => e }.distinctBy(_.canonicalized))
-    read.groupBy(_.canonicalized).values.exists {
-      case Seq(_) => false
-      case several => several.exists(e => !isFixed(e) || bytes(e) > LITTLE)
-    }
+
+  /**
+   * Whether a query and its subqueries can each be one request where they read the same exchange,
+   * which AQE makes once for all: its rows must be the same for each, and making them again must
+   * take less time than the exchanges would.
+   */
+  private def sharesLittle(plan: SparkPlan, place: WholePlace, each: Long): Boolean = {
+    val read = withSubqueries(plan).distinctBy(_.canonicalized).map(exchanges)
+    val shared = read.flatMap(_.distinctBy(_.canonicalized)).groupBy(_.canonicalized).values
+      .filter(_.size > 1)
+    val again = shared.map(several => bytes(several.head) * (several.size - 1)).sum
+    shared.flatten.forall(FixedRows.merged) && place.isRead(again, read.map(_.size).sum, each)
   }
 
-  /** Whether these are the same rows each time they are made, if not in the same order. */
-  private def isFixed(plan: SparkPlan, isInput: SparkPlan => Boolean = _ => false): Boolean =
-    isInput(plan) || {
-      plan.subqueries.isEmpty && plan.expressions.forall(_.deterministic) && (plan match {
-        case SealedScan(_, _) | _: Exchange | _: ProjectExec | _: FilterExec => true
-        case _: ShuffledJoin | _: BroadcastHashJoinExec => true
-        case _ => false
-      }) && plan.children.forall(isFixed(_, isInput))
-    }
-
-  /** The same of a fragment over scans and what joins are built from. */
-  private def isFixed(fragment: CofferFragmentExec): Boolean =
-    isFixed(fragment.template, plan => fragment.leaves.exists(_ eq plan)) &&
-      fragment.reads.forall {
-        case BroadcastRead(b) => isFixed(b.fragment)
-        case _ => false
-      }
+  private def exchanges(plan: SparkPlan): Seq[Exchange] = plan.collect { case e: Exchange => e }
 
   /** An exchange is asked for as often at most. */
   private val COPIES = 3
-
-  /** Bytes of stored columns that may be read twice. */
-  private val LITTLE = 16L << 20
 
   /** Stored columns unpack to more than they take on disk. */
   private val UNPACKED = 2
@@ -248,7 +227,8 @@ object WholeQuery extends Logging {
     private def source(plan: SparkPlan): PlannedSource = plan match {
       case ShuffleRead(e, _) =>
         val before = known.getOrElse(e.canonicalized, Nil)
-        before.headOption.filterNot(_ => before.size < COPIES && isFixed(e.fragment)).getOrElse {
+        before.headOption.filterNot(_ =>
+          before.size < COPIES && FixedRows.row(e.fragment)).getOrElse {
           val made = shuffled(e)
           known(e.canonicalized) = made :: before
           made

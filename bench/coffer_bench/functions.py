@@ -3,11 +3,11 @@ over the same rows, and by DataFusion's own kernel where it has a function of th
 the same arguments; and, of functions that run at the client, what the client tail costs.
 
 The calls are those of Spark's documentation (`coffer_testing.examples`), their literals put into
-columns of a table, every tenth row NULL. A query takes the greatest of what a function gives, or
-where that has no order counts it. From its time that of counting the same columns is subtracted,
-each the least of its runs: nanoseconds for each row are of the difference. What costs little is
-computed over the table several times over, so that the difference is more than the noise. Of the
-client tail the times are compared as they are.
+columns of a table, every tenth row NULL. A query takes the greatest of what a function gives, of
+arrays and maps the greatest length, and counts what else has no order. From its time that of
+counting the same columns is subtracted, each the least of its runs: nanoseconds for each row are of
+the difference. What costs little is computed over the table several times over, so that the
+difference is more than the noise. Of the client tail the times are compared as they are.
 """
 
 from __future__ import annotations
@@ -40,8 +40,10 @@ _CALL = re.compile(
 _NOT_ONE = re.compile(
     r"(?i)\bover\s*\(|explode|inline|stack|json_tuple|lateral|distinct|error|assert"
 )
-# Of these the engine takes no greatest one.
+# Of these the engine takes no greatest one. How many of them are not NULL says Spark's planner by
+# itself where none can be, so where they have a length, that is taken.
 _NO_ORDER = ("map<", "array<", "struct<", "variant", "interval", "void")
+_LENGTH = ("map<", "array<")
 _PREPARE = "from coffer_testing import examples; result = examples.prepare(spark, folder, part)"
 _TYPES = """
 result = {}
@@ -113,7 +115,8 @@ def _conf(gigabytes: int) -> dict[str, str]:
 
 
 class _Call:
-    """A function's call over columns of a table: `what` of `source`, and the columns."""
+    """A function's call over columns of a table: `what` of `source`, the aggregate with `e` for it
+    that is taken, and the columns."""
 
     def __init__(self, what: str, source: str, taken: str) -> None:
         self.what, self.source, self.taken = what, source, taken
@@ -123,7 +126,7 @@ class _Call:
         """`times`: over so many times the rows."""
         if self.source != "literals":
             return f"SELECT {self.what} FROM {self.source}"
-        return f"SELECT {self.taken}(e) FROM (SELECT {self.what} AS e FROM {self._rows(times)})"
+        return f"SELECT {self.taken} FROM (SELECT {self.what} AS e FROM {self._rows(times)})"
 
     def base(self, times: int = 1) -> str:
         """Reads the same columns, and does nothing with them."""
@@ -177,10 +180,16 @@ def _calls(
     for name, found in forms.items():
         match types[name]:
             case [kind]:
-                ordered = not any(word in kind for word in _NO_ORDER)
                 what = re.sub(r"(?i)\s+as\s+\w+$", "", found["what"])
-                calls[name] = _Call(what, found["source"], "max" if ordered else "count")
+                calls[name] = _Call(what, found["source"], _taken(kind))
     return calls
+
+
+def _taken(kind: str) -> str:
+    """The aggregate over values of a type, for which all of them are computed."""
+    if not any(word in kind for word in _NO_ORDER):
+        return "max(e)"
+    return "max(cardinality(e))" if kind.startswith(_LENGTH) else "count(e)"
 
 
 def _grow(spark: Driver, folder: Path, calls: dict[str, _Call], rows: int) -> None:

@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, BooleanArray},
+    array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, downcast_primitive_array},
+    buffer::{BooleanBuffer, NullBuffer},
     compute::kernels::{cmp, zip::zip},
     datatypes::{
         ArrowPrimitiveType, DataType, Decimal128Type, Float32Type, Float64Type, Int8Type,
@@ -15,7 +16,7 @@ use arrow::{
     },
 };
 use coffer_protocol::plan::FloatText;
-use datafusion_common::ScalarValue;
+use datafusion_common::{Result, ScalarValue};
 
 use crate::{
     SparkError, Unsupported,
@@ -359,46 +360,69 @@ fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
         let mut best = array(argument(args, 0)?, rows)?;
         for arg in args.iter().skip(1) {
             let next = array(arg, rows)?;
-            let better: BooleanArray = match next.data_type() {
+            // What lies under NULLs does not count.
+            let mut takes = match next.data_type() {
                 DataType::Float32 => {
                     let (a, b) = (
                         next.as_primitive::<Float32Type>(),
                         best.as_primitive::<Float32Type>(),
                     );
-                    (0..rows)
-                        .map(|i| Some(wins(order_f32(a.value(i), b.value(i)), greatest)))
-                        .collect()
+                    BooleanBuffer::collect_bool(rows, |i| {
+                        wins(order_f32(a.value(i), b.value(i)), greatest)
+                    })
                 }
                 DataType::Float64 => {
                     let (a, b) = (
                         next.as_primitive::<Float64Type>(),
                         best.as_primitive::<Float64Type>(),
                     );
-                    (0..rows)
-                        .map(|i| Some(wins(order_f64(a.value(i), b.value(i)), greatest)))
-                        .collect()
+                    BooleanBuffer::collect_bool(rows, |i| {
+                        wins(order_f64(a.value(i), b.value(i)), greatest)
+                    })
                 }
                 of if is_nested(of) => {
                     let [a, b] = Ordered::of([&next, &best])?;
-                    (0..rows)
-                        .map(|i| Some(wins(a.get(i).cmp(&b.get(i)), greatest)))
-                        .collect()
+                    BooleanBuffer::collect_bool(rows, |i| wins(a.get(i).cmp(&b.get(i)), greatest))
                 }
-                _ if greatest => cmp::gt(&next, &best)?,
-                _ => cmp::lt(&next, &best)?,
+                _ if greatest => cmp::gt(&next, &best)?.values().clone(),
+                _ => cmp::lt(&next, &best)?.values().clone(),
             };
-            let take: BooleanArray = (0..rows)
-                .map(|i| {
-                    Some(
-                        next.is_valid(i)
-                            && (best.is_null(i) || (better.is_valid(i) && better.value(i))),
-                    )
-                })
-                .collect();
-            best = zip(&take, &next, &best)?;
+            if let Some(valid) = best.nulls() {
+                takes = &takes | &!valid.inner();
+            }
+            if let Some(valid) = next.nulls() {
+                takes = &takes & valid.inner();
+            }
+            best = either(takes, &next, &best)?;
         }
         Ok(best)
     }))
+}
+
+/// The rows of one array where they are taken, which are not NULL there; else those of the other.
+fn either(takes: BooleanBuffer, next: &ArrayRef, best: &ArrayRef) -> Result<ArrayRef> {
+    fn values<T: ArrowPrimitiveType>(
+        takes: &BooleanBuffer,
+        next: &PrimitiveArray<T>,
+        best: &PrimitiveArray<T>,
+    ) -> ArrayRef {
+        let pairs = next.values().iter().zip(best.values());
+        let values = takes
+            .iter()
+            .zip(pairs)
+            .map(|(take, (next, best))| if take { *next } else { *best });
+        let nulls = match (next.nulls(), best.nulls()) {
+            (Some(next), Some(best)) => Some(NullBuffer::new(next.inner() | best.inner())),
+            _ => None,
+        };
+        let chosen = PrimitiveArray::<T>::new(values.collect(), nulls);
+        Arc::new(chosen.with_data_type(best.data_type().clone()))
+    }
+    let (a, b): (&dyn Array, &dyn Array) = (next, best);
+    downcast_primitive_array!(
+        (a, b) => Ok(values(&takes, a, b)),
+        _ => Ok(zip(&BooleanArray::from(takes), next, best)?)
+    )
 }
 
 fn wins(order: std::cmp::Ordering, greatest: bool) -> bool {

@@ -8,6 +8,7 @@ pub(crate) mod lambda;
 mod lists;
 mod maps;
 mod order;
+mod places;
 mod search;
 mod sequence;
 mod sets;

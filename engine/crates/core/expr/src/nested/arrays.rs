@@ -3,7 +3,12 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{Array, ArrayRef, AsArray, Int32Array, StringArray, StringBuilder, StructArray},
+    array::{
+        Array, ArrayRef, AsArray, Int32Array, ListArray, StringArray, StringBuilder, StructArray,
+        new_empty_array,
+    },
+    buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
+    compute::interleave,
     datatypes::{DataType, Int32Type},
 };
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
@@ -16,8 +21,8 @@ use super::{
 use crate::{
     SparkError, Unsupported,
     function::{CallInfo, Kernel},
-    types::list_of,
-    vector::argument,
+    types::{element_field, list_of},
+    vector::{argument, array},
 };
 
 type Built = Result<Kernel, Unsupported>;
@@ -58,15 +63,26 @@ pub(super) fn create(call: &CallInfo<'_>) -> Built {
     }
     Ok(Arc::new(move |args, rows| {
         let items = args.iter().map(Items::new).collect::<Result<Vec<_>>>()?;
-        let sources = items.iter().map(|item| Arc::clone(&item.array));
-        let mut out = ListBuilder::new(&of, sources, rows);
-        for row in 0..rows {
-            for (source, item) in items.iter().enumerate() {
-                out.elements.pick(source, item.at(row));
+        let values = match items.is_empty() {
+            true => new_empty_array(&of),
+            false => {
+                within(0, items.len().saturating_mul(rows))?;
+                let sources: Vec<&dyn Array> = items.iter().map(|i| i.array.as_ref()).collect();
+                let mut picks = Vec::with_capacity(items.len() * rows);
+                for row in 0..rows {
+                    picks.extend(
+                        items
+                            .iter()
+                            .enumerate()
+                            .map(|(at, item)| (at, item.at(row))),
+                    );
+                }
+                interleave(&sources, &picks)?
             }
-            out.row()?;
-        }
-        out.finish()
+        };
+        let ends = OffsetBuffer::from_repeated_length(items.len(), rows);
+        let list = ListArray::try_new(element_field(of.clone()), ends, values, None)?;
+        Ok(Arc::new(list) as ArrayRef)
     }))
 }
 
@@ -180,28 +196,35 @@ pub(super) fn flatten(call: &CallInfo<'_>) -> Built {
     let of = element(inner).ok_or_else(|| call.bad_types())?.clone();
     gives(call, Some(list_of(of.clone())))?;
     Ok(Arc::new(move |args, rows| {
-        let outer = Lists::new(argument(args, 0)?)?;
+        let outer = array(argument(args, 0)?, rows)?;
+        let outer = outer.as_list::<i32>();
         let Some(inner) = outer.values().as_list_opt::<i32>() else {
             return internal_err!("expected an array of arrays");
         };
-        let inner = Lists::of(inner.clone());
-        let mut out = ListBuilder::new(&of, [Arc::clone(inner.values())], rows);
-        for row in 0..rows {
-            let parts = outer
-                .range(row)
-                .and_then(|range| range.map(|i| inner.range(i)).collect::<Option<Vec<_>>>());
-            match parts {
-                Some(parts) => {
-                    parts
-                        .into_iter()
-                        .flatten()
-                        .for_each(|i| out.elements.pick(0, i));
-                    out.row()?;
+        // The elements lie one behind the other as they are.
+        let starts = inner.offsets();
+        let ends: Vec<i32> = outer
+            .offsets()
+            .iter()
+            .filter_map(|end| starts.get(usize::try_from(*end).ok()?).copied())
+            .collect();
+        let valid = BooleanBuffer::collect_bool(rows, |row| {
+            let parts = outer.value_offsets().get(row..row + 2).unwrap_or_default();
+            outer.is_valid(row)
+                && match (inner.nulls(), parts) {
+                    (Some(nulls), [from, to]) => {
+                        (*from..*to).all(|i| usize::try_from(i).is_ok_and(|i| nulls.is_valid(i)))
+                    }
+                    _ => true,
                 }
-                None => out.null_row()?,
-            }
-        }
-        out.finish()
+        });
+        let list = ListArray::try_new(
+            element_field(of.clone()),
+            OffsetBuffer::new(ends.into()),
+            Arc::clone(inner.values()),
+            Some(NullBuffer::new(valid)).filter(|nulls| nulls.null_count() > 0),
+        )?;
+        Ok(Arc::new(list) as ArrayRef)
     }))
 }
 

@@ -17,29 +17,32 @@ use crate::types::{element_field, map_entries};
 
 /// Picks values out of arrays of one type.
 pub(super) struct Gather {
-    /// The first is one NULL.
+    /// The last is one NULL.
     sources: Vec<ArrayRef>,
     picks: Vec<(usize, usize)>,
     data_type: DataType,
+    nulls: bool,
 }
 
 impl Gather {
     pub(super) fn new(data_type: &DataType, sources: impl IntoIterator<Item = ArrayRef>) -> Self {
         let null = new_null_array(data_type, 1);
         Self {
-            sources: std::iter::once(null).chain(sources).collect(),
+            sources: sources.into_iter().chain([null]).collect(),
             picks: Vec::new(),
             data_type: data_type.clone(),
+            nulls: false,
         }
     }
 
     /// Value `index` of source `source`, counted from 0.
     pub(super) fn pick(&mut self, source: usize, index: usize) {
-        self.picks.push((source + 1, index));
+        self.picks.push((source, index));
     }
 
     pub(super) fn null(&mut self) {
-        self.picks.push((0, 0));
+        self.picks.push((self.sources.len() - 1, 0));
+        self.nulls = true;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -50,25 +53,26 @@ impl Gather {
         if self.picks.is_empty() {
             return Ok(new_empty_array(&self.data_type));
         }
-        // Without a NULL, the array of it is left out: keys have none.
-        let all_picked = self.picks.iter().all(|(source, _)| *source != 0);
-        if all_picked && self.sources.len() > 2 {
-            let picks: Vec<_> = self
-                .picks
-                .iter()
-                .map(|(source, i)| (source - 1, *i))
-                .collect();
-            let sources: Vec<_> = self.sources.iter().skip(1).map(AsRef::as_ref).collect();
-            return Ok(interleave(&sources, &picks)?);
-        }
-        if let [_, values] = self.sources.as_slice() {
-            let picks = self.picks.iter();
-            let picks: UInt64Array = picks
-                .map(|(source, i)| (*source != 0).then_some(*i as u64))
-                .collect();
+        if let [values, _] = self.sources.as_slice() {
+            let picks: UInt64Array = match self.nulls {
+                true => {
+                    let picks = self.picks.iter();
+                    picks
+                        .map(|(source, i)| (*source == 0).then_some(*i as u64))
+                        .collect()
+                }
+                false => self.picks.iter().map(|(_, i)| *i as u64).collect(),
+            };
             return Ok(take(values, &picks, None)?);
         }
-        let sources: Vec<&dyn Array> = self.sources.iter().map(AsRef::as_ref).collect();
+        // Without a NULL, the array of it is left out: keys have none.
+        let sources = self.sources.len() - usize::from(!self.nulls);
+        let sources: Vec<&dyn Array> = self
+            .sources
+            .iter()
+            .take(sources)
+            .map(AsRef::as_ref)
+            .collect();
         Ok(interleave(&sources, &self.picks)?)
     }
 }

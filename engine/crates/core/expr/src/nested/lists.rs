@@ -60,10 +60,6 @@ impl Lists {
         }
     }
 
-    pub(crate) fn of(list: ListArray) -> Self {
-        Self { list, one: false }
-    }
-
     /// The elements of all rows, and of none: see [`Lists::range`].
     pub(crate) fn values(&self) -> &ArrayRef {
         self.list.values()

@@ -2,7 +2,7 @@
 //! is NULL, and one that comes twice is an error or takes the last value, as the session says; keys
 //! keep the order in which they came first.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, ListArray, StructArray},
@@ -17,6 +17,7 @@ use super::{
     element, gives, key_value,
     lists::{Items, Lists, Maps},
     order::{Ordered, is_orderable},
+    places::Places,
     structs::field_of,
 };
 use crate::{
@@ -68,7 +69,7 @@ impl MapBuilder {
         comparable: &[Ordered],
         as_they_came: bool,
     ) -> Result<()> {
-        let mut first = HashMap::new();
+        let mut met = Places::default();
         let mut kept: Vec<[(usize, usize); 2]> = Vec::new();
         let mut all = 0;
         for [key, value] in entries {
@@ -80,16 +81,13 @@ impl MapBuilder {
             if source.is_null(key.1) || source.data_type().is_null() {
                 return Err(SparkError::new("NULL_MAP_KEY", "Cannot use null as map key.").into());
             }
-            match first.get(&ordered.get(key.1)) {
-                None => {
-                    first.insert(ordered.get(key.1), kept.len());
-                    kept.push([key, value]);
-                }
-                Some(_) if !self.last_wins => {
+            match met.meet(ordered.get(key.1)) {
+                (_, true) => kept.push([key, value]),
+                (_, false) if !self.last_wins => {
                     return Err(duplicate(source, key.1)?.into());
                 }
-                Some(at) => {
-                    if let Some(entry) = kept.get_mut(*at) {
+                (at, false) => {
+                    if let Some(entry) = kept.get_mut(at) {
                         entry[1] = value;
                     }
                 }

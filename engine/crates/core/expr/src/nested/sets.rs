@@ -1,7 +1,7 @@
 //! Arrays as sets: each value once, in the order in which it came first. As Spark has it, −0.0 and
 //! 0.0 are two values, but in nested ones.
 
-use std::{collections::HashSet, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
 use arrow::datatypes::DataType;
 use datafusion_common::Result;
@@ -11,6 +11,7 @@ use super::{
     element, gives,
     lists::Lists,
     order::{Ordered, Zeros, is_orderable},
+    places::Places,
 };
 use crate::{
     Unsupported,
@@ -37,14 +38,15 @@ pub(super) fn distinct(call: &CallInfo<'_>) -> Built {
         let lists = Lists::new(argument(args, 0)?)?;
         let [elements] = Ordered::with(Zeros::Two, [lists.values()])?;
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
+        let mut met = Places::default();
         for row in 0..rows {
             let Some(range) = lists.range(row) else {
                 out.null_row()?;
                 continue;
             };
-            let mut seen = HashSet::with_capacity(range.len());
+            met.clear();
             for i in range {
-                if seen.insert(elements.get(i)) {
+                if met.meet(elements.get(i)).1 {
                     out.elements.pick(0, i);
                 }
             }
@@ -55,15 +57,14 @@ pub(super) fn distinct(call: &CallInfo<'_>) -> Built {
 }
 
 pub(super) fn union(call: &CallInfo<'_>) -> Built {
-    two(call, |left, right, (ours, theirs), out| {
-        let mut seen = HashSet::with_capacity(left.len());
+    two(call, |left, right, (ours, theirs), met, out| {
         for i in left {
-            if seen.insert(ours.get(i)) {
+            if met.meet(ours.get(i)).1 {
                 out.elements.pick(0, i);
             }
         }
         for i in right {
-            if seen.insert(theirs.get(i)) {
+            if met.meet(theirs.get(i)).1 {
                 out.elements.pick(1, i);
             }
         }
@@ -71,10 +72,17 @@ pub(super) fn union(call: &CallInfo<'_>) -> Built {
 }
 
 pub(super) fn intersect(call: &CallInfo<'_>) -> Built {
-    two(call, |left, right, (ours, theirs), out| {
-        let mut common: HashSet<_> = right.map(|i| theirs.get(i)).collect();
+    two(call, |left, right, (ours, theirs), met, out| {
+        let mut taken = Vec::new();
+        for i in right {
+            if met.meet(theirs.get(i)).1 {
+                taken.push(false);
+            }
+        }
         for i in left {
-            if common.remove(&ours.get(i)) {
+            let at = met.find(&ours.get(i));
+            let taken = at.and_then(|at| taken.get_mut(at));
+            if taken.is_some_and(|taken| !std::mem::replace(taken, true)) {
                 out.elements.pick(0, i);
             }
         }
@@ -82,18 +90,26 @@ pub(super) fn intersect(call: &CallInfo<'_>) -> Built {
 }
 
 pub(super) fn except(call: &CallInfo<'_>) -> Built {
-    two(call, |left, right, (ours, theirs), out| {
-        let mut seen: HashSet<_> = right.map(|i| theirs.get(i)).collect();
+    two(call, |left, right, (ours, theirs), met, out| {
+        for i in right {
+            met.meet(theirs.get(i));
+        }
         for i in left {
-            if seen.insert(ours.get(i)) {
+            if met.meet(ours.get(i)).1 {
                 out.elements.pick(0, i);
             }
         }
     })
 }
 
-/// Makes one array of two rows' elements.
-type OfTwo = fn(Range<usize>, Range<usize>, (&Ordered, &Ordered), &mut ListBuilder);
+/// Makes one array of two rows' elements, of which none is met yet.
+type OfTwo = for<'a> fn(
+    Range<usize>,
+    Range<usize>,
+    (&'a Ordered, &'a Ordered),
+    &mut Places<'a>,
+    &mut ListBuilder,
+);
 
 fn two(call: &CallInfo<'_>, each: OfTwo) -> Built {
     let of = element_type(call, 2)?;
@@ -105,12 +121,14 @@ fn two(call: &CallInfo<'_>, each: OfTwo) -> Built {
         let [lefts, rights] = Ordered::with(Zeros::Two, [left.values(), right.values()])?;
         let sources = [Arc::clone(left.values()), Arc::clone(right.values())];
         let mut out = ListBuilder::new(&of, sources, rows);
+        let mut met = Places::default();
         for row in 0..rows {
             let (Some(ours), Some(theirs)) = (left.range(row), right.range(row)) else {
                 out.null_row()?;
                 continue;
             };
-            each(ours, theirs, (&lefts, &rights), &mut out);
+            met.clear();
+            each(ours, theirs, (&lefts, &rights), &mut met, &mut out);
             out.row()?;
         }
         out.finish()

@@ -1,6 +1,6 @@
 //! The functions that take a lambda.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use arrow::{
     array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, UInt32Array},
@@ -19,6 +19,7 @@ use crate::{
         lists::{Lists, Maps},
         maps::{MapBuilder, one_zero},
         order::{Ordered, is_orderable},
+        places::Places,
     },
     types::{list_of, map_of},
 };
@@ -475,14 +476,14 @@ fn map_zip_with(maps: [&Maps; 2], lambda: &Lambda, batch: &RecordBatch) -> Resul
             ends.null(of.len())?;
             continue;
         };
-        let mut seen = HashMap::new();
+        let mut met = Places::default();
         let mut found: Vec<Met> = Vec::new();
         for (source, (range, ordered)) in [ours, theirs].into_iter().zip(&ordered).enumerate() {
             for i in range {
-                let at = *seen.entry(ordered.get(i)).or_insert_with(|| {
+                let (at, new) = met.meet(ordered.get(i));
+                if new {
                     found.push(((source, i), [None, None]));
-                    found.len() - 1
-                });
+                }
                 let slot = found
                     .get_mut(at)
                     .and_then(|(_, sides)| sides.get_mut(source));

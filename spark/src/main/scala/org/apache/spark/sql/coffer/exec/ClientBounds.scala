@@ -39,7 +39,7 @@ private[coffer] object ClientBounds {
   private def refused(table: ClientTable, plan: SparkPlan, most: Long): CofferException = {
     val names = table.output.map(a => s"`${a.name}`").mkString(", ")
     new CofferException(
-      "too_much_at_client",
+      ClientBytes.TOO_MUCH,
       s"reading $names of ${table.table.name()} at the client takes " +
         s"${Utils.bytesToString(table.scan.bytes)} of storage, more than " +
         s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows; engines hold no keys and " +

@@ -84,6 +84,9 @@ private[coffer] object ClientBytes {
   val KEY = "spark.coffer.client.maxBytes"
   private val DEFAULT = "1g"
 
+  /** The code of what is more than a process may hold. */
+  val TOO_MUCH = "too_much_at_client"
+
   def of(conf: SQLConf): Long = {
     val text = conf.getConfString(KEY, DEFAULT)
     try {

@@ -71,7 +71,7 @@ private[coffer] object JobRows {
         case _ => ()
       }
       if (bytes > most) throw new CofferException(
-        "too_much_at_client",
+        ClientBytes.TOO_MUCH,
         s"a job was to have more bytes of a sealed query than ${ClientBytes.KEY} allows",
         s"filter or aggregate more before it, or raise ${ClientBytes.KEY} and spark.driver.memory")
       row

@@ -18,7 +18,7 @@ private[exec] final class ResultStreams(most: Long) {
   def write(partition: Int, bytes: ByteBuffer): Unit = {
     size += bytes.remaining
     if (size > most) throw new CofferException(
-      ResultStreams.TOO_MUCH,
+      ClientBytes.TOO_MUCH,
       s"a task's part of a result is larger than its share of this JVM's heap ($most bytes)",
       "let the query give fewer rows or columns, or give executors (with a local master, the " +
         "driver) more memory")
@@ -32,7 +32,6 @@ private[exec] final class ResultStreams(most: Long) {
 }
 
 private[exec] object ResultStreams {
-  val TOO_MUCH = "too_much_at_client"
   private val CHUNK = 1 << 16
 
   private def stream(): ChunkedByteBufferOutputStream =

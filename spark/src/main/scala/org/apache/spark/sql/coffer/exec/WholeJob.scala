@@ -146,7 +146,7 @@ private[coffer] object WholeJob {
       WholeOutcome(Array.emptyByteArray, Array.empty, how.getMessage)
     try run
     catch {
-      case e: CofferException if e.code == ResultStreams.TOO_MUCH =>
+      case e: CofferException if e.code == ClientBytes.TOO_MUCH =>
         ended(new CofferTaskException(WholeQuery.MEMORY, 0, 0, ""))
       case NonFatal(e) if WholeQuery.isTooLarge(e) =>
         CofferTaskException.find(e).map(_.exception).fold(throw e)(ended)

@@ -35,7 +35,7 @@ private[tail] object TailBounds {
 
   private def refused(part: LogicalPlan, rows: BigInt, bytes: BigInt, most: Long) =
     new CofferException(
-      "too_much_at_client",
+      ClientBytes.TOO_MUCH,
       s"a part of this query runs in the driver, and all $rows rows of " +
         s"${part.output.map(a => s"`${a.name}`").mkString(", ")} would come there, at least " +
         s"${Utils.bytesToString(bytes)}; ${ClientBytes.KEY} (${Utils.bytesToString(most)}) " +

@@ -195,7 +195,7 @@ private[tail] object TailTask {
     "SPARK_JOB_CANCELLED", Map("jobId" -> "of the client tail", "reason" -> reason), e)
 
   def tooMuch(most: Long): CofferException = new CofferException(
-    "too_much_at_client",
+    ClientBytes.TOO_MUCH,
     "a part of this query runs in the driver, and more bytes come there than " +
       s"${ClientBytes.KEY} (${Utils.bytesToString(most)}) allows",
     s"filter or aggregate more before it (EXPLAIN shows what comes), or raise ${ClientBytes.KEY} " +

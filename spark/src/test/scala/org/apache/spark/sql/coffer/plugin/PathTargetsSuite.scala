@@ -1,12 +1,13 @@
 package org.apache.spark.sql.coffer.plugin
 
 import java.net.URI
-import java.nio.file.Files
 
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FilterFileSystem, LocalFileSystem, Path, RawLocalFileSystem}
 import org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme
 import org.scalatest.funsuite.AnyFunSuite
+
+import org.apache.spark.util.Utils
 
 /** Local files that call themselves something else, as settings can have them. */
 final class PosingFileSystem extends RawLocalFileSystem {
@@ -77,11 +78,11 @@ class PathTargetsSuite extends AnyFunSuite {
   }
 
   test("what a view does not name is a view's, whatever it calls itself") {
-    val folder = Files.createTempDirectory("fallback")
+    val folder = Utils.createTempDir(namePrefix = "fallback")
     val found = targets(
       "viewfs://back/other/t",
       "fs.viewfs.mounttable.back.link./z" -> "file:///data",
-      "fs.viewfs.mounttable.back.linkFallback" -> folder.toUri.toString)
+      "fs.viewfs.mounttable.back.linkFallback" -> folder.toURI.toString)
     assert(found == Seq("viewfs:///other/t"))
     val over = Seq(
       "fs.hdfs.impl" -> classOf[ViewFileSystemOverloadScheme].getName,

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.coffer.translate
 
-import java.nio.file.Files
+import java.io.File
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.collection.mutable
@@ -11,6 +11,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.expressions.NamedExpression
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.exchange.{BroadcastExchangeLike, Exchange, ReusedExchangeExec}
+import org.apache.spark.util.Utils
 
 /**
  * A Spark session without the plugin, and Parquet tables that stand in for sealed ones: only plans
@@ -30,11 +31,11 @@ trait PlanFixture extends BeforeAndAfterAll { self: Suite =>
       .config("spark.sql.session.timeZone", "Europe/Berlin")
       .config("spark.sql.shuffle.partitions", "4")
       .config("spark.sql.adaptive.enabled", "false")
-      .config("spark.sql.warehouse.dir", Files.createTempDirectory("coffer-plan").toString)
+      .config("spark.sql.warehouse.dir", Utils.createTempDir(namePrefix = "coffer-plan").getPath)
       .getOrCreate()
     PlanFixture.idsFrom(1000000)
     PlanFixture.tables.foreach { case (name, columns) =>
-      val path = Files.createTempDirectory("coffer-plan").resolve(name).toString
+      val path = new File(Utils.createTempDir(namePrefix = "coffer-plan"), name).getPath
       spark.sql(s"SELECT ${columns.map { case (c, t) =>
           s"CAST(NULL AS $t) AS " +
             s"$c"

@@ -34,6 +34,7 @@ import org.scalatest.funsuite.AnyFunSuite
 
 import org.apache.spark.sql.coffer.proto.storage.{StorageAnswer, StorageRequest}
 import org.apache.spark.sql.coffer.proto.wire.{TaskMessage => M}
+import org.apache.spark.util.Utils
 
 /** What a storage's JVM answers where the storage itself is hostile, or the task was cancelled. */
 class StorageServerSuite extends AnyFunSuite {
@@ -64,7 +65,7 @@ class StorageServerSuite extends AnyFunSuite {
   }
 
   test("of this machine's files those of tables are given, and only to an engine apart") {
-    val folder = Files.createTempDirectory("coffer-local-")
+    val folder = Utils.createTempDir(namePrefix = "coffer-local").toPath
     val name = s"part-${"0a" * 16}.parquet"
     val file = Files.write(folder.resolve(name), "sealed".getBytes)
     val secret = Files.write(folder.resolve("secret"), "not for anybody".getBytes)

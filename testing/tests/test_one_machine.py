@@ -56,10 +56,11 @@ def test_a_query_is_one_task_and_a_few_messages(sealed: Driver) -> None:
     assert whole["bytes_read"] == staged["bytes_read"] > 0
 
 
-def test_what_a_subquery_shares_is_made_once(expected: Expected, sealed: Driver) -> None:
+@pytest.mark.parametrize("some", ["any_value(l_quantity)", "max(double(l_quantity))"])
+def test_what_a_subquery_shares_is_made_once(some: str, expected: Expected, sealed: Driver) -> None:
     """Twice it might be two versions; so adaptive execution has such a query."""
     sql = (
-        "WITH t AS (SELECT l_suppkey, any_value(l_quantity) q FROM lineitem GROUP BY 1) "
+        f"WITH t AS (SELECT l_suppkey, {some} q FROM lineitem GROUP BY 1) "
         "SELECT count(*) > 0 FROM t WHERE q = (SELECT max(q) FROM t)"
     )
     assert difference(expected.answer(sql), sealed.query(sql), ordered=False) is None

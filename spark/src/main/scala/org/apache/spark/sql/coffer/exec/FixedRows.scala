@@ -6,6 +6,7 @@ import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.{BroadcastHashJoinExec, ShuffledJoin}
+import org.apache.spark.sql.types.{DataType, DoubleType, FloatType}
 
 /**
  * Which rows are the same each time that engines make them, if not in the same order, so that two
@@ -39,12 +40,17 @@ private[exec] object FixedRows {
       }) && plan.children.forall(made(_, also))
     }
 
+  /** Which of 0.0 and -0.0 is the least or greatest depends on which comes first. */
+  private def isFloat(of: DataType): Boolean = of == FloatType || of == DoubleType
+
   /** Engines sum to the last digit in whatever order (`Buffers`). */
   private def isMerged(plan: SparkPlan): Boolean = plan match {
     case a: BaseAggregateExec =>
       def same(function: AggregateFunction) = function match {
         case _: Count | _: Sum | _: Average => true
-        case _: Min | _: Max => UnsafeRowUtils.isBinaryStable(function.dataType)
+        case _: Min | _: Max =>
+          UnsafeRowUtils.isBinaryStable(function.dataType) &&
+          !function.dataType.existsRecursively(isFloat)
         case _ => false
       }
       a.subqueries.isEmpty && a.expressions.forall(_.deterministic) &&

@@ -39,8 +39,8 @@ private[exec] final case class WholePlace(
   def isSooner(bytes: Long, exchanges: Int, each: Long): Boolean =
     bytes * (1.0 / cores - 1.0 / all) <= each.toDouble * exchanges
 
-  /** Whether it reads these bytes in less time than it saves in exchanges. */
-  def isRead(bytes: Long, exchanges: Int, each: Long): Boolean =
+  /** Whether exchanges would take longer than reading these bytes once more. */
+  def repays(bytes: Long, exchanges: Int, each: Long): Boolean =
     bytes.toDouble / cores <= each.toDouble * exchanges
 }
 

@@ -156,7 +156,7 @@ object WholeQuery extends Logging {
     val shared = read.flatMap(_.distinctBy(_.canonicalized)).groupBy(_.canonicalized).values
       .filter(_.size > 1)
     val again = shared.map(several => bytes(several.head) * (several.size - 1)).sum
-    shared.flatten.forall(FixedRows.merged) && place.isRead(again, read.map(_.size).sum, each)
+    shared.flatten.forall(FixedRows.merged) && place.repays(again, read.map(_.size).sum, each)
   }
 
   private def exchanges(plan: SparkPlan): Seq[Exchange] = plan.collect { case e: Exchange => e }

@@ -3,11 +3,13 @@ over the same rows, and by DataFusion's own kernel where it has a function of th
 the same arguments; and, of functions that run at the client, what the client tail costs.
 
 The calls are those of Spark's documentation (`coffer_testing.examples`), their literals put into
-columns of a table, every tenth row NULL. A query takes the greatest of what a function gives, of
-arrays and maps the greatest length, and counts what else has no order. From its time that of
-counting the same columns is subtracted, each the least of its runs: nanoseconds for each row are of
-the difference. What costs little is computed over the table several times over, so that the
-difference is more than the noise. Of the client tail the times are compared as they are.
+columns of a table, every tenth row NULL; where that is refused, as patterns must be literals and
+maps have no NULL for a key, one of them is a column and the others stay. Aggregates have their
+documented rows many times over. A query takes the greatest of what a function gives, of arrays and
+maps the greatest length, and counts what else has no order. From its time that of counting the same
+columns is subtracted, each the least of its runs: nanoseconds for each row are of the difference.
+What costs little is computed over the table several times over, so that the difference is more than
+the noise. Of the client tail the times are compared as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ import re
 import sys
 import time
 import tomllib
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +39,8 @@ NOISE_NS, NOISE = 2.0, 0.05
 # seconds.
 SLOW_S, FAST_S, TIMES = 5.0, 0.5, 4
 _CALL = re.compile(
-    r"(?is)select\s+(?P<what>.*?)\s+from\s+(?P<source>literals|\(select v.*\) as \w+)$"
+    r"(?is)select\s+(?P<what>.*?)\s+from\s+(?:literals"
+    r"|\(select (?P<named>v.*) from rows where t = (?P<number>\d+)\) as \w+)$"
 )
 # What gives other rows than it takes, or more than one value of a row.
 _NOT_ONE = re.compile(
@@ -55,12 +61,15 @@ for name, sql in queries.items():
         result[name] = []
 """
 _GROW = """
-spark.read.parquet(source).createOrReplaceTempView("few")
-chosen = ", ".join(
-    f"IF(r.id % 10 = 9, NULL, {c}) AS {c}" if c in varied else c for c in columns
-)
-grown = spark.sql(f"SELECT {chosen} FROM few CROSS JOIN range(0, {copies}, 1, 1) r")
-(grown.sortWithinPartitions(*order) if order else grown).write.parquet(target)
+for name, columns in tables.items():
+    few = spark.read.parquet(source)
+    if name == "literals":
+        chosen = [f"IF(id % 10 = 9, NULL, {c}) AS {c}" for c in columns]
+    else:
+        few = few.where("t = " + name.removeprefix("rows"))
+        chosen = columns
+    many = spark.range(0, max(1, rows // few.count()), 1, 1).crossJoin(few)
+    many.selectExpr(*chosen).write.parquet(folder + "/" + name)
 """
 
 
@@ -72,7 +81,7 @@ def measure(
     with Driver({}, sealed=False, log=folder / "made.log", conf=_conf(4)) as spark:
         calls = _calls(spark, folder, listed, wanted, most)
         _grow(spark, folder, calls, rows)
-    tables = {name: folder / name for name in ("literals", "rows")}
+    tables = {name: folder / name for name in sorted({call.table for call in calls.values()})}
     owner = Owner.create(folder / "trusted")
     sealed = owner.encrypt(tables, folder / "sealed")
     timed: dict[str, _Timed] = {}
@@ -94,13 +103,18 @@ def measure(
             # What a driver does once would be counted for the first function.
             with suppress(QueryFailed):
                 _time(call, drivers, runs, tail=listed[name]["runs"] != "engine")
-        for at, (name, call) in enumerate(calls.items()):
+        for at, name in enumerate(list(calls)):
             tail = listed[name]["runs"] != "engine"
-            try:
-                timed[name] = _time(call, drivers, runs, tail=tail)
+            for call in (calls[name], *calls[name].narrower()):
+                try:
+                    timed[name] = _time(call, drivers, runs, tail=tail)
+                except QueryFailed as failure:
+                    said = refused.setdefault(name, str(failure).splitlines()[0][:200])
+                    continue
+                refused.pop(name, None)
+                calls[name] = call
                 said = ", ".join(f"{side} {timed[name].ns(side, rows):g}" for side in SIDES)
-            except QueryFailed as failure:
-                said = refused[name] = str(failure).splitlines()[0][:200]
+                break
             print(f"{at + 1} of {len(calls)}: {name}: {said}", file=sys.stderr)
     engine = {name: call for name, call in calls.items() if listed[name]["runs"] == "engine"}
     _datafusion({n: (engine[n], timed[n]) for n in timed if n in engine}, tables, runs)
@@ -114,32 +128,46 @@ def _conf(gigabytes: int) -> dict[str, str]:
     return {**ZONE, "spark.driver.memory": f"{gigabytes}g", "spark.sql.shuffle.partitions": "1"}
 
 
+@dataclass(frozen=True)
 class _Call:
-    """A function's call over columns of a table: `what` of `source`, the aggregate with `e` for it
-    that is taken, and the columns."""
+    """A function's call over columns of a table. `columns`: by the names that `what` has for them.
+    `taken`: the aggregate of `e`, which is a row's `what`, or of an aggregate itself. `literals`:
+    the texts of columns that hold a literal."""
 
-    def __init__(self, what: str, source: str, taken: str) -> None:
-        self.what, self.source, self.taken = what, source, taken
-        self.columns = sorted(set(re.findall(r"\bc\d+\b", what))) if source == "literals" else []
+    what: str
+    table: str
+    columns: dict[str, str]
+    taken: str
+    literals: dict[str, str] = field(default_factory=dict)
+
+    def narrower(self) -> Iterator[_Call]:
+        """The same with one column each, and literals for the others."""
+        if len(self.columns) < 2 or self.table != "literals":
+            return
+        for kept in self.columns:
+            what = re.sub(
+                r"\bc\d+\b",
+                lambda c, kept=kept: c[0] if c[0] == kept else self.literals.get(c[0], c[0]),
+                self.what,
+            )
+            yield replace(self, what=what, columns={kept: kept})
 
     def sql(self, times: int = 1) -> str:
         """`times`: over so many times the rows."""
-        if self.source != "literals":
-            return f"SELECT {self.what} FROM {self.source}"
+        if self.table != "literals":
+            return f"SELECT {self.taken.replace('(e)', f'({self.what})')} FROM {self._rows(times)}"
         return f"SELECT {self.taken} FROM (SELECT {self.what} AS e FROM {self._rows(times)})"
 
     def base(self, times: int = 1) -> str:
         """Reads the same columns, and does nothing with them."""
-        if self.source != "literals":
-            return f"SELECT count(*) FROM {self.source}"
         counted = ", ".join(f"count({c})" for c in self.columns)
-        return f"SELECT {counted} FROM {self._rows(times)}"
+        return f"SELECT {counted or 'count(*)'} FROM {self._rows(times)}"
 
     def _rows(self, times: int) -> str:
-        if times == 1:
-            return "literals"
-        one = f"SELECT {', '.join(self.columns)} FROM literals"
-        return f"({' UNION ALL '.join([one] * times)})"
+        one = (
+            f"SELECT {', '.join(f'{c} AS {n}' for n, c in self.columns.items())} FROM {self.table}"
+        )
+        return f"({' UNION ALL '.join([one] * times)}) AS tab"
 
 
 class _Timed:
@@ -181,41 +209,41 @@ def _calls(
         match types[name]:
             case [kind]:
                 what = re.sub(r"(?i)\s+as\s+\w+$", "", found["what"])
-                calls[name] = _Call(what, found["source"], _taken(kind))
+                calls[name] = _call(what, found, kind, made["literals"])
     return calls
 
 
-def _taken(kind: str) -> str:
-    """The aggregate over values of a type, for which all of them are computed."""
+def _call(what: str, found: re.Match[str], kind: str, literals: dict[str, str]) -> _Call:
+    length = kind.startswith(_LENGTH)
+    if found["number"]:
+        columns = dict(reversed(column.split(" AS ")) for column in found["named"].split(", "))
+        taken = "cardinality(e)" if length else "(e)"
+        return _Call(what, f"rows{found['number']}", columns, taken)
+    # The aggregate over values of a type, for which all of them are computed.
     if not any(word in kind for word in _NO_ORDER):
-        return "max(e)"
-    return "max(cardinality(e))" if kind.startswith(_LENGTH) else "count(e)"
+        taken = "max(e)"
+    else:
+        taken = "max(cardinality(e))" if length else "count(e)"
+    used = sorted(set(re.findall(r"\bc\d+\b", what)))
+    return _Call(what, "literals", {c: c for c in used}, taken, literals)
 
 
 def _grow(spark: Driver, folder: Path, calls: dict[str, _Call], rows: int) -> None:
     """Makes the tables as large as they shall be, with the columns that calls have."""
-    columns = sorted({column for call in calls.values() for column in call.columns}) or ["c0"]
-    few = {name: next((folder / "few" / name).glob("*.parquet")) for name in ("literals", "rows")}
-    names = spark.run("result = spark.read.parquet(path).columns", path=str(few["rows"]))
-    spark.run(
-        _GROW,
-        source=str(few["literals"]),
-        target=str(folder / "literals"),
-        columns=columns,
-        varied=columns,
-        copies=rows,
-        order=[],
-    )
-    # Rows of the same example lie together, so that others are not read.
-    spark.run(
-        _GROW,
-        source=str(few["rows"]),
-        target=str(folder / "rows"),
-        columns=names,
-        varied=[],
-        copies=max(1, rows // 400),
-        order=["t"],
-    )
+    tables: dict[str, set[str]] = defaultdict(set)
+    for call in calls.values():
+        tables[call.table].update(call.columns.values())
+    for source, names in (
+        ("literals", [name for name in tables if name == "literals"]),
+        ("rows", [name for name in tables if name != "literals"]),
+    ):
+        spark.run(
+            _GROW,
+            source=str(next((folder / "few" / source).glob("*.parquet"))),
+            folder=str(folder),
+            tables={name: sorted(tables[name]) or ["c0"] for name in names},
+            rows=rows,
+        )
 
 
 def _time(call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool) -> _Timed:
@@ -317,7 +345,7 @@ def _result(
             "Seconds, in the client tail": tail,
         },
         "left_out": [
-            f"{len(refused)} functions whose call is refused in this form: {', '.join(refused)}."
+            f"{len(refused)} functions whose call is refused in each form: {', '.join(refused)}."
             if refused
             else "Nothing was refused.",
             f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "

@@ -39,8 +39,9 @@ _STORED = re.compile(
 
 
 def prepare(spark: Any, folder: str, part: tuple[int, int]) -> dict[str, Any]:
-    """Writes the tables `literals` and `rows` as Parquet under `folder`; returns their files and
-    the examples: the function, the query, its form over the tables and the documented answer.
+    """Writes the tables `literals` and `rows` as Parquet under `folder`; returns their files, the
+    texts of the literals by their columns, and the examples: the function, the query, its form over
+    the tables and the documented answer.
     `part`: which of how many equal parts of them."""
     with _settings(spark, ZONE):
         return _prepare(spark, folder, _documented(spark)[part[0] :: part[1]])
@@ -58,6 +59,7 @@ def _prepare(spark: Any, folder: str, found: list[tuple[str, str, str]]) -> dict
         out.append({"name": name, "sql": sql, "form": form, "over": over, "answer": answer})
     return {
         "examples": out,
+        "literals": {name: text for text, name in columns.items()},
         "files": {n: str(next(Path(folder, n).glob("*.parquet"))) for n in ("literals", "rows")},
     }
 

@@ -87,10 +87,14 @@ pub(crate) const UPPER: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Two hexadecimal digits for each byte.
 pub(crate) fn hex_digits(bytes: &[u8], digits: &[u8; 16], out: &mut String) {
-    for byte in bytes {
-        for half in [byte >> 4, byte & 15] {
-            out.push(digits[usize::from(half)].into());
+    let mut text = [0; 2 * 32];
+    for some in bytes.chunks(32) {
+        let (pairs, _) = text.as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(some) {
+            *pair = [byte >> 4, byte & 15].map(|half| digits[usize::from(half)]);
         }
+        let text = text.get(..2 * some.len()).unwrap_or_default();
+        out.push_str(str::from_utf8(text).unwrap_or_default());
     }
 }
 

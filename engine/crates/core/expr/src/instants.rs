@@ -73,6 +73,15 @@ fn overflow() -> SparkError {
     SparkError::new("DATETIME_OVERFLOW", "Datetime operation overflow.")
 }
 
+/// Days from Monday to the one that is called so, by two letters, three, or all.
+fn weekday(name: &str) -> Option<usize> {
+    DAYS.iter().position(|day| {
+        let whole = matches!(name.len(), 2 | 3) || name.len() == day.len();
+        let start = day.get(..name.len()).filter(|_| whole);
+        start.is_some_and(|start| start.eq_ignore_ascii_case(name))
+    })
+}
+
 fn next_day(call: &CallInfo<'_>) -> Built {
     rows::takes(call, &[DataType::Date32, DataType::Utf8], &DataType::Date32)?;
     let ansi = call.ansi();
@@ -83,13 +92,10 @@ fn next_day(call: &CallInfo<'_>) -> Built {
             let (Some(start), Some(name)) = (row.long(0), row.text(1)) else {
                 return Ok(None);
             };
-            let upper = name.to_uppercase();
-            let found = DAYS.iter().position(|day| {
-                let day = day.to_uppercase();
-                [2, 3, day.len()]
-                    .iter()
-                    .any(|n| day.get(..*n) == Some(&upper))
-            });
+            let found = match name.is_ascii() {
+                true => weekday(name),
+                false => weekday(&name.to_uppercase()),
+            };
             let Some(day) = found else {
                 return match ansi {
                     true => Err(SparkError::new(

@@ -252,3 +252,12 @@ fn build(rows: usize, mut f: impl FnMut(usize, &mut String) -> bool) -> Result<A
     }
     Ok(Arc::new(out.finish()))
 }
+
+/// As [`build`], of parts of what is there.
+fn parts<'a>(rows: usize, f: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
+    let mut out = StringBuilder::with_capacity(rows, rows * 16);
+    for row in 0..rows {
+        out.append_option(f(row));
+    }
+    Ok(Arc::new(out.finish()))
+}

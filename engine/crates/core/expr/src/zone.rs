@@ -1,8 +1,10 @@
 //! Time zones as Java's `ZoneId` has them: region, fixed offset, or Java's three-letter short ids.
 
-use chrono::{MappedLocalTime, NaiveDateTime, Offset, TimeZone};
+mod offsets;
+
 use chrono_tz::Tz;
 
+use self::offsets::{END, LAST_YEAR, Offsets};
 use crate::{
     Unsupported,
     calendar::{self, MICROS_PER_SECOND},
@@ -12,11 +14,8 @@ use crate::{
 pub(crate) enum Zone {
     /// Seconds east of UTC.
     Fixed(i64),
-    Region(Tz),
+    Region(&'static Offsets),
 }
-
-/// The last year of which the zone tables hold every transition.
-const LAST_TABLE_YEAR: i64 = 2090;
 
 impl Zone {
     pub(crate) const UTC: Self = Self::Fixed(0);
@@ -42,7 +41,10 @@ impl Zone {
         }
         match short(id) {
             Some(long) => Self::parse(long),
-            None => id.parse().ok().map(Self::Region),
+            None => {
+                let tz: Tz = id.parse().ok()?;
+                Some(Self::Region(Offsets::of(tz)))
+            }
         }
     }
 
@@ -51,9 +53,9 @@ impl Zone {
     pub(crate) fn offset_at(&self, micros: i64) -> i64 {
         match self {
             Self::Fixed(seconds) => *seconds,
-            Self::Region(tz) => naive(micros.div_euclid(MICROS_PER_SECOND)).map_or(0, |utc| {
-                i64::from(tz.offset_from_utc_datetime(&utc).fix().local_minus_utc())
-            }),
+            Self::Region(offsets) => {
+                offsets.at_instant(of_tables(micros.div_euclid(MICROS_PER_SECOND)))
+            }
         }
     }
 
@@ -68,45 +70,30 @@ impl Zone {
     pub(crate) fn to_instant(self, local: i64) -> Option<i64> {
         let seconds = match self {
             Self::Fixed(seconds) => seconds,
-            Self::Region(tz) => {
-                let wall = naive(local.div_euclid(MICROS_PER_SECOND))?;
-                match tz.offset_from_local_datetime(&wall) {
-                    MappedLocalTime::Single(offset) | MappedLocalTime::Ambiguous(offset, _) => {
-                        i64::from(offset.fix().local_minus_utc())
-                    }
-                    // In a gap Java takes the offset before it.
-                    MappedLocalTime::None => {
-                        let before = wall.checked_sub_signed(chrono::Duration::days(1))?;
-                        i64::from(tz.offset_from_utc_datetime(&before).fix().local_minus_utc())
-                    }
-                }
+            Self::Region(offsets) => {
+                offsets.at_wall(of_tables(local.div_euclid(MICROS_PER_SECOND)))
             }
         };
         local.checked_sub(seconds * MICROS_PER_SECOND)
     }
 }
 
-/// Seconds since the epoch as chrono has them. Years past the tables move to one of the tables'
-/// years with the same calendar (28 years repeat within a century), since rules of the last year go
-/// on for ever.
-fn naive(seconds: i64) -> Option<NaiveDateTime> {
-    let days = seconds.div_euclid(86_400);
-    let (year, month, day) = calendar::civil(days);
-    let days = if year > LAST_TABLE_YEAR {
-        let weekday = calendar::iso_weekday(calendar::days_from_civil(year, 1, 1));
-        let like = (LAST_TABLE_YEAR - 27..=LAST_TABLE_YEAR).find(|candidate| {
-            calendar::is_leap(*candidate) == calendar::is_leap(year)
-                && calendar::iso_weekday(calendar::days_from_civil(*candidate, 1, 1)) == weekday
-        })?;
-        calendar::days_from_civil(like, month, day)
-    } else if year < -200_000 {
-        // Long before any transition: any early day will do.
-        calendar::days_from_civil(-200_000, month, day.min(28))
-    } else {
-        days
-    };
-    chrono::DateTime::from_timestamp(days * 86_400 + seconds.rem_euclid(86_400), 0)
-        .map(|instant| instant.naive_utc())
+/// Seconds since the epoch as the tables have them. Years past the tables move to one of theirs
+/// with the same calendar (28 years repeat within a century), since rules of the last year go on
+/// for ever.
+#[inline]
+fn of_tables(seconds: i64) -> i64 {
+    if seconds < END {
+        return seconds;
+    }
+    let (year, month, day) = calendar::civil(seconds.div_euclid(86_400));
+    let weekday = calendar::iso_weekday(calendar::days_from_civil(year, 1, 1));
+    let like = (LAST_YEAR - 27..=LAST_YEAR).find(|candidate| {
+        calendar::is_leap(*candidate) == calendar::is_leap(year)
+            && calendar::iso_weekday(calendar::days_from_civil(*candidate, 1, 1)) == weekday
+    });
+    let days = calendar::days_from_civil(like.unwrap_or(LAST_YEAR), month, day);
+    days * 86_400 + seconds.rem_euclid(86_400)
 }
 
 /// `Z`, `±h`, `±hh`, `±h:mm`, `±hh:m`, `±hh:mm`, `±hhmm`, `±hh:mm:ss`, `±hhmmss`, at most 18 hours.

@@ -7,7 +7,7 @@ use arrow::{
         Array, ArrayRef, ListArray, MapArray, StructArray, UInt64Array, new_empty_array,
         new_null_array,
     },
-    buffer::{NullBuffer, OffsetBuffer},
+    buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
     compute::{interleave, take},
     datatypes::DataType,
 };
@@ -17,19 +17,27 @@ use crate::types::{element_field, map_entries};
 
 /// Picks values out of arrays of one type.
 pub(super) struct Gather {
-    /// The last is one NULL.
     sources: Vec<ArrayRef>,
-    picks: Vec<(usize, usize)>,
+    picks: Picks,
     data_type: DataType,
     nulls: bool,
 }
 
+/// Which values, and of several sources out of which; of NULLs one that none has.
+enum Picks {
+    OfOne(Vec<u64>),
+    OfMany(Vec<(usize, usize)>),
+}
+
 impl Gather {
     pub(super) fn new(data_type: &DataType, sources: impl IntoIterator<Item = ArrayRef>) -> Self {
-        let null = new_null_array(data_type, 1);
+        let sources: Vec<ArrayRef> = sources.into_iter().collect();
         Self {
-            sources: sources.into_iter().chain([null]).collect(),
-            picks: Vec::new(),
+            picks: match sources.len() {
+                1 => Picks::OfOne(Vec::new()),
+                _ => Picks::OfMany(Vec::new()),
+            },
+            sources,
             data_type: data_type.clone(),
             nulls: false,
         }
@@ -37,43 +45,53 @@ impl Gather {
 
     /// Value `index` of source `source`, counted from 0.
     pub(super) fn pick(&mut self, source: usize, index: usize) {
-        self.picks.push((source, index));
+        match &mut self.picks {
+            Picks::OfOne(picks) => picks.push(index as u64),
+            Picks::OfMany(picks) => picks.push((source, index)),
+        }
     }
 
     pub(super) fn null(&mut self) {
-        self.picks.push((self.sources.len() - 1, 0));
         self.nulls = true;
+        match &mut self.picks {
+            Picks::OfOne(picks) => picks.push(u64::MAX),
+            // The source behind the last, which `finish` adds.
+            Picks::OfMany(picks) => picks.push((self.sources.len(), 0)),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.picks.len()
+        match &self.picks {
+            Picks::OfOne(picks) => picks.len(),
+            Picks::OfMany(picks) => picks.len(),
+        }
     }
 
     pub(super) fn finish(self) -> Result<ArrayRef> {
-        if self.picks.is_empty() {
+        if self.len() == 0 {
             return Ok(new_empty_array(&self.data_type));
         }
-        if let [values, _] = self.sources.as_slice() {
-            let picks: UInt64Array = match self.nulls {
-                true => {
-                    let picks = self.picks.iter();
-                    picks
-                        .map(|(source, i)| (*source == 0).then_some(*i as u64))
-                        .collect()
+        match (self.picks, self.sources.as_slice()) {
+            (Picks::OfOne(mut picks), [values]) => {
+                let nulls = self.nulls.then(|| {
+                    let valid = |at: usize| picks.get(at) != Some(&u64::MAX);
+                    NullBuffer::new(BooleanBuffer::collect_bool(picks.len(), valid))
+                });
+                if self.nulls {
+                    for pick in &mut picks {
+                        *pick = if *pick == u64::MAX { 0 } else { *pick };
+                    }
                 }
-                false => self.picks.iter().map(|(_, i)| *i as u64).collect(),
-            };
-            return Ok(take(values, &picks, None)?);
+                Ok(take(values, &UInt64Array::new(picks.into(), nulls), None)?)
+            }
+            (Picks::OfMany(picks), sources) => {
+                let null = self.nulls.then(|| new_null_array(&self.data_type, 1));
+                let sources: Vec<&dyn Array> =
+                    sources.iter().chain(&null).map(AsRef::as_ref).collect();
+                Ok(interleave(&sources, &picks)?)
+            }
+            (Picks::OfOne(_), _) => internal_err!("values are picked of one array"),
         }
-        // Without a NULL, the array of it is left out: keys have none.
-        let sources = self.sources.len() - usize::from(!self.nulls);
-        let sources: Vec<&dyn Array> = self
-            .sources
-            .iter()
-            .take(sources)
-            .map(AsRef::as_ref)
-            .collect();
-        Ok(interleave(&sources, &self.picks)?)
     }
 }
 

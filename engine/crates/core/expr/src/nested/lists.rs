@@ -39,6 +39,12 @@ impl Items {
     pub(crate) fn is_null(&self, row: usize) -> bool {
         self.array.is_null(self.at(row))
     }
+
+    /// Where a row's value lies in `array`; none of NULL.
+    pub(crate) fn valid(&self, row: usize) -> Option<usize> {
+        let at = self.at(row);
+        self.array.is_valid(at).then_some(at)
+    }
 }
 
 /// An argument that is an array of Spark's.

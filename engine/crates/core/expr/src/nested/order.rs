@@ -120,6 +120,19 @@ impl Ordered {
         }
     }
 
+    /// `is` where all are whole numbers: for loops over many.
+    pub(crate) fn numbers<'a>(
+        &'a self,
+        others: &'a Self,
+    ) -> Option<impl Fn(usize, usize) -> bool + 'a> {
+        match (&self.keys, &others.keys) {
+            (Keys::Longs(ours), Keys::Longs(theirs)) => {
+                Some(|one: usize, other: usize| ours[one] == theirs[other] && !self.is_null(one))
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a value is that one of others, which is not NULL.
     pub(crate) fn is(&self, one: usize, others: &Self, other: usize) -> bool {
         match (&self.keys, &others.keys) {

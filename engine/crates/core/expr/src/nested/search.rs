@@ -1,6 +1,6 @@
 //! Looking for values in arrays, and putting arrays in order.
 
-use std::{cmp::Ordering, collections::HashSet, sync::Arc};
+use std::{cmp::Ordering, collections::HashSet, ops::Range, sync::Arc};
 
 use arrow::{
     array::{Array, ArrayRef, BooleanArray, Int64Array},
@@ -44,22 +44,34 @@ pub(super) fn contains(call: &CallInfo<'_>) -> Built {
             Items::new(argument(args, 1)?)?,
         );
         let [elements, values] = Ordered::of([lists.values(), &value.array])?;
-        let found: BooleanArray = (0..rows)
-            .map(|row| {
-                let mut range = lists.range(row)?;
-                if value.is_null(row) {
-                    return None;
-                }
-                let wanted = value.at(row);
-                let null = range.clone().any(|i| elements.is_null(i));
-                match range.any(|i| elements.is(i, &values, wanted)) {
-                    false if null => None,
-                    found => Some(found),
-                }
-            })
-            .collect();
-        Ok(Arc::new(found) as ArrayRef)
+        let null = |range: Range<usize>| range.into_iter().any(|i| elements.is_null(i));
+        Ok(match elements.numbers(&values) {
+            Some(is) => has(&lists, &value, rows, is, null),
+            None => has(
+                &lists,
+                &value,
+                rows,
+                |i, j| elements.is(i, &values, j),
+                null,
+            ),
+        })
     }))
+}
+
+fn has(
+    lists: &Lists,
+    value: &Items,
+    rows: usize,
+    is: impl Fn(usize, usize) -> bool,
+    null: impl Fn(Range<usize>) -> bool,
+) -> ArrayRef {
+    let found = (0..rows).map(|row| {
+        let range = lists.range(row)?;
+        let wanted = value.valid(row)?;
+        let found = range.clone().any(|i| is(i, wanted));
+        (found || !null(range)).then_some(found)
+    });
+    Arc::new(found.collect::<BooleanArray>())
 }
 
 /// The position of the first equal element, from 1; 0 without one.
@@ -72,19 +84,21 @@ pub(super) fn position(call: &CallInfo<'_>) -> Built {
             Items::new(argument(args, 1)?)?,
         );
         let [elements, values] = Ordered::of([lists.values(), &value.array])?;
-        let found: Int64Array = (0..rows)
-            .map(|row| {
-                let mut range = lists.range(row)?;
-                if value.is_null(row) {
-                    return None;
-                }
-                let wanted = value.at(row);
-                let found = range.position(|i| elements.is(i, &values, wanted));
-                found.map_or(Some(0), |at| i64::try_from(at + 1).ok())
-            })
-            .collect();
-        Ok(Arc::new(found) as ArrayRef)
+        Ok(match elements.numbers(&values) {
+            Some(is) => place(&lists, &value, rows, is),
+            None => place(&lists, &value, rows, |i, j| elements.is(i, &values, j)),
+        })
     }))
+}
+
+fn place(lists: &Lists, value: &Items, rows: usize, is: impl Fn(usize, usize) -> bool) -> ArrayRef {
+    let found = (0..rows).map(|row| {
+        let mut range = lists.range(row)?;
+        let wanted = value.valid(row)?;
+        let found = range.position(|i| is(i, wanted));
+        found.map_or(Some(0), |at| i64::try_from(at + 1).ok())
+    });
+    Arc::new(found.collect::<Int64Array>())
 }
 
 /// The array without the elements that are equal to a value.
@@ -174,25 +188,16 @@ pub(super) fn extreme(call: &CallInfo<'_>, greatest: bool) -> Built {
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
         let [elements] = Ordered::of([lists.values()])?;
+        let valid = |i: &usize| !elements.is_null(*i);
+        let order = |one: &usize, other: &usize| elements.compare(*one, *other);
         let mut out = Gather::new(lists.values().data_type(), [Arc::clone(lists.values())]);
         for row in 0..rows {
-            let mut best: Option<usize> = None;
-            for i in lists.range(row).unwrap_or(0..0) {
-                if elements.is_null(i) {
-                    continue;
-                }
-                let better = best.is_none_or(|best| {
-                    let order = elements.compare(i, best);
-                    if greatest {
-                        order.is_gt()
-                    } else {
-                        order.is_lt()
-                    }
-                });
-                if better {
-                    best = Some(i);
-                }
-            }
+            let range = lists.range(row).unwrap_or(0..0).filter(valid);
+            // Of several that are equal the first.
+            let best = match greatest {
+                true => range.reduce(|best, i| if order(&i, &best).is_gt() { i } else { best }),
+                false => range.min_by(order),
+            };
             match best {
                 Some(best) => out.pick(0, best),
                 None => out.null(),

@@ -8,7 +8,7 @@ use arrow::{
 };
 use datafusion_common::Result;
 
-use super::{Built, Texts, build, int, ints, strings_only, texts};
+use super::{Built, Texts, build, int, ints, parts, strings_only, texts};
 use crate::{
     function::CallInfo,
     vector::{argument, array},
@@ -146,25 +146,71 @@ pub(super) fn trim(call: &CallInfo<'_>, start: bool, end: bool) -> Built {
     strings_only(call, count, &DataType::Utf8)?;
     Ok(Arc::new(move |args, rows| {
         let values = texts(args, 0)?;
-        let removed = if count == 2 {
-            texts(args, 1)?
-        } else {
-            Texts::One(Some(" ".into()))
+        let removed = match count {
+            2 => texts(args, 1)?,
+            _ => Texts::One(Some(" ".into())),
         };
-        build(rows, |row, out| match (values.get(row), removed.get(row)) {
-            (Some(mut text), Some(removed)) => {
-                if start {
-                    text = text.trim_start_matches(|c| removed.contains(c));
-                }
-                if end {
-                    text = text.trim_end_matches(|c| removed.contains(c));
-                }
-                out.push_str(text);
-                true
-            }
-            _ => false,
+        let all_rows = match &removed {
+            Texts::One(removed) => removed.as_deref().map(Removed::of),
+            Texts::Array(_) => None,
+        };
+        parts(rows, |row| {
+            let removed = match all_rows {
+                Some(removed) => removed,
+                None => Removed::of(removed.get(row)?),
+            };
+            Some(removed.from(values.get(row)?, start, end))
         })
     }))
+}
+
+/// Characters that go at the ends.
+#[derive(Clone, Copy)]
+enum Removed<'a> {
+    /// A bit for each, as none is beyond ASCII.
+    Ascii(u128),
+    Any(&'a str),
+}
+
+impl<'a> Removed<'a> {
+    fn of(characters: &'a str) -> Self {
+        match characters.is_ascii() {
+            true => Self::Ascii(characters.bytes().fold(0, |bits, b| bits | 1 << b)),
+            false => Self::Any(characters),
+        }
+    }
+
+    fn from(self, text: &str, start: bool, end: bool) -> &str {
+        match self {
+            // No byte of another character is one of ASCII's.
+            Self::Ascii(bits) => {
+                let stays = |b: &u8| !b.is_ascii() || bits >> b & 1 == 0;
+                let bytes = text.as_bytes();
+                let from = match start {
+                    true => bytes.iter().position(stays).unwrap_or(bytes.len()),
+                    false => 0,
+                };
+                let to = match end {
+                    true => bytes.iter().rposition(stays).map_or(from, |at| at + 1),
+                    false => bytes.len(),
+                };
+                text.get(from..to).unwrap_or_default()
+            }
+            Self::Any(characters) => {
+                let goes = |c| characters.contains(c);
+                let text = if start {
+                    text.trim_start_matches(goes)
+                } else {
+                    text
+                };
+                if end {
+                    text.trim_end_matches(goes)
+                } else {
+                    text
+                }
+            }
+        }
+    }
 }
 
 pub(super) fn pad(call: &CallInfo<'_>, left: bool) -> Built {

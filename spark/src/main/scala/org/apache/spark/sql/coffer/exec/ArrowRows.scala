@@ -5,7 +5,7 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import org.apache.arrow.vector.BaseFixedWidthVector
+import org.apache.arrow.vector.{BaseFixedWidthVector, DecimalVector}
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -14,7 +14,7 @@ import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.coffer.common.CofferException
 import org.apache.spark.sql.execution.arrow.{ArrowBatchStreamWriter, ArrowConverters}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.CalendarIntervalType
+import org.apache.spark.sql.types.{CalendarIntervalType, Decimal}
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
 
@@ -69,7 +69,11 @@ object ArrowRows {
             "COFFER_CLIENT_PROTOCOL",
             s"the result came with ${vectors.size} of ${output.size} columns",
             "use the client engine and the jar of one build")
-          val columns = vectors.map(v => new ArrowColumnVector(v): ColumnVector).toArray
+          val columns = vectors.map[ColumnVector] {
+            case v: DecimalVector if v.getPrecision <= Decimal.MAX_LONG_DIGITS =>
+              new NarrowDecimals(v)
+            case v => new ArrowColumnVector(v)
+          }.toArray
           Some(new ColumnarBatch(columns, root.getRowCount))
         } else {
           finish()
@@ -163,6 +167,19 @@ object ArrowRows {
 
   /** Of one of these, in bytes; a row may be more. */
   private val STREAM = 4L << 20
+
+  /** Decimals that are whole numbers of 64 bits, without a `BigDecimal` for each of them. */
+  private final class NarrowDecimals(of: DecimalVector) extends ArrowColumnVector(of) {
+    private val bytes = of.getDataBuffer
+
+    override def getDecimal(row: Int, precision: Int, scale: Int): Decimal =
+      if (isNullAt(row)) null
+      else if (of.getScale != scale) super.getDecimal(row, precision, scale)
+      else Decimal.createUnsafe(
+        bytes.getLong(row.toLong * DecimalVector.TYPE_WIDTH),
+        precision,
+        scale)
+  }
 
   private final class ChunkStream(chunks: Iterator[Array[Byte]]) extends InputStream {
     private var current = new ByteArrayInputStream(Array.emptyByteArray)

@@ -7,9 +7,10 @@ columns of a table, every tenth row NULL; where that is refused, as patterns mus
 maps have no NULL for a key, one of them is a column and the others stay. Aggregates have their
 documented rows many times over. A query takes the greatest of what a function gives, of arrays and
 maps the greatest length, and counts what else has no order. From its time that of counting the same
-columns is subtracted, each the least of its runs: nanoseconds for each row are of the difference.
-What costs little is computed over the table several times over, so that the difference is more than
-the noise. Of the client tail the times are compared as they are.
+columns is subtracted, each the least of its runs, which take turns: nanoseconds for each row are of
+the difference. What costs little is computed over the table several times over. How far the second
+least of the runs is from the least is the noise: what is not slower by more counts as no slower. Of
+the client tail the times are compared as they are.
 """
 
 from __future__ import annotations
@@ -171,17 +172,23 @@ class _Call:
 
 
 class _Timed:
-    """The least seconds of a call and of its base, by side."""
+    """Seconds of the runs of a call and of its base, by side."""
 
     def __init__(self, times: int) -> None:
         self.times = times
-        self.call: dict[str, float] = {}
-        self.base: dict[str, float] = {}
+        self.call: dict[str, list[float]] = {}
+        self.base: dict[str, list[float]] = {}
 
     def ns(self, side: str, rows: int) -> float:
         """Nanoseconds for each row."""
-        over = max(0.0, self.call[side] - self.base[side])
+        over = max(0.0, min(self.call[side]) - min(self.base[side]))
         return round(1e9 * over / (rows * self.times), 2)
+
+    def noise(self, side: str, rows: int) -> float:
+        """How far that may be from another measurement, in nanoseconds for each row."""
+        least = [sorted(taken)[:2] for taken in (self.call[side], self.base[side])]
+        apart = sum(two[-1] - two[0] for two in least)
+        return round(1e9 * apart / (rows * self.times), 2)
 
 
 def _calls(
@@ -249,23 +256,23 @@ def _grow(spark: Driver, folder: Path, calls: dict[str, _Call], rows: int) -> No
 def _time(call: _Call, drivers: dict[str, Driver], runs: int, *, tail: bool) -> _Timed:
     conf = {TAIL: "on" if tail else "off"}
 
-    def least(sql: str, runs: int) -> dict[str, float]:
-        taken = experiment.in_turns(
-            SIDES,
-            runs,
-            0,
-            lambda side, _: drivers[side].query(sql, conf if side == "coffer" else {}).seconds,
-        )
-        return {side: min(taken[side]) for side in SIDES}
+    def run(sql: str, side: str) -> float:
+        return drivers[side].query(sql, conf if side == "coffer" else {}).seconds
 
-    warm = least(call.sql(), 1)
-    timed = _Timed(TIMES if max(warm.values()) < FAST_S and call.columns and not tail else 1)
-    if timed.times > 1:
-        warm = least(call.sql(timed.times), 1)
-    slow = max(warm.values()) > SLOW_S
-    timed.call = warm if slow else least(call.sql(timed.times), runs)
-    warm = least(call.base(timed.times), 1)
-    timed.base = warm if slow else least(call.base(timed.times), runs)
+    slowest = max(run(call.sql(), side) for side in SIDES)
+    timed = _Timed(TIMES if slowest < FAST_S and call.columns and not tail else 1)
+    call_of, base_of = call.sql(timed.times), call.base(timed.times)
+    slow = slowest > SLOW_S
+    timed.base = {side: [] for side in SIDES}
+
+    def both(side: str, counts: bool) -> float:
+        base = run(base_of, side)
+        if counts:
+            timed.base[side].append(base)
+        return run(call_of, side)
+
+    # Two of what is slow too: noise is what they differ by.
+    timed.call = experiment.in_turns(SIDES, 2 if slow else runs, 0 if slow else 1, both)
     return timed
 
 
@@ -281,22 +288,21 @@ def _datafusion(calls: dict[str, tuple[_Call, _Timed]], tables: dict[str, Path],
     for name, path in tables.items():
         context.register_parquet(name, str(path))
 
-    def least(sql: str) -> float:
-        taken = []
-        for _ in range(runs + 1):
-            start = time.perf_counter()
-            context.sql(sql).collect()
-            taken.append(time.perf_counter() - start)
-        return min(taken[1:])
+    def run(sql: str) -> float:
+        start = time.perf_counter()
+        context.sql(sql).collect()
+        return time.perf_counter() - start
 
     for call, timed in calls.values():
         try:
-            found = least(call.sql(timed.times)), least(call.base(timed.times))
+            sql, base = call.sql(timed.times), call.base(timed.times)
+            found = [(run(base), run(sql)) for _ in range(runs + 1)][1:]
         except BaseException as error:  # a panic of Rust is none of Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
         else:
-            timed.call["datafusion"], timed.base["datafusion"] = found
+            timed.base["datafusion"] = [base for base, _ in found]
+            timed.call["datafusion"] = [call for _, call in found]
 
 
 def _result(
@@ -308,19 +314,26 @@ def _result(
     refused: dict[str, str],
 ) -> dict[str, Any]:
     engine: dict[str, dict[str, float]] = {}
+    noise: dict[str, dict[str, float]] = {}
     tail: dict[str, dict[str, float]] = {}
     for name, times in timed.items():
         if listed[name]["runs"] == "engine":
             engine[name] = {side: times.ns(side, rows) for side in times.call}
+            noise[name] = {side: times.noise(side, rows) for side in times.call}
         else:
-            tail[name] = {side: round(times.call[side], 4) for side in SIDES}
+            tail[name] = {side: round(min(times.call[side]), 4) for side in SIDES}
             tail[name]["ratio"] = round(tail[name]["coffer"] / tail[name]["spark"], 3)
-    slower = [n for n, found in engine.items() if _more(found["coffer"], found["spark"], 1.0)]
-    than_kernel = [
-        name
-        for name, found in engine.items()
-        if "datafusion" in found and _more(found["coffer"], found["datafusion"], OF_DATAFUSION)
-    ]
+
+    def slower_than(side: str, factor: float) -> list[str]:
+        return [
+            name
+            for name, found in engine.items()
+            if side in found
+            and found["coffer"] - factor * found[side] * (1 + NOISE)
+            > max(NOISE_NS, sum(timed[name].noise(one, rows) for one in ("coffer", side)))
+        ]
+
+    slower, than_kernel = slower_than("spark", 1.0), slower_than("datafusion", OF_DATAFUSION)
     worst = max((found["ratio"] for found in tail.values()), default=None)
     settings = {"rows": rows, "runs": runs, "functions": len(timed), "cores": 1}
     return {
@@ -328,6 +341,7 @@ def _result(
         "calls": {name: calls[name].sql() for name in timed},
         "seconds": {},
         "ns_per_row": engine,
+        "noise_ns_per_row": noise,
         "tail": tail,
         "datafusion": _version() if any("datafusion" in e for e in engine.values()) else None,
         "slower_than_spark": slower,
@@ -348,16 +362,13 @@ def _result(
             f"{len(refused)} functions whose call is refused in each form: {', '.join(refused)}."
             if refused
             else "Nothing was refused.",
-            f"Differences below {NOISE_NS:g} ns and {NOISE:.0%} are noise. Functions without an "
+            f"Differences below {NOISE_NS:g} ns, {NOISE:.0%} and what the two least of the runs "
+            "differ by are noise. Functions without an "
             "example of a single value over columns are not in it.",
-            f"What takes more than {SLOW_S:g} s is run once, without warm-up; what takes less than "
-            f"{FAST_S:g} s is computed over {TIMES} times the rows.",
+            f"What takes more than {SLOW_S:g} s is run twice, without warm-up; what takes less "
+            f"than {FAST_S:g} s is computed over {TIMES} times the rows.",
         ],
     }
-
-
-def _more(ours: float, theirs: float, factor: float) -> bool:
-    return ours > factor * theirs * (1 + NOISE) + NOISE_NS
 
 
 def _version() -> str:

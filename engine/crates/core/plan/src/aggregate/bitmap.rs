@@ -113,10 +113,14 @@ impl GroupState for Bitmaps {
         let and = self.of == Bitmap::And;
         each(live.as_ref(), groups, |row, group| {
             let other = bitmaps.value(row);
+            let (both, beyond) = self.bytes(group).split_at_mut(other.len().min(BYTES));
+            let pairs = both.iter_mut().zip(other);
             // Where the other is shorter its bits are 0.
-            for (place, byte) in self.bytes(group).iter_mut().enumerate() {
-                let with = other.get(place).copied().unwrap_or_default();
-                *byte = if and { *byte & with } else { *byte | with };
+            if and {
+                pairs.for_each(|(byte, other)| *byte &= other);
+                beyond.fill(0);
+            } else {
+                pairs.for_each(|(byte, other)| *byte |= other);
             }
             Ok(())
         })

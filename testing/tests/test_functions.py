@@ -43,6 +43,7 @@ FAMILIES = {
     "try_aes_decrypt(bin, '0000111122223333')",
     # As texts where the year may be 10000, which Python has not.
     "times": "date_format(ts, 'EEE, d MMM yyyy hh:mm a'), from_unixtime(n), monthname(dt), "
+    "date_format(dt, 'y yyy yyyyy yyyyyy M/d'), "
     "dayname(dt), CAST(next_day(dt, 'MO') AS STRING), "
     "CAST(from_utc_timestamp(ts, 'Asia/Tokyo') AS STRING), "
     "timestampadd(MONTH, k, timestamp'2020-01-31 10:00:00'), "

@@ -61,7 +61,7 @@ fn pieces(pattern: &str) -> Option<Vec<Piece>> {
                     count += 1;
                 }
                 let known = match c {
-                    'y' => matches!(count, 2 | 4),
+                    'y' => count <= 6,
                     'M' | 'L' | 'E' => count <= 4,
                     'd' | 'H' | 'h' | 'K' | 'k' | 'm' | 's' => count <= 2,
                     'Q' => count <= 2,
@@ -121,12 +121,14 @@ fn write(pieces: &[Piece], local: i64, out: &mut String) {
         let number = match (letter, width) {
             ('y', 2) => year.abs() % 100,
             ('y', _) => {
+                // Java's `SignStyle.EXCEEDS_PAD` from four letters on, before them `NORMAL`.
+                let beyond = 10i64.pow(u32::try_from(width).unwrap_or_default());
                 let sign = match year {
-                    10_000.. => "+",
-                    0.. => "",
-                    _ => "-",
+                    ..0 => "-",
+                    _ if width >= 4 && year >= beyond => "+",
+                    _ => "",
                 };
-                let _ = write!(out, "{sign}{:04}", year.abs());
+                let _ = write!(out, "{sign}{:0width$}", year.abs());
                 continue;
             }
             ('M' | 'L', 1 | 2) => month.into(),
@@ -425,7 +427,11 @@ mod tests {
             "1969-12-31 23:59:59.999"
         );
         assert_eq!(text("d/M/yyyy 'o''clock' h a", 0), "1/1/1970 o'clock 12 AM");
-        for pattern in ["G", "yyyyy", "'open", "[yyyy]", "VV", "xxx"] {
+        let beyond = calendar::days_from_civil(12_345, 1, 1) * MICROS_PER_DAY;
+        let years = "y yyy yyyy yyyyy yyyyyy";
+        assert_eq!(text(years, 0), "1970 1970 1970 01970 001970");
+        assert_eq!(text(years, beyond), "12345 12345 +12345 12345 012345");
+        for pattern in ["G", "yyyyyyy", "'open", "[yyyy]", "VV", "xxx"] {
             assert!(pieces(pattern).is_none(), "{pattern}");
         }
     }

@@ -200,6 +200,9 @@ fn big_decimal(text: &str) -> Option<(bool, String, i64)> {
 
 /// `[+-]y{4,7}[-m[m][-d[d][( |T)…]]]`.
 pub(crate) fn date(text: &str) -> Option<i32> {
+    if let Some((year, month, day)) = whole_date(text.as_bytes()) {
+        return i32::try_from(calendar::checked_date(year, month, day)?).ok();
+    }
     let bytes = trim_all(text.as_bytes());
     let (sign, bytes) = match bytes.first()? {
         b'-' => (-1, bytes.get(1..)?),
@@ -238,6 +241,20 @@ pub(crate) fn date(text: &str) -> Option<i32> {
     *segments.get_mut(segment)? = value;
     let [year, month, day] = segments;
     i32::try_from(calendar::checked_date(sign * year, month, day)?).ok()
+}
+
+/// Of `yyyy-mm-dd` and nothing else, which is what most texts of dates are.
+fn whole_date(text: &[u8]) -> Option<(i64, i64, i64)> {
+    let &[a, b, c, d, b'-', e, f, b'-', g, h] = text else {
+        return None;
+    };
+    let number = |digits: &[u8]| {
+        digits.iter().try_fold(0, |number, digit| {
+            let digit = digit.wrapping_sub(b'0');
+            (digit < 10).then_some(10 * number + i64::from(digit))
+        })
+    };
+    Some((number(&[a, b, c, d])?, number(&[e, f])?, number(&[g, h])?))
 }
 
 /// A text as a point in time.

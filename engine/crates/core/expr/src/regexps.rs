@@ -40,11 +40,11 @@ struct Pattern {
     ends: bool,
 }
 
-/// A match: its bounds and its groups.
+/// A match: its bounds, and its groups where they were asked for.
 struct Match<'t> {
     start: usize,
     end: usize,
-    groups: Captures<'t>,
+    groups: Option<Captures<'t>>,
 }
 
 impl<'t> Match<'t> {
@@ -52,7 +52,7 @@ impl<'t> Match<'t> {
     fn group(&self, text: &'t str, index: usize) -> Option<&'t str> {
         match index {
             0 => text.get(self.start..self.end),
-            index => self.groups.get(index).map(|group| group.as_str()),
+            index => Some(self.groups.as_ref()?.get(index)?.as_str()),
         }
     }
 }
@@ -72,7 +72,16 @@ impl Pattern {
         }))
     }
 
-    fn at<'t>(&self, text: &'t str, from: usize) -> Option<Match<'t>> {
+    /// The next match. Where no `groups` are wanted that costs a fraction.
+    fn at<'t>(&self, text: &'t str, from: usize, groups: bool) -> Option<Match<'t>> {
+        if !groups && !self.ends {
+            let found = self.regex.find_at(text, from)?;
+            return Some(Match {
+                start: found.start(),
+                end: found.end(),
+                groups: None,
+            });
+        }
         let groups = self.regex.captures_at(text, from)?;
         let whole = groups.get(0)?;
         let end = match self.ends {
@@ -82,7 +91,7 @@ impl Pattern {
         Some(Match {
             start: whole.start(),
             end: end.unwrap_or(whole.end()),
-            groups,
+            groups: Some(groups),
         })
     }
 
@@ -90,10 +99,11 @@ impl Pattern {
     fn each<'t>(
         &self,
         text: &'t str,
+        groups: bool,
         mut f: impl FnMut(&Match<'t>) -> bool,
     ) -> std::result::Result<(), SparkError> {
         let mut from = 0;
-        while let Some(found) = self.at(text, from) {
+        while let Some(found) = self.at(text, from, groups) {
             if !f(&found) {
                 break;
             }
@@ -161,7 +171,7 @@ fn extract(call: &CallInfo<'_>) -> Built {
         let Some(text) = row.text(0) else {
             return Ok(None);
         };
-        if let Some(found) = pattern.at(text, 0) {
+        if let Some(found) = pattern.at(text, 0, row.long(2) != Some(0)) {
             let Some(index) = pattern.index(row, 2)? else {
                 return Ok(None);
             };
@@ -184,7 +194,7 @@ fn instr(call: &CallInfo<'_>) -> Built {
                 return Ok(None);
             };
             let found = pattern
-                .at(text, 0)
+                .at(text, 0, false)
                 .and_then(|found| text.get(..found.start));
             // Java counts UTF-16 units.
             let place = found.map_or(0, |before| before.encode_utf16().count() + 1);
@@ -234,12 +244,13 @@ fn replace(call: &CallInfo<'_>) -> Built {
         ScalarValue::Utf8(Some(with)) => pieces(with),
         _ => return Ok(nothing(call.ret)),
     };
+    let groups = with.iter().any(|piece| matches!(piece, Piece::Group(1..)));
     Ok(rows::text(Nulls::GiveNull, move |row, out| {
         let Some(text) = row.text(0) else {
             return Ok(None);
         };
         let (mut last, mut bad) = (0, false);
-        pattern.each(text, |found| {
+        pattern.each(text, groups, |found| {
             out.push_str(text.get(last..found.start).unwrap_or_default());
             last = found.end;
             for piece in &with {
@@ -264,9 +275,14 @@ fn replace(call: &CallInfo<'_>) -> Built {
     }))
 }
 
-type Parts = std::result::Result<Option<Vec<String>>, SparkError>;
-
-fn lists(call: &CallInfo<'_>, f: impl Fn(&Row<'_>) -> Parts + Send + Sync + 'static) -> Built {
+/// To lists: `f` says whether there is one, and adds its elements.
+fn lists(
+    call: &CallInfo<'_>,
+    f: impl for<'a> Fn(&Row<'a>, &mut Vec<&'a str>) -> std::result::Result<bool, SparkError>
+    + Send
+    + Sync
+    + 'static,
+) -> Built {
     let types = [DataType::Utf8, DataType::Utf8, DataType::Int32];
     rows::takes(call, &types, &list_of(DataType::Utf8))?;
     Ok(Arc::new(move |args, rows| {
@@ -281,12 +297,14 @@ fn lists(call: &CallInfo<'_>, f: impl Fn(&Row<'_>) -> Parts + Send + Sync + 'sta
             .collect();
         let mut out =
             ListBuilder::new(StringBuilder::new()).with_field(element_field(DataType::Utf8));
+        let mut parts = Vec::new();
         for row in 0..rows {
-            let parts = f(&Row::of(&arguments, row))?;
-            for part in parts.iter().flatten() {
+            parts.clear();
+            let is_list = f(&Row::of(&arguments, row), &mut parts)?;
+            for part in &parts {
                 out.values().append_value(part);
             }
-            out.append(parts.is_some());
+            out.append(is_list);
         }
         Ok(Arc::new(out.finish()) as ArrayRef)
     }))
@@ -296,15 +314,15 @@ fn extract_all(call: &CallInfo<'_>) -> Built {
     let Some(pattern) = Pattern::new(call)? else {
         return Ok(nothing(call.ret));
     };
-    lists(call, move |row| {
-        let (Some(text), Some(_)) = (row.text(0), row.long(2)) else {
-            return Ok(None);
+    lists(call, move |row, parts| {
+        let (Some(text), Some(asked)) = (row.text(0), row.long(2)) else {
+            return Ok(false);
         };
-        let (mut parts, mut wrong) = (Vec::new(), None);
-        pattern.each(text, |found| match pattern.index(row, 2) {
+        let mut wrong = None;
+        pattern.each(text, asked != 0, |found| match pattern.index(row, 2) {
             Ok(index) => {
                 let part = index.and_then(|index| found.group(text, index));
-                parts.push(part.unwrap_or_default().to_owned());
+                parts.push(part.unwrap_or_default());
                 true
             }
             Err(error) => {
@@ -312,7 +330,7 @@ fn extract_all(call: &CallInfo<'_>) -> Built {
                 false
             }
         })?;
-        wrong.map_or(Ok(Some(parts)), Err)
+        wrong.map_or(Ok(true), Err)
     })
 }
 
@@ -322,30 +340,36 @@ fn split(call: &CallInfo<'_>) -> Built {
         return Ok(nothing(call.ret));
     };
     let empty = pattern.regex.as_str().is_empty();
-    lists(call, move |row| {
+    lists(call, move |row, parts| {
         let (Some(text), Some(limit)) = (row.text(0), row.long(2)) else {
-            return Ok(None);
+            return Ok(false);
         };
         let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
         if empty && !text.is_empty() {
             // Spark's own: a part for each character.
             let most = limit.unwrap_or(usize::MAX);
-            return Ok(Some(text.chars().take(most).map(String::from).collect()));
+            let mut rest = text;
+            for c in text.chars().take(most) {
+                let (part, tail) = rest.split_at(c.len_utf8());
+                parts.push(part);
+                rest = tail;
+            }
+            return Ok(true);
         }
-        let (mut parts, mut last) = (Vec::new(), 0);
-        pattern.each(text, |found| {
+        let mut last = 0;
+        pattern.each(text, false, |found| {
             if limit.is_some_and(|limit| parts.len() + 1 >= limit) {
                 return false;
             }
             // Nothing at the very beginning makes no part.
             if found.end > 0 || found.start != found.end {
-                parts.push(text.get(last..found.start).unwrap_or_default().to_owned());
+                parts.push(text.get(last..found.start).unwrap_or_default());
                 last = found.end;
             }
             true
         })?;
-        parts.push(text.get(last..).unwrap_or_default().to_owned());
-        Ok(Some(parts))
+        parts.push(text.get(last..).unwrap_or_default());
+        Ok(true)
     })
 }
 

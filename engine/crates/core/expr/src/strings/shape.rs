@@ -257,7 +257,13 @@ pub(super) fn replace(call: &CallInfo<'_>) -> Built {
                     true
                 }
                 (Some(text), Some(searched), Some(by)) => {
-                    out.push_str(&text.replace(searched, by));
+                    let mut last = 0;
+                    for (at, _) in text.match_indices(searched) {
+                        out.push_str(text.get(last..at).unwrap_or_default());
+                        out.push_str(by);
+                        last = at + searched.len();
+                    }
+                    out.push_str(text.get(last..).unwrap_or_default());
                     true
                 }
                 _ => false,

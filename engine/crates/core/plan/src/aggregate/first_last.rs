@@ -60,9 +60,19 @@ impl FirstLast {
         filter: Option<&BooleanArray>,
         counts: impl Fn(usize) -> bool,
     ) -> Result<()> {
-        let mut chosen: HashMap<usize, usize> = HashMap::new();
         let live = live(None, filter);
         let (states, last) = (&self.states, self.last);
+        if let [(_, set)] = states.as_slice() {
+            let decides =
+                |row: &usize| live.as_ref().is_none_or(|live| live.is_valid(*row)) && counts(*row);
+            let row = match (last, set) {
+                (true, _) => (0..groups.len()).rev().find(decides),
+                (false, false) => (0..groups.len()).find(decides),
+                (false, true) => None,
+            };
+            return row.map_or(Ok(()), |row| self.set(0, values, row));
+        }
+        let mut chosen: HashMap<usize, usize> = HashMap::new();
         each(live.as_ref(), groups, |row, group| {
             if (last || !states[group].1) && counts(row) {
                 if last {
@@ -73,14 +83,18 @@ impl FirstLast {
             }
             Ok(())
         })?;
-        for (group, row) in chosen {
-            let mut value = ScalarValue::try_from_array(values, row)?;
-            // Else a single row would keep its whole batch in memory.
-            value.compact();
-            self.bytes += value.size();
-            let (held, set) = std::mem::replace(&mut self.states[group], (value, true));
-            self.bytes = self.bytes.saturating_sub(if set { held.size() } else { 0 });
-        }
+        chosen
+            .into_iter()
+            .try_for_each(|(group, row)| self.set(group, values, row))
+    }
+
+    fn set(&mut self, group: usize, values: &ArrayRef, row: usize) -> Result<()> {
+        let mut value = ScalarValue::try_from_array(values, row)?;
+        // Else a single row would keep its whole batch in memory.
+        value.compact();
+        self.bytes += value.size();
+        let (held, set) = std::mem::replace(&mut self.states[group], (value, true));
+        self.bytes = self.bytes.saturating_sub(if set { held.size() } else { 0 });
         Ok(())
     }
 }

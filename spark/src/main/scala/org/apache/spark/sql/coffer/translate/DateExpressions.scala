@@ -14,7 +14,7 @@ private[translate] object DateExpressions extends ExpressionFamily {
   private val between = "'[^']*'|[ -~&&[^a-zA-Z'\\[\\]{}#]]"
   private val clock =
     "d{1,2}(?!d)|H{1,2}(?!H)|h{1,2}(?!h)|m{1,2}(?!m)|s{1,2}(?!s)|S{1,9}(?!S)|a(?!a)"
-  private val written = (s"(?:y{4}(?!y)|yy(?!y)|M{1,4}(?!M)|L{1,4}(?!L)|E{1,4}(?!E)|D{1,3}(?!D)|" +
+  private val written = (s"(?:y{1,6}(?!y)|M{1,4}(?!M)|L{1,4}(?!L)|E{1,4}(?!E)|D{1,3}(?!D)|" +
     s"Q{1,2}(?!Q)|K{1,2}(?!K)|k{1,2}(?!k)|$clock|$between)*").r
   private val read = s"(?:y{4}(?!y)|M{1,4}(?!M)|$clock|$between)*".r
 

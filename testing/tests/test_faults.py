@@ -373,11 +373,13 @@ def test_a_query_in_one_engine_is_repeated(running: tuple[Cluster, Driver], vict
     # Its only task has begun then.
     until(lambda: worked(engines) > idle + 0.2)
     asked.runs()
-    kill(engines if victim == "engine" else cluster.executors())
+    lost = engines if victim == "engine" else cluster.executors()
+    kill(lost)
     until(lambda: gone(engines))
     outcome = asked.ended(victim)
     assert "failed" not in outcome, outcome
-    assert outcome["counters"]["tasks"] == 2
+    # The second may go to one that is lost as well, of which the driver has not heard yet.
+    assert 2 <= outcome["counters"]["tasks"] <= 1 + len(lost)
     assert Answer.from_json(outcome).rows == before
 
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.types.StructType
 /**
  * A catalog in the place of Spark's: for all that Coffer knows, others write to it. Spark opens
  * tables of its own formats alone in such a one, so sealed ones are temporary views here; Hive's is
- * tried in `test_ddl.py`.
+ * tried in `test_ddl_places.py`.
  */
 class OthersCatalog extends DelegatingCatalogExtension
 

@@ -9,6 +9,7 @@ import org.apache.spark.sql.coffer.plugin.{
   CatalogViews,
   CheckSupport,
   DeniedColumns,
+  EarlyRules,
   ListedColumns,
   ListedStatements,
   MarkStage,
@@ -38,6 +39,7 @@ class CofferExtensions extends (SparkSessionExtensions => Unit) {
     // Before the first function is looked up, and for what views and functions bring with them.
     extensions.injectHintResolutionRule(CatalogFunctions(_))
     extensions.injectResolutionRule(CatalogFunctions(_))
+    extensions.injectResolutionRule(s => EarlyRules(s, extensions.buildHintResolutionRules(s)))
     extensions.injectResolutionRule(SealedStatements(_))
     extensions.injectPostHocResolutionRule(_ => NamedTables)
     extensions.injectPostHocResolutionRule(_ => SealedWrites)

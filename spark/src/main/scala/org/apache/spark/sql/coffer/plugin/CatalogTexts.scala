@@ -39,11 +39,7 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val named = plan.collectWithSubqueries { case node => called(node) }.flatten
     if (named.nonEmpty && !OwnCatalog.is(session)) named.find(elsewhere).foreach { call =>
-      throw new CofferException(
-        "COFFER_CATALOG_TEXT",
-        s"${call.name.mkString(".")} is no function of Spark's or of this session, and a catalog " +
-          "that others can write would say which code or text it is",
-        "CREATE TEMPORARY FUNCTION, spark.udf.register, or the function's text in the query")
+      throw CatalogFunctions.refused(call.name.mkString("."))
     }
     plan
   }
@@ -84,6 +80,14 @@ private[coffer] final case class CatalogFunctions(session: SparkSession)
     else if (session.sessionState.catalogManager.isCatalogRegistered(name.head)) name
     else within.head +: name
   }
+}
+
+private[coffer] object CatalogFunctions {
+  def refused(name: String): CofferException = new CofferException(
+    "COFFER_CATALOG_TEXT",
+    s"$name is no function of Spark's or of this session, and a catalog that others can write " +
+      "would say which code or text it is",
+    "CREATE TEMPORARY FUNCTION, spark.udf.register, or the function's text in the query")
 }
 
 /**

@@ -228,6 +228,11 @@ def texts_of_others(h: Session) -> None:
     # Nor as the first thing that a session is asked.
     for text in (f"SELECT d.{exit}", "SELECT d.twice(1)"):
         refused(lambda text=text: h.run("spark.newSession().sql(text)", text=text), TEXT)
+    # A view's text is analysed in the middle of the query that reads it.
+    h.sql("CREATE VIEW others AS SELECT 1 AS a")
+    with pytest.raises(QueryFailed):
+        h.run("spark.newSession().sql(text)", text=f"SELECT d.{exit}, a FROM d.others")
+    h.sql("DROP VIEW others")
     assert h.run("result = spark._jvm.java.lang.System.getProperty('coffer.called')") is None
     assert h.sql("SELECT a FROM guesses") == [["1"]]
     h.sql("CREATE TEMPORARY VIEW own AS SELECT a FROM t")

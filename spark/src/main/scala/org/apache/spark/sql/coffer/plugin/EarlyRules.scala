@@ -1,6 +1,7 @@
 package org.apache.spark.sql.coffer.plugin
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.Analyzer
 import org.apache.spark.sql.catalyst.catalog.{
   CatalogFunction,
@@ -16,7 +17,7 @@ import org.apache.spark.sql.coffer.common.CofferException
 /**
  * Rules before functions are looked up are those that are injected for hints, and Spark's
  * `HiveSessionStateBuilder` leaves them out. The end of a session's first analysis puts them where
- * they belong; until then nothing is read of what the catalog says of a function.
+ * they belong. What the catalog says of a function is never read.
  */
 private[coffer] final case class EarlyRules(session: SparkSession, rules: Seq[Rule[LogicalPlan]])
     extends Rule[LogicalPlan] {
@@ -39,21 +40,26 @@ private[coffer] final case class EarlyRules(session: SparkSession, rules: Seq[Ru
 }
 
 private[coffer] object EarlyRules {
+  private val nothing = classOf[CatalogFunctions].getName
 
-  private final class Guarded(of: ExternalCatalogWithListener, open: () => Boolean)
+  private final class Guarded(of: ExternalCatalogWithListener, early: () => Boolean)
       extends ExternalCatalogWithListener(of) {
     override def unwrapped: ExternalCatalog = of.unwrapped
 
+    /**
+     * A name for DROP and DESCRIBE, of a class that Spark makes no function of: an analysis that
+     * began before the rules were there may come here after them.
+     */
     override def getFunction(db: String, name: String): CatalogFunction =
-      if (open()) of.getFunction(db, name)
+      if (early()) CatalogFunction(FunctionIdentifier(name, Some(db)), nothing, Nil)
       else throw CatalogFunctions.refused(s"$db.$name")
   }
 
-  private def guard(catalog: SessionCatalog, open: () => Boolean): Unit =
+  private def guard(catalog: SessionCatalog, early: () => Boolean): Unit =
     catalog.externalCatalog match {
       case _: Guarded =>
       case of: ExternalCatalogWithListener =>
-        val guarded = new Guarded(of, open)
+        val guarded = new Guarded(of, early)
         set(classOf[SessionCatalog], "externalCatalog", catalog, guarded)
         if (catalog.externalCatalog ne guarded) throw failed(None)
       case _ => throw failed(None)

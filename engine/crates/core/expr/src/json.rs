@@ -23,8 +23,10 @@ use self::{
 use crate::{
     SparkError, Unsupported,
     function::{CallInfo, Entry, Fallible, Kernel, entry},
+    nested::Items,
     rows::{self, Given, Nulls},
     types::{element_field, list_of},
+    vector::argument,
     zone::Zone,
 };
 
@@ -163,14 +165,18 @@ fn to_json(call: &CallInfo<'_>) -> Built {
         floats: call.float_text,
         leaves_out,
     };
-    Ok(rows::text(Nulls::GiveNull, move |row, out| {
-        let Some((values, at)) = row.at(0) else {
-            return Ok(None);
-        };
-        given(generate::written(values, at, &style).map(|text| {
-            out.push_str(&text);
-            Some(())
-        }))
+    Ok(Arc::new(move |args, rows| {
+        let items = Items::new(argument(args, 0)?)?;
+        let column = generate::Column::of(&items.array);
+        let mut writer = Writer::new(Generator::OfChars, style.floats);
+        let mut out = StringBuilder::with_capacity(rows, rows * 16);
+        for row in 0..rows {
+            let text = items
+                .valid(row)
+                .map(|at| given(generate::written(&column, at, &style, &mut writer).map(Some)));
+            out.append_option(text.transpose()?.flatten());
+        }
+        Ok(Arc::new(out.finish()) as ArrayRef)
     }))
 }
 

@@ -42,6 +42,14 @@ impl Writer {
         }
     }
 
+    /// Nothing is written.
+    pub(crate) fn clear(&mut self) {
+        self.out.clear();
+        self.scopes.clear();
+        self.root = 0;
+        self.named = false;
+    }
+
     /// The text; Jackson fails on surrogates that are no pair.
     pub(crate) fn text(&self) -> Read<&str> {
         std::str::from_utf8(&self.out).map_err(|_| lone(&self.out))

@@ -1,10 +1,11 @@
 //! Arrays: made, measured, cut, joined, turned.
 
-use std::sync::Arc;
+use std::{fmt::Write, sync::Arc};
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, Int32Array, ListArray, StringArray, StringBuilder, StructArray,
+        Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Int32Array, ListArray,
+        PrimitiveArray, StringArray, StringBuilder, StructArray, downcast_primitive,
         new_empty_array,
     },
     buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
@@ -63,27 +64,76 @@ pub(super) fn create(call: &CallInfo<'_>) -> Built {
     }
     Ok(Arc::new(move |args, rows| {
         let items = args.iter().map(Items::new).collect::<Result<Vec<_>>>()?;
+        within(0, items.len().saturating_mul(rows))?;
         let values = match items.is_empty() {
             true => new_empty_array(&of),
-            false => {
-                within(0, items.len().saturating_mul(rows))?;
-                let sources: Vec<&dyn Array> = items.iter().map(|i| i.array.as_ref()).collect();
-                let mut picks = Vec::with_capacity(items.len() * rows);
-                for row in 0..rows {
-                    picks.extend(
-                        items
-                            .iter()
-                            .enumerate()
-                            .map(|(at, item)| (at, item.at(row))),
-                    );
-                }
-                interleave(&sources, &picks)?
-            }
+            false => in_turn(&items, rows)?,
         };
         let ends = OffsetBuffer::from_repeated_length(items.len(), rows);
         let list = ListArray::try_new(element_field(of.clone()), ends, values, None)?;
         Ok(Arc::new(list) as ArrayRef)
     }))
+}
+
+/// The first row's value of each, the second row's, …; all are of one type, and one at least.
+fn in_turn(items: &[Items], rows: usize) -> Result<ArrayRef> {
+    fn numbers<T: ArrowPrimitiveType>(items: &[Items], rows: usize) -> Option<ArrayRef> {
+        let each = items
+            .iter()
+            .map(|item| Some((item, item.array.as_primitive_opt::<T>()?)));
+        let each = each.collect::<Option<Vec<_>>>()?;
+        let of = each.first()?.1.data_type().clone();
+        let mut values = vec![T::Native::default(); items.len() * rows];
+        for (at, (item, array)) in each.iter().enumerate() {
+            let mut places = values.iter_mut().skip(at).step_by(items.len());
+            match item.is_one() {
+                true => places.for_each(|place| *place = array.value(0)),
+                false => array.values().iter().for_each(|value| {
+                    if let Some(place) = places.next() {
+                        *place = *value;
+                    }
+                }),
+            }
+        }
+        let nulls = each
+            .iter()
+            .any(|(_, array)| array.null_count() > 0)
+            .then(|| {
+                let mut valid = BooleanBufferBuilder::new(values.len());
+                for row in 0..rows {
+                    each.iter()
+                        .for_each(|(item, _)| valid.append(!item.is_null(row)));
+                }
+                NullBuffer::new(valid.finish())
+            });
+        let array = PrimitiveArray::<T>::new(values.into(), nulls);
+        Some(Arc::new(array.with_data_type(of)))
+    }
+    macro_rules! turned {
+        ($t:ty) => {
+            numbers::<$t>(items, rows)
+        };
+    }
+    let numbers = items.first().and_then(|item| {
+        downcast_primitive! {
+            item.array.data_type() => (turned),
+            _ => None,
+        }
+    });
+    if let Some(values) = numbers {
+        return Ok(values);
+    }
+    let sources: Vec<&dyn Array> = items.iter().map(|i| i.array.as_ref()).collect();
+    let mut picks = Vec::with_capacity(items.len() * rows);
+    for row in 0..rows {
+        picks.extend(
+            items
+                .iter()
+                .enumerate()
+                .map(|(at, item)| (at, item.at(row))),
+        );
+    }
+    Ok(interleave(&sources, &picks)?)
 }
 
 /// (array or map, whether the size of NULL is −1).
@@ -366,11 +416,11 @@ pub(super) fn join(call: &CallInfo<'_>) -> Built {
         let values = lists.values().as_string::<i32>();
         let between = Items::new(argument(args, 1)?)?;
         let for_null = args.get(2).map(Items::new).transpose()?;
-        let text = |items: &Items, row: usize| -> Option<String> {
+        fn text(items: &Items, row: usize) -> Option<&str> {
             let texts: &StringArray = items.array.as_string::<i32>();
-            (!items.is_null(row)).then(|| texts.value(items.at(row)).to_owned())
-        };
-        let mut out = StringBuilder::new();
+            items.valid(row).map(|at| texts.value(at))
+        }
+        let mut out = StringBuilder::with_capacity(rows, values.value_data().len());
         for row in 0..rows {
             let replaced = for_null.as_ref().map(|items| text(items, row));
             let (Some(range), Some(between)) = (lists.range(row), text(&between, row)) else {
@@ -382,13 +432,18 @@ pub(super) fn join(call: &CallInfo<'_>) -> Built {
                 continue;
             }
             let replaced = replaced.flatten();
-            let parts: Vec<&str> = range
-                .filter_map(|i| match values.is_valid(i) {
-                    true => Some(values.value(i)),
-                    false => replaced.as_deref(),
-                })
-                .collect();
-            out.append_value(parts.join(&between));
+            let parts = range.filter_map(|i| match values.is_valid(i) {
+                true => Some(values.value(i)),
+                false => replaced,
+            });
+            for (at, part) in parts.enumerate() {
+                if at > 0 {
+                    out.write_str(between)?;
+                }
+                out.write_str(part)?;
+            }
+            // What was written is the row's.
+            out.append_value("");
         }
         Ok(Arc::new(out.finish()) as ArrayRef)
     }))

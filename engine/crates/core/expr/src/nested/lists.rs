@@ -31,6 +31,11 @@ impl Items {
         })
     }
 
+    /// Whether there is one value for all rows.
+    pub(crate) fn is_one(&self) -> bool {
+        self.one
+    }
+
     /// Where a row's value lies in `array`.
     pub(crate) fn at(&self, row: usize) -> usize {
         if self.one { 0 } else { row }

@@ -120,6 +120,14 @@ impl Ordered {
         }
     }
 
+    /// Numbers that are in the values' order; any of NULL.
+    pub(crate) fn longs(&self) -> Option<&[i64]> {
+        match &self.keys {
+            Keys::Longs(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// `is` where all are whole numbers: for loops over many.
     pub(crate) fn numbers<'a>(
         &'a self,

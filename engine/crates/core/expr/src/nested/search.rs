@@ -13,7 +13,7 @@ use super::{
     build::{Gather, ListBuilder},
     element, gives,
     lists::{Items, Lists},
-    order::{Key, Ordered, Zeros, is_nested, is_orderable},
+    order::{Ordered, Zeros, is_nested, is_orderable},
 };
 use crate::{
     Unsupported,
@@ -214,14 +214,12 @@ pub(super) fn sort_array(call: &CallInfo<'_>) -> Built {
         return Err(call.bad_types());
     };
     let (ascending, unboxed) = (flag(call, 1)?, flag(call, 2)?);
-    let zeros = match unboxed && ascending {
-        true => Zeros::Two,
-        false => Zeros::One,
+    let (zeros, direction) = match (ascending, unboxed) {
+        (true, true) => (Zeros::Two, Direction::UpNullsFirst),
+        (true, false) => (Zeros::One, Direction::UpNullsFirst),
+        (false, _) => (Zeros::One, Direction::DownNullsLast),
     };
-    sort(call, list, zeros, move |(a, _), (b, _)| match ascending {
-        true => a.cmp(b),
-        false => b.cmp(a),
-    })
+    sort(call, list, zeros, direction)
 }
 
 /// `array_sort` by its own order: NULLs come last.
@@ -229,20 +227,27 @@ pub(super) fn array_sort(call: &CallInfo<'_>) -> Built {
     let [list] = call.types else {
         return Err(call.bad_types());
     };
-    sort(call, list, Zeros::One, |(a, a_null), (b, b_null)| {
-        a_null.cmp(b_null).then_with(|| a.cmp(b))
-    })
+    sort(call, list, Zeros::One, Direction::UpNullsLast)
 }
 
-/// A value, and whether it is NULL.
-type Side<'a> = (Key<'a>, bool);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    UpNullsFirst,
+    UpNullsLast,
+    DownNullsLast,
+}
 
-fn sort(
-    call: &CallInfo<'_>,
-    list: &DataType,
-    zeros: Zeros,
-    order: impl Fn(&Side<'_>, &Side<'_>) -> Ordering + Send + Sync + 'static,
-) -> Built {
+impl Direction {
+    fn of(self, ordering: Ordering) -> Ordering {
+        match self {
+            Self::DownNullsLast => ordering.reverse(),
+            Self::UpNullsFirst | Self::UpNullsLast => ordering,
+        }
+    }
+}
+
+/// Those that are equal keep their order.
+fn sort(call: &CallInfo<'_>, list: &DataType, zeros: Zeros, direction: Direction) -> Built {
     let of = element(list).ok_or_else(|| call.bad_types())?.clone();
     if !is_orderable(&of) {
         return Err(call.bad_types());
@@ -252,16 +257,33 @@ fn sort(
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
         let [elements] = Ordered::with(zeros, [lists.values()])?;
-        let side = |i: usize| (elements.get(i), elements.is_null(i));
+        let longs = elements.longs();
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
+        let (mut keyed, mut others) = (Vec::<(i64, usize)>::new(), Vec::<usize>::new());
         for row in 0..rows {
             let Some(range) = lists.range(row) else {
                 out.null_row()?;
                 continue;
             };
-            let mut sorted: Vec<usize> = range.collect();
-            sorted.sort_by(|a, b| order(&side(*a), &side(*b)));
-            sorted.into_iter().for_each(|i| out.elements.pick(0, i));
+            let nulls = range.clone().filter(|i| elements.is_null(*i));
+            let valid = range.filter(|i| !elements.is_null(*i));
+            if direction == Direction::UpNullsFirst {
+                nulls.clone().for_each(|i| out.elements.pick(0, i));
+            }
+            if let Some(longs) = longs {
+                keyed.clear();
+                keyed.extend(valid.filter_map(|i| Some((*longs.get(i)?, i))));
+                keyed.sort_by(|(a, _), (b, _)| direction.of(a.cmp(b)));
+                keyed.iter().for_each(|(_, i)| out.elements.pick(0, *i));
+            } else {
+                others.clear();
+                others.extend(valid);
+                others.sort_by(|a, b| direction.of(elements.compare(*a, *b)));
+                others.iter().for_each(|i| out.elements.pick(0, *i));
+            }
+            if direction != Direction::UpNullsFirst {
+                nulls.for_each(|i| out.elements.pick(0, i));
+            }
             out.row()?;
         }
         out.finish()

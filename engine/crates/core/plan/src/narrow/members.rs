@@ -24,7 +24,7 @@ use datafusion_physical_expr::expressions::BinaryExpr;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 
 /// Keys of which bits are kept; of more there are bounds alone.
-pub(super) const MOST_KEYS: usize = 1 << 20;
+pub(super) const MOST_KEYS: usize = 1 << 23;
 /// Numbers between the bounds for each key, up to which there is a bit for each number.
 const CLOSE: u64 = 64;
 /// So few numbers have a bit each, whatever the keys.

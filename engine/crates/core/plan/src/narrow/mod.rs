@@ -32,13 +32,14 @@ impl KeyBounds {
 
     /// Of a column of rows that are all here; none where they are too many, or of a type, to be
     /// of use.
-    pub fn of<'a>(
-        rows: impl IntoIterator<Item = &'a RecordBatch>,
+    pub fn of(
+        rows: impl IntoIterator<Item = Result<RecordBatch>>,
         column: usize,
         memory: &Arc<dyn MemoryPool>,
     ) -> Result<Option<Self>> {
         let mut seen = Seen::of(memory);
         for batch in rows {
+            let batch = batch?;
             let Some(values) = batch.columns().get(column) else {
                 return Ok(None);
             };

@@ -469,10 +469,9 @@ impl Run {
             return None;
         }
         let rows = written.iter().flat_map(|kept| kept.all());
-        let rows = rows.collect::<Result<Vec<_>, _>>().ok()?;
         let memory = &enclave.runtime().memory_pool;
         // Whoever goes without them reads more, and no more than that.
-        let keys = KeyBounds::of(&rows, column, memory).ok().flatten();
+        let keys = KeyBounds::of(rows, column, memory).ok().flatten();
         keys.map(Arc::new)
     }
 

@@ -19,7 +19,7 @@ const MOST: f64 = 0.9;
 
 /// More rows than this are not waited for: they have too many keys, even if half of the guess is
 /// right.
-const FEW: f64 = 2_097_152.0;
+const FEW: f64 = 16_777_216.0;
 
 /// By stage.
 pub(super) fn of(shapes: &[Shape], mut left: Vec<Possible>) -> Vec<Vec<Narrowed>> {

@@ -11,7 +11,7 @@ from coffer_testing.nested import FROM
 # By type: what gives such a value. `{int}` and its like stand for any other of that type.
 VALUES = {
     "int": [
-        *("k", "i8", "i16", "n % 1000", "cast(q AS INT)", "3", "-1"),
+        *("k", "i8", "i16", "cast(n % 1000 AS INT)", "cast(q AS INT)", "3", "-1"),
         *("length({str})", "year({date})", "dayofyear({date})", "abs({int})", "{int} + {int}"),
         *("{int} - {int}", "coalesce({int}, {int})", "if({bool}, {int}, {int})", "size({ints})"),
         *("ascii({str})", "try_cast({str} AS INT)", "instr({str}, 'a')", "pmod({int}, 7)"),

@@ -88,7 +88,7 @@ def test_a_bad_table_spoils_no_listing(s: Session) -> None:
             with pytest.raises(QueryFailed) as failed:
                 use()
             condition = failed.value.condition or ""
-            codes = ("COFFER_", "manifest_", "file_kind")
+            codes = ("COFFER_", "manifest_", "file_kind", "table")
             assert condition.startswith(codes), (name, failed.value)
             assert "hint: " in failed.value.message
     # Spark counts the columns of a view before any rule of ours is asked.
@@ -102,6 +102,11 @@ def test_a_bad_table_spoils_no_listing(s: Session) -> None:
             path.unlink()
         s.sql(f"DROP TABLE {name}")
         assert not path.exists(), name
+        if name == "forgotten":
+            # Its id is in the policy until the owner takes it out.
+            with pytest.raises(QueryFailed, match="take it out of the policy"):
+                s.sql(f"CREATE TABLE {name} USING coffer AS SELECT 5 AS a")
+            continue
         s.sql(f"CREATE TABLE {name} USING coffer AS SELECT 5 AS a")
         assert s.rows(name) == [["5"]]
         s.sql(f"DROP TABLE {name}")

@@ -441,12 +441,13 @@ fn unix(call: &CallInfo<'_>, unit: i64) -> Built {
 
 fn from_unix(call: &CallInfo<'_>, unit: i64) -> Built {
     match (call.types, call.ret) {
-        ([DataType::Int64], DataType::Timestamp(_, Some(_))) => {
+        ([of], DataType::Timestamp(_, Some(_))) if of.is_signed_integer() => {
             let ret = call.ret.clone();
             Ok(Arc::new(move |args, rows| {
                 let failure = |_: i64| SparkError::long_overflow();
+                let wide = argument(args, 0)?.cast_to(&DataType::Int64, None)?;
                 let out = try_unary::<Int64Type, Micros>(
-                    args,
+                    &[wide],
                     rows,
                     |v| v.checked_mul(unit),
                     Some(&failure),

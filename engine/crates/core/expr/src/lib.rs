@@ -56,4 +56,5 @@ pub use error::{SparkError, Unsupported};
 pub use fdlibm::log as natural_log;
 pub use hashes::{is_hashed, murmur3, xx_hash64};
 pub use literal::{scalar, typed_null};
+pub use nested::{comparable, is_orderable};
 pub use repeatable::is_repeatable;

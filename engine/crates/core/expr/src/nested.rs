@@ -16,8 +16,9 @@ mod split;
 mod structs;
 
 pub(crate) use arrays::{concat, reverse};
-pub(crate) use lists::Items;
-pub(crate) use order::{Ordered, is_nested, is_orderable};
+pub(crate) use lists::{Items, Lists};
+pub(crate) use order::{Ordered, is_nested};
+pub use order::{comparable, is_orderable};
 pub(crate) use structs::field_of;
 
 use arrow::datatypes::DataType;

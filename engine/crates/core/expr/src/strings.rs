@@ -1,5 +1,6 @@
 //! Strings. Characters are Unicode code points, as in Spark; collation is UTF8_BINARY only.
 
+mod case;
 mod char_varchar;
 mod like;
 mod position;
@@ -34,10 +35,10 @@ pub(crate) const FUNCTIONS: &[Entry] = &[
         test(call, |text, part| text.ends_with(part))
     }),
     entry("contains", Fallible::Never, contains),
-    entry("upper", Fallible::Never, |call| map(call, shape::upper)),
-    entry("lower", Fallible::Never, |call| map(call, shape::lower)),
+    entry("upper", Fallible::Never, |call| map(call, case::upper)),
+    entry("lower", Fallible::Never, |call| map(call, case::lower)),
     entry("init_cap", Fallible::Never, |call| {
-        map(call, shape::init_cap)
+        map(call, case::init_cap)
     }),
     entry("reverse", Fallible::Never, |call| match call.ret {
         DataType::List(_) => nested::reverse(call),

@@ -30,7 +30,7 @@ pub(crate) fn is_nested(data_type: &DataType) -> bool {
 }
 
 /// Whether Spark compares values of the type.
-pub(crate) fn is_orderable(data_type: &DataType) -> bool {
+pub fn is_orderable(data_type: &DataType) -> bool {
     match data_type {
         DataType::List(element) => is_orderable(element.data_type()),
         DataType::Struct(fields) => fields.iter().all(|field| is_orderable(field.data_type())),
@@ -184,6 +184,12 @@ fn longs(array: &ArrayRef) -> Option<ScalarBuffer<i64>> {
         }
         _ => return None,
     })
+}
+
+/// Values whose bytes in Arrow's row format compare as Spark compares them: with one NaN, and with
+/// one zero wherever it lies.
+pub fn comparable(array: &ArrayRef) -> Result<ArrayRef> {
+    normalized(array, Zeros::One)
 }
 
 fn normalized(array: &ArrayRef, zeros: Zeros) -> Result<ArrayRef> {

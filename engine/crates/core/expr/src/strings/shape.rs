@@ -11,40 +11,10 @@ use datafusion_common::Result;
 use super::{Built, Texts, build, int, ints, parts, strings_only, texts};
 use crate::{
     function::CallInfo,
+    nested::Lists,
+    types::list_of,
     vector::{argument, array},
 };
-
-pub(super) fn upper(text: &str, out: &mut String) {
-    if text.is_ascii() {
-        out.push_str(text);
-        out.make_ascii_uppercase();
-    } else {
-        out.push_str(&text.to_uppercase());
-    }
-}
-
-pub(super) fn lower(text: &str, out: &mut String) {
-    if text.is_ascii() {
-        out.push_str(text);
-        out.make_ascii_lowercase();
-    } else {
-        out.push_str(&text.to_lowercase());
-    }
-}
-
-/// Words are what spaces separate: the first character in title case, the rest in lower case.
-pub(super) fn init_cap(text: &str, out: &mut String) {
-    let lowered = text.to_lowercase();
-    let mut at_start = true;
-    for c in lowered.chars() {
-        if at_start {
-            out.extend(c.to_uppercase());
-        } else {
-            out.push(c);
-        }
-        at_start = c == ' ';
-    }
-}
 
 /// The character of the low 8 bits; "" below 0.
 pub(super) fn chr(call: &CallInfo<'_>) -> Built {
@@ -110,31 +80,54 @@ pub(super) fn concat(call: &CallInfo<'_>) -> Built {
     Err(call.bad_types())
 }
 
-/// Joins what is not NULL; NULL only if the separator is.
+/// Joins what is not NULL, of arrays their elements; NULL only if the separator is.
 pub(super) fn concat_ws(call: &CallInfo<'_>) -> Built {
-    let count = call.types.len();
-    if count == 0 {
+    let (first, rest) = call.types.split_first().ok_or_else(|| call.bad_types())?;
+    let joined = |of: &DataType| *of == DataType::Utf8 || *of == list_of(DataType::Utf8);
+    if *first != DataType::Utf8 || *call.ret != DataType::Utf8 || !rest.iter().all(joined) {
         return Err(call.bad_types());
     }
-    strings_only(call, count, &DataType::Utf8)?;
+    let count = rest.len();
     Ok(Arc::new(move |args, rows| {
         let separator = texts(args, 0)?;
-        let parts = (1..count)
-            .map(|index| texts(args, index))
+        let parts = (1..=count)
+            .map(|index| match argument(args, index)?.data_type() {
+                DataType::Utf8 => Ok(Part::One(texts(args, index)?)),
+                _ => Ok(Part::Many(Lists::new(argument(args, index)?)?)),
+            })
             .collect::<Result<Vec<_>>>()?;
         build(rows, |row, out| {
             let Some(separator) = separator.get(row) else {
                 return false;
             };
-            for (index, part) in parts.iter().filter_map(|part| part.get(row)).enumerate() {
-                if index > 0 {
+            let mut first = true;
+            let mut join = |text: &str| {
+                if !std::mem::take(&mut first) {
                     out.push_str(separator);
                 }
-                out.push_str(part);
+                out.push_str(text);
+            };
+            for part in &parts {
+                match part {
+                    Part::One(texts) => texts.get(row).into_iter().for_each(&mut join),
+                    Part::Many(lists) => {
+                        let texts = lists.values().as_string::<i32>();
+                        let range = lists.range(row).unwrap_or_default();
+                        range
+                            .filter(|at| texts.is_valid(*at))
+                            .for_each(|at| join(texts.value(at)));
+                    }
+                }
             }
             true
         })
     }))
+}
+
+/// What `concat_ws` joins.
+enum Part {
+    One(Texts),
+    Many(Lists),
 }
 
 /// Without a second argument spaces go, else every character that it holds.

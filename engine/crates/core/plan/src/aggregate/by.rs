@@ -2,17 +2,13 @@
 //! the last. Buffer: `[valueWithExtremumOrdering, extremumOrdering]` (MaxByAndMinBy.scala), both
 //! NULL as long as no row had something to go by.
 
-use std::sync::Arc;
-
 use arrow::{
-    array::{
-        Array, ArrayRef, ArrowNativeTypeOp, AsArray, BooleanArray, Float32Array, Float64Array,
-        new_empty_array, new_null_array,
-    },
+    array::{Array, ArrayRef, BooleanArray, new_empty_array, new_null_array},
     compute::cast,
-    datatypes::{DataType, Float32Type, Float64Type},
+    datatypes::DataType,
     row::{RowConverter, SortField},
 };
+use coffer_expr::comparable;
 use datafusion_common::{Result, ScalarValue, internal_datafusion_err};
 use datafusion_expr::EmitTo;
 
@@ -61,8 +57,8 @@ impl By {
         filter: Option<&BooleanArray>,
     ) -> Result<()> {
         let values = column(columns, 0, &self.value)?;
-        let order = as_spark_orders(&column(columns, 1, &self.order)?);
-        let rows = self.rows.convert_columns(&[Arc::clone(&order)])?;
+        let order = comparable(&column(columns, 1, &self.order)?)?;
+        let rows = self.rows.convert_columns(&[order.clone()])?;
         let live = live(order.logical_nulls().as_ref(), filter);
         let (states, bytes, largest) = (&mut self.states, &mut self.bytes, self.largest);
         each(live.as_ref(), groups, |row, group| {
@@ -134,37 +130,6 @@ impl By {
     }
 }
 
-/// NaN is one value and the largest, and −0.0 is 0.0.
-fn as_spark_orders(column: &ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Float64 => {
-            let column: Float64Array = column.as_primitive::<Float64Type>().unary(|value| {
-                if value.is_nan() {
-                    f64::NAN
-                } else if value.is_zero() {
-                    0.0
-                } else {
-                    value
-                }
-            });
-            Arc::new(column)
-        }
-        DataType::Float32 => {
-            let column: Float32Array = column.as_primitive::<Float32Type>().unary(|value| {
-                if value.is_nan() {
-                    f32::NAN
-                } else if value.is_zero() {
-                    0.0
-                } else {
-                    value
-                }
-            });
-            Arc::new(column)
-        }
-        _ => Arc::clone(column),
-    }
-}
-
 impl GroupState for By {
     fn resize(&mut self, groups: usize) {
         self.states.resize(groups, None);
@@ -206,7 +171,9 @@ impl GroupState for By {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int64Array;
+    use arrow::array::{AsArray, Float64Array, Int64Array};
+
+    use std::sync::Arc;
 
     use super::*;
 

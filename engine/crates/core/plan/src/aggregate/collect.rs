@@ -1,7 +1,7 @@
 //! Functions of all values of a group: COLLECT_LIST, COLLECT_SET, MODE, LISTAGG and percentiles.
 //! Buffer: `[values]`, an array without NULLs.
 
-use std::{cmp::Reverse, collections::HashSet, sync::Arc};
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::{
     array::{
@@ -20,6 +20,7 @@ use datafusion_expr::EmitTo;
 use super::{
     histogram::Histogram,
     joined::Joined,
+    most_frequent::Mode,
     state::{GroupState, column, each, live},
     summary::{Approximate, doubles},
 };
@@ -30,10 +31,7 @@ pub(super) enum Of {
     List,
     /// Each value once. As in Spark no NaN equals another, and −0.0 equals 0.0.
     Set,
-    /// The most frequent value; of several the least or, `largest`, the greatest.
-    Mode {
-        largest: bool,
-    },
+    Mode(Mode),
     Percentiles(Percentiles),
     Approximate(Approximate),
     Histogram(Histogram),
@@ -251,7 +249,7 @@ impl GroupState for Collected {
         let (values, lengths) = self.emitted(emit)?;
         match &self.of {
             Of::List | Of::Set => self.list(values, lengths),
-            Of::Mode { largest } => modes(&values, &lengths, *largest),
+            Of::Mode(mode) => mode.of(&values, &lengths),
             Of::Percentiles(percentiles) => percentiles.of(&values, &lengths),
             Of::Approximate(percentiles) => percentiles.of(&values, &lengths),
             Of::Histogram(histogram) => histogram.of(&values, &lengths),
@@ -324,27 +322,6 @@ fn positive_zeros(values: &ArrayRef) -> Result<ArrayRef> {
         }
         _ => Arc::clone(values),
     })
-}
-
-/// Each group's most frequent value; NULL of none.
-fn modes(values: &ArrayRef, lengths: &[usize], largest: bool) -> Result<ArrayRef> {
-    let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
-    let rows = converter.convert_columns(&[Arc::clone(values)])?;
-    let (mut chosen, mut row) = (Vec::with_capacity(lengths.len()), 0);
-    for length in lengths {
-        let mut order: Vec<usize> = (row..row + length).collect();
-        order.sort_by_key(|place| rows.row(*place));
-        let runs = order.chunk_by(|a, b| rows.row(*a) == rows.row(*b));
-        let most = match largest {
-            // The last of several greatest is taken.
-            true => runs.max_by_key(|run| run.len()),
-            false => runs.min_by_key(|run| Reverse(run.len())),
-        };
-        let place = most.and_then(|run| run.first().copied());
-        chosen.push(place.map(index).transpose()?);
-        row += length;
-    }
-    Ok(take(values, &UInt32Array::from(chosen), None)?)
 }
 
 impl Percentiles {
@@ -586,27 +563,5 @@ mod tests {
         assert_eq!(percentile(0.0, true, false, &[3, 1]), Some(1.0));
         assert_eq!(percentile(1.0, false, false, &[3, 1]), Some(3.0));
         assert_eq!(percentile(0.5, false, false, &[]), None);
-    }
-
-    #[test]
-    fn the_most_frequent_value() {
-        let values = vec![
-            Some(1),
-            Some(2),
-            Some(2),
-            Some(3),
-            Some(3),
-            None,
-            None,
-            None,
-        ];
-        for (largest, expected) in [(false, 2), (true, 3)] {
-            let mut state = collected(Of::Mode { largest }, values.clone(), &[0; 8]);
-            let mode = state.evaluate(EmitTo::All).unwrap();
-            assert_eq!(
-                mode.as_primitive::<arrow::datatypes::Int64Type>().value(0),
-                expected
-            );
-        }
     }
 }

@@ -24,6 +24,7 @@ use super::{
     intervals::Intervals,
     joined::Joined,
     moments::{Moments, Spread},
+    most_frequent::Mode,
     pair::{PairState, Pairs},
     pivot::PivotFirst,
     shape::{Shape, Shapes},
@@ -130,6 +131,7 @@ impl Function {
                 || matches!(t, Boolean | Utf8 | Binary | DataType::Null)
         };
         let ordered = |t: &DataType| extreme::state(t, true).is_some();
+        let orders_inside = |t: &DataType| t.is_nested() && coffer_expr::is_orderable(t);
         let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
             (
                 precision.saturating_add(more).min(38),
@@ -233,7 +235,7 @@ impl Function {
                 )
             }
             "max_by" | "min_by" => match inputs {
-                [value, order] if known(value) && ordered(order) => of(
+                [value, order] if known(value) && (ordered(order) || orders_inside(order)) => of(
                     Kind::By {
                         largest: name == "max_by",
                         order: order.clone(),
@@ -387,7 +389,7 @@ impl Function {
             Kind::Collect { of, .. } => match of {
                 // Those with equal keys stay as they came.
                 Of::List | Of::Set | Of::Joined(_) => DependsOn::Order,
-                Of::Mode { .. } | Of::Percentiles(_) | Of::Approximate(_) | Of::Histogram(_) => {
+                Of::Mode(_) | Of::Percentiles(_) | Of::Approximate(_) | Of::Histogram(_) => {
                     DependsOn::Rows
                 }
             },
@@ -553,9 +555,11 @@ fn collected(call: &AggCall, element: &DataType) -> Result<(Of, DataType), Strin
         "collect_list" => (Of::List, list_of(element.clone())),
         "collect_set" => (Of::Set, list_of(element.clone())),
         "mode" => (
-            Of::Mode {
-                largest: call.largest,
-            },
+            Of::Mode(match (parameters(call)?.as_slice(), call.largest) {
+                ([ScalarValue::Boolean(Some(true))], _) => Mode::Any,
+                (_, true) => Mode::Largest,
+                (_, false) => Mode::Least,
+            }),
             element.clone(),
         ),
         name => {

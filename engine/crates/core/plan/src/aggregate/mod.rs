@@ -29,6 +29,7 @@ mod hll_tables;
 mod intervals;
 mod joined;
 mod moments;
+mod most_frequent;
 mod pair;
 mod pivot;
 mod shape;

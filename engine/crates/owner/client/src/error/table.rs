@@ -200,6 +200,10 @@ fn table_hint(error: &coffer_catalog::Error) -> &'static str {
             return "the policy says how columns are stored; docs/reference/policy.md has what \
                 each protection takes";
         }
+        Error::PolicyHasId { .. } => {
+            return "take it out of the policy and sign that (coffer policy sign), or take another \
+                name";
+        }
         Error::Format(FormatError::Scheme { .. }) | Error::Stale { .. } => {
             return "coffer verify --deep tells whether the stored values are those that were \
                 written";

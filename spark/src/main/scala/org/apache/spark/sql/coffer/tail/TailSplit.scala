@@ -129,7 +129,8 @@ private[coffer] final class TailSplit(session: SparkSession) extends PredicateHe
     val first = if (above.isEmpty && after.isEmpty) others.takeWhile(supported) else Nil
     val (moved, rest) = others.drop(first.size).partition(c => supported(c) && safe(c))
     val below = now ++ first ++ moved
-    if (below.isEmpty) None
+    // Without an equality each row meets each: more rows than the sides have.
+    if (below.isEmpty || now.isEmpty && keys.nonEmpty) None
     else (above ++ after ++ rest).reduceOption(And).map { condition =>
       Filter(condition, toDriver(j.copy(condition = below.reduceOption(And))))
     }

@@ -33,6 +33,7 @@ import org.apache.spark.sql.types.{
   DataType,
   DecimalType,
   LongType,
+  NullType,
   NumericType,
   StructType
 }
@@ -73,6 +74,8 @@ private[translate] object AggregateFunctions {
     case a: Average => Right(Known("avg", Modes.of(a.evalMode)))
     case m @ (_: Min | _: Max) if isNested(m.children.head.dataType) =>
       refuse("the engine has no least and greatest array or struct")
+    case m @ (_: Min | _: Max) if m.children.head.dataType == NullType =>
+      refuse("the engine has no order of nothing but NULL")
     case _: Min => Right(Known("min"))
     case _: Max => Right(Known("max"))
     case f: First => Right(Known("first", ignoreNulls = f.ignoreNulls))
@@ -99,7 +102,10 @@ private[translate] object AggregateFunctions {
     case _: MinBy => Right(Known("min_by"))
     case _: CollectList => Right(Known("collect_list"))
     case _: CollectSet => Right(Known("collect_set"))
-    case m: Mode => Right(Known("mode", largest = m.reverseOpt.contains(false)))
+    case m: Mode =>
+      // Without an order Spark takes any of several.
+      val any = if (m.reverseOpt.isEmpty) Seq(Literal(true)) else Nil
+      Right(Known("mode", largest = m.reverseOpt.contains(false), parameters = any))
     case p: Percentile if p.frequencyExpression == Literal(1L) =>
       percentiles("percentile", p, p.reverse)
     case p: Percentile =>

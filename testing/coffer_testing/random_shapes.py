@@ -19,7 +19,12 @@ VALUES = {
         *("bit_count({int})", "{int} % 5", "try_element_at({ints}, 1)", "array_max({ints})"),
         *("aggregate({ints}, 0, (acc, x) -> acc + coalesce(x, 1))", "nullif({int}, 0)"),
         *("CASE WHEN {bool} THEN {int} WHEN {bool} THEN {int} END", "greatest({int}, {int})"),
-        *("m['a']", "regexp_count({str}, '[a-e]')", "crc32({str}) % 100", "sign({int})"),
+        *(
+            "m['a']",
+            "regexp_count({str}, '[a-e]')",
+            "crc32({str}) % 100",
+            "cast(sign({int}) AS INT)",
+        ),
     ],
     "str": [
         *("s", "'abc'", "concat({str}, '-', {str})", "upper({str})", "trim({str})"),

@@ -77,6 +77,8 @@ SQL = {
     "window_over_it": "SELECT id, row_number() OVER (PARTITION BY x ORDER BY id) FROM "
     "(SELECT id, left(format_string('%S', s), 1) AS x FROM edge)",
     "generator": "SELECT explode(sentences(s)), id FROM edge",
+    "structs_of_many_batches": "SELECT count(*), max(c), min(c) FROM (SELECT to_csv(x) AS c FROM "
+    "(SELECT DISTINCT struct(id, v) AS x FROM events))",
     "union": "SELECT id, to_csv(named_struct('a', id, 'b', s)) FROM edge UNION ALL "
     "SELECT n, g FROM events WHERE n < 10",
     "sketch": "SELECT theta_sketch_estimate(theta_sketch_agg(k)) FROM edge",

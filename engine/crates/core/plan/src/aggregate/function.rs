@@ -131,7 +131,8 @@ impl Function {
                 || matches!(t, Boolean | Utf8 | Binary | DataType::Null)
         };
         let ordered = |t: &DataType| extreme::state(t, true).is_some();
-        let orders_inside = |t: &DataType| t.is_nested() && coffer_expr::is_orderable(t);
+        let orders_otherwise =
+            |t: &DataType| t.is_null() || t.is_nested() && coffer_expr::is_orderable(t);
         let bounded = |precision: u8, scale: i8, more: u8, more_scale: i8| {
             (
                 precision.saturating_add(more).min(38),
@@ -235,14 +236,16 @@ impl Function {
                 )
             }
             "max_by" | "min_by" => match inputs {
-                [value, order] if known(value) && (ordered(order) || orders_inside(order)) => of(
-                    Kind::By {
-                        largest: name == "max_by",
-                        order: order.clone(),
-                    },
-                    vec![value.clone(), order.clone()],
-                    value.clone(),
-                ),
+                [value, order] if known(value) && (ordered(order) || orders_otherwise(order)) => {
+                    of(
+                        Kind::By {
+                            largest: name == "max_by",
+                            order: order.clone(),
+                        },
+                        vec![value.clone(), order.clone()],
+                        value.clone(),
+                    )
+                }
                 _ => Err(format!("not of {inputs:?}")),
             },
             "approx_count_distinct" => {

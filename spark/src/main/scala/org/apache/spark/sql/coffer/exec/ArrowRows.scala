@@ -5,7 +5,7 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 import scala.jdk.CollectionConverters._
 import scala.util.Try
 
-import org.apache.arrow.vector.{BaseFixedWidthVector, DecimalVector}
+import org.apache.arrow.vector.{BaseFixedWidthVector, DecimalVector, ValueVector}
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
 import org.apache.spark.sql.catalyst.InternalRow
@@ -72,7 +72,7 @@ object ArrowRows {
           val columns = vectors.map[ColumnVector] {
             case v: DecimalVector if v.getPrecision <= Decimal.MAX_LONG_DIGITS =>
               new NarrowDecimals(v)
-            case v => new ArrowColumnVector(v)
+            case v => new Lent(v)
           }.toArray
           Some(new ColumnarBatch(columns, root.getRowCount))
         } else {
@@ -168,8 +168,16 @@ object ArrowRows {
   /** Of one of these, in bytes; a row may be more. */
   private val STREAM = 4L << 20
 
+  /**
+   * A vector that is its reader's, which fills it with the next batch. Spark's operators close
+   * those of each batch, and a struct's would then have lost its fields.
+   */
+  private class Lent(of: ValueVector) extends ArrowColumnVector(of) {
+    override def close(): Unit = ()
+  }
+
   /** Decimals that are whole numbers of 64 bits, without a `BigDecimal` for each of them. */
-  private final class NarrowDecimals(of: DecimalVector) extends ArrowColumnVector(of) {
+  private final class NarrowDecimals(of: DecimalVector) extends Lent(of) {
     private val bytes = of.getDataBuffer
 
     override def getDecimal(row: Int, precision: Int, scale: Int): Decimal =

@@ -58,7 +58,7 @@ impl By {
     ) -> Result<()> {
         let values = column(columns, 0, &self.value)?;
         let order = comparable(&column(columns, 1, &self.order)?)?;
-        let rows = self.rows.convert_columns(&[order.clone()])?;
+        let rows = self.rows.convert_columns(std::slice::from_ref(&order))?;
         let live = live(order.logical_nulls().as_ref(), filter);
         let (states, bytes, largest) = (&mut self.states, &mut self.bytes, self.largest);
         each(live.as_ref(), groups, |row, group| {

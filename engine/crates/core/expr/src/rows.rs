@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::{
     array::{
         Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryBuilder, BooleanArray,
-        BooleanBuilder, PrimitiveBuilder, StringArray, StringBuilder,
+        BooleanBuilder, NullBufferBuilder, PrimitiveArray, StringArray, StringBuilder,
     },
     buffer::NullBuffer,
     datatypes::{
@@ -118,10 +118,6 @@ impl<'a> Row<'a> {
         self.args.len()
     }
 
-    fn any_null(&self) -> bool {
-        (0..self.args.len()).any(|index| self.argument(index).is_none())
-    }
-
     pub(crate) fn text(&self, index: usize) -> Option<&'a str> {
         let (arg, row) = self.argument(index)?;
         match &arg.values {
@@ -201,15 +197,24 @@ pub(crate) fn each(
             })
         })
         .collect::<Result<Vec<_>>>()?;
-    let args: Vec<_> = arrays
+    let mut args: Vec<_> = arrays
         .iter()
         .map(|(array, one)| Argument::of(array, *one))
         .collect();
+    let mut valid = None;
+    if nulls == Nulls::GiveNull {
+        if args.iter().any(|arg| arg.one && arg.array.is_null(0)) {
+            return (0..rows).try_for_each(|_| f(None));
+        }
+        let of_rows = args.iter().filter(|arg| !arg.one);
+        valid = NullBuffer::union_many(of_rows.map(|arg| arg.nulls));
+        // No row that is called has a NULL.
+        args.iter_mut().for_each(|arg| arg.nulls = None);
+    }
     for row in 0..rows {
-        let row = Row { args: &args, row };
-        match nulls == Nulls::GiveNull && row.any_null() {
+        match valid.as_ref().is_some_and(|valid| valid.is_null(row)) {
             true => f(None)?,
-            false => f(Some(&row))?,
+            false => f(Some(&Row { args: &args, row }))?,
         }
     }
     Ok(())
@@ -263,12 +268,16 @@ pub(crate) fn number<T: ArrowPrimitiveType>(
 ) -> Kernel {
     let ret = ret.clone();
     Arc::new(move |args, rows| {
-        let mut out = PrimitiveBuilder::<T>::with_capacity(rows).with_data_type(ret.clone());
+        let mut out = Vec::with_capacity(rows);
+        let mut valid = NullBufferBuilder::new(rows);
         each(args, rows, nulls, |row| {
-            out.append_option(row.map(&f).transpose()?.flatten());
+            let value = row.map(&f).transpose()?.flatten();
+            valid.append(value.is_some());
+            out.push(value.unwrap_or_default());
             Ok(())
         })?;
-        Ok(Arc::new(out.finish()) as ArrayRef)
+        let array = PrimitiveArray::<T>::new(out.into(), valid.finish());
+        Ok(Arc::new(array.with_data_type(ret.clone())) as ArrayRef)
     })
 }
 

@@ -4,12 +4,8 @@
 
 use std::{fmt, sync::Arc};
 
-use arrow::{
-    array::{AsArray, RecordBatch},
-    compute::filter_record_batch,
-    datatypes::SchemaRef,
-};
-use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
+use arrow::datatypes::SchemaRef;
+use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{
     EquivalenceProperties, Partitioning, conjunction_opt, utils::collect_columns,
@@ -26,6 +22,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 
 use crate::{
+    conjuncts::Conjuncts,
     io::task_io,
     narrow::KeyBounds,
     operator::operator_basics,
@@ -128,14 +125,15 @@ impl ExecutionPlan for ScanExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let wanted = self.wanted(io.narrowed(self.scan_id));
         let read = source.read(wanted, context)?;
-        let (schema, pushed) = (Arc::clone(&self.schema), self.pushed.all.clone());
+        let schema = Arc::clone(&self.schema);
+        let pushed = self.pushed.all.as_ref().map(Conjuncts::of);
         let checked = read.map(move |batch| {
             let batch = with_schema(&schema, batch?)?;
             // The source has filtered already where it can, but need not have (the Parquet reader
             // drops a filter that it cannot build with no more than a debug message). Looking again
             // costs little, as most rows that come here pass.
             match &pushed {
-                Some(pushed) => keep(batch, pushed),
+                Some(pushed) => pushed.keep(batch),
                 None => Ok(batch),
             }
         });
@@ -147,16 +145,4 @@ impl ExecutionPlan for ScanExec {
     fn metrics(&self) -> Option<MetricsSet> {
         Some(self.metrics.clone_inner())
     }
-}
-
-/// Rows for which the condition is true. An error where it is not boolean, or cannot be evaluated.
-pub fn keep(batch: RecordBatch, condition: &Arc<dyn PhysicalExpr>) -> Result<RecordBatch> {
-    let passes = condition.evaluate(&batch)?.into_array(batch.num_rows())?;
-    let passes = passes
-        .as_boolean_opt()
-        .ok_or_else(|| internal_datafusion_err!("a pushed condition is not boolean"))?;
-    if passes.true_count() == batch.num_rows() {
-        return Ok(batch);
-    }
-    Ok(filter_record_batch(&batch, passes)?)
 }

@@ -33,7 +33,7 @@ use std::sync::{Arc, atomic::AtomicU64};
 
 use ahead::Ahead;
 use arrow::datatypes::{DataType, SchemaRef};
-use coffer_plan::{ScanSource, Wanted, coalesced, keep};
+use coffer_plan::{Conjuncts, ScanSource, Wanted, coalesced};
 use coffer_protocol::{storage::Storage, wire::FileSlice};
 use coffer_sealing::KekSet;
 use datafusion_common::{DataFusionError, Result, config::TableParquetOptions};
@@ -141,7 +141,8 @@ async fn open(
     let read = match kept {
         None => read.boxed(),
         Some(condition) => {
-            let kept = read.map(move |batch| keep(batch?, &condition));
+            let parts = Conjuncts::of(&condition);
+            let kept = read.map(move |batch| parts.keep(batch?));
             coalesced(Arc::clone(&schema), kept)
         }
     };

@@ -267,9 +267,7 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
             unary::<Decimal128Type, Int64Type>(args, rows, |v| (v / unit) as i64)
         }),
         DataType::Float32 => Arc::new(move |args, rows| {
-            unary::<Decimal128Type, Float32Type>(args, rows, |v| {
-                format!("{v}e-{scale}").parse().unwrap_or(f32::NAN)
-            })
+            unary::<Decimal128Type, Float32Type>(args, rows, |v| float_of(v, scale))
         }),
         DataType::Float64 => Arc::new(move |args, rows| {
             unary::<Decimal128Type, Float64Type>(args, rows, |v| double_of(v, scale))
@@ -281,13 +279,36 @@ fn from_decimal(info: &CastInfo<'_>, scale: i8) -> Built {
     })
 }
 
+/// The powers of ten that a double holds exactly.
+const TENS: [f64; 23] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
+];
+
+/// How many of them a float holds exactly.
+const TENS_OF_FLOATS: usize = 11;
+
 /// The nearest double. One exact division where both sides are exact, else through the text.
 #[inline]
 pub(crate) fn double_of(unscaled: i128, scale: i8) -> f64 {
-    if unscaled.unsigned_abs() < 1 << 53 && (0..=22).contains(&scale) {
-        return unscaled as f64 / 10f64.powi(scale.into());
+    let scale_at = usize::try_from(scale).unwrap_or(usize::MAX);
+    match (i64::try_from(unscaled), TENS.get(scale_at)) {
+        (Ok(value), Some(ten)) if value.unsigned_abs() < 1 << 53 => value as f64 / ten,
+        _ => format!("{unscaled}e-{scale}").parse().unwrap_or(f64::NAN),
     }
-    format!("{unscaled}e-{scale}").parse().unwrap_or(f64::NAN)
+}
+
+/// As [`double_of`], the nearest float.
+#[inline]
+fn float_of(unscaled: i128, scale: i8) -> f32 {
+    let scale_at = usize::try_from(scale).unwrap_or(usize::MAX);
+    let ten = TENS
+        .get(..TENS_OF_FLOATS)
+        .and_then(|tens| tens.get(scale_at));
+    match (i32::try_from(unscaled), ten) {
+        (Ok(value), Some(ten)) if value.unsigned_abs() < 1 << 24 => value as f32 / *ten as f32,
+        _ => format!("{unscaled}e-{scale}").parse().unwrap_or(f32::NAN),
+    }
 }
 
 fn truth<T: ArrowPrimitiveType>(f: fn(T::Native) -> bool) -> Kernel {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::{
     array::{
-        Array, ArrayRef, AsArray, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
-        StringBuilder,
+        Array, ArrayRef, AsArray, BinaryArray, BooleanArray, NullBufferBuilder, PrimitiveArray,
+        StringArray, StringBuilder,
     },
     datatypes::{
         ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type,
@@ -383,15 +383,16 @@ fn read<T: ArrowPrimitiveType>(
         let texts = array(argument(args, 0)?, rows)?;
         let texts = texts.as_string::<i32>();
         let mut values = Vec::with_capacity(texts.len());
+        let mut valid = NullBufferBuilder::new(texts.len());
         for text in texts {
-            values.push(match text {
+            let value = match text {
                 Some(text) => settle(text, f(text), raises, &to)?,
                 None => None,
-            });
+            };
+            valid.append(value.is_some());
+            values.push(value.unwrap_or_default());
         }
-        Ok(typed(
-            values.into_iter().collect::<PrimitiveArray<T>>(),
-            &to,
-        ))
+        let array = PrimitiveArray::<T>::new(values.into(), valid.finish());
+        Ok(typed(array, &to))
     })
 }

@@ -5,11 +5,11 @@ use std::{fmt::Write, sync::Arc};
 use arrow::{
     array::{
         Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, Int32Array, ListArray,
-        PrimitiveArray, StringArray, StringBuilder, StructArray, downcast_primitive,
+        PrimitiveArray, StringArray, StringBuilder, StructArray, UInt64Array, downcast_primitive,
         new_empty_array,
     },
     buffer::{BooleanBuffer, NullBuffer, OffsetBuffer},
-    compute::interleave,
+    compute::{self, interleave, take},
     datatypes::{DataType, Int32Type},
 };
 use datafusion_common::{DataFusionError, Result, ScalarValue, internal_err};
@@ -95,18 +95,7 @@ fn in_turn(items: &[Items], rows: usize) -> Result<ArrayRef> {
                 }),
             }
         }
-        let nulls = each
-            .iter()
-            .any(|(_, array)| array.null_count() > 0)
-            .then(|| {
-                let mut valid = BooleanBufferBuilder::new(values.len());
-                for row in 0..rows {
-                    each.iter()
-                        .for_each(|(item, _)| valid.append(!item.is_null(row)));
-                }
-                NullBuffer::new(valid.finish())
-            });
-        let array = PrimitiveArray::<T>::new(values.into(), nulls);
+        let array = PrimitiveArray::<T>::new(values.into(), nulls_in_turn(items, rows));
         Some(Arc::new(array.with_data_type(of)))
     }
     macro_rules! turned {
@@ -123,6 +112,9 @@ fn in_turn(items: &[Items], rows: usize) -> Result<ArrayRef> {
     if let Some(values) = numbers {
         return Ok(values);
     }
+    if let Some(lists) = lists_in_turn(items, rows)? {
+        return Ok(lists);
+    }
     let sources: Vec<&dyn Array> = items.iter().map(|i| i.array.as_ref()).collect();
     let mut picks = Vec::with_capacity(items.len() * rows);
     for row in 0..rows {
@@ -134,6 +126,69 @@ fn in_turn(items: &[Items], rows: usize) -> Result<ArrayRef> {
         );
     }
     Ok(interleave(&sources, &picks)?)
+}
+
+/// Which of the values that [`in_turn`] makes are NULL.
+fn nulls_in_turn(items: &[Items], rows: usize) -> Option<NullBuffer> {
+    let mut valid = None;
+    for (at, item) in items.iter().enumerate() {
+        let Some(nulls) = item.array.nulls().filter(|nulls| nulls.null_count() > 0) else {
+            continue;
+        };
+        let valid = valid.get_or_insert_with(|| {
+            let mut all = BooleanBufferBuilder::new(items.len() * rows);
+            all.append_n(items.len() * rows, true);
+            all
+        });
+        let mut null = |row: usize| valid.set_bit(row * items.len() + at, false);
+        match item.is_one() {
+            true => (0..rows).for_each(null),
+            false => (!nulls.inner()).set_indices().for_each(&mut null),
+        }
+    }
+    valid.map(|mut valid| NullBuffer::new(valid.finish()))
+}
+
+/// [`in_turn`] of arrays: their elements are taken once. Of other types none.
+fn lists_in_turn(items: &[Items], rows: usize) -> Result<Option<ArrayRef>> {
+    let lists = items.iter().map(|item| item.array.as_list_opt::<i32>());
+    let Some(lists) = lists.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let Some(of) = lists.first().and_then(|list| element(list.data_type())) else {
+        return Ok(None);
+    };
+    let elements: Vec<&dyn Array> = lists.iter().map(|list| list.values().as_ref()).collect();
+    let elements = compute::concat(&elements)?;
+    let mut starts = Vec::with_capacity(lists.len());
+    let mut before = 0;
+    for list in &lists {
+        starts.push(before);
+        before += list.values().len();
+    }
+    let mut places = Vec::<u64>::new();
+    let mut ends = Vec::with_capacity(items.len() * rows + 1);
+    ends.push(0);
+    for row in 0..rows {
+        for ((item, list), start) in items.iter().zip(&lists).zip(&starts) {
+            let at = item.at(row);
+            if let (true, [from, to]) = (list.is_valid(at), &list.value_offsets()[at..at + 2]) {
+                let (from, to) = (start + *from as usize, start + *to as usize);
+                places.extend((from as u64)..(to as u64));
+            }
+            let Ok(end) = i32::try_from(places.len()) else {
+                return internal_err!("a batch has more than 2^31 elements of arrays");
+            };
+            ends.push(end);
+        }
+    }
+    let list = ListArray::try_new(
+        element_field(of.clone()),
+        OffsetBuffer::new(ends.into()),
+        take(&elements, &UInt64Array::from(places), None)?,
+        nulls_in_turn(items, rows),
+    )?;
+    Ok(Some(Arc::new(list)))
 }
 
 /// (array or map, whether the size of NULL is −1).

@@ -116,15 +116,18 @@ impl Ordered {
     pub(crate) fn compare(&self, one: usize, other: usize) -> Ordering {
         match &self.keys {
             Keys::Longs(values) => values[one].cmp(&values[other]),
-            _ => self.get(one).cmp(&self.get(other)),
+            Keys::Texts(texts) => texts.value(one).cmp(texts.value(other)),
+            Keys::Rows(rows) => rows.row(one).cmp(&rows.row(other)),
         }
     }
 
-    /// Numbers that are in the values' order; any of NULL.
-    pub(crate) fn longs(&self) -> Option<&[i64]> {
+    /// A number that is less where the value begins less, if it is not NULL: all of a number, a
+    /// text's first bytes.
+    pub(crate) fn begins(&self, index: usize) -> i64 {
         match &self.keys {
-            Keys::Longs(values) => Some(values),
-            _ => None,
+            Keys::Longs(values) => values[index],
+            Keys::Texts(texts) => first_bytes(texts.value(index).as_bytes()),
+            Keys::Rows(rows) => first_bytes(rows.row(index).data()),
         }
     }
 
@@ -150,6 +153,19 @@ impl Ordered {
             _ => self.get(one) == others.get(other),
         }
     }
+}
+
+/// The first eight bytes, with zeros behind those of less, as a number of the bytes' order.
+fn first_bytes(bytes: &[u8]) -> i64 {
+    let first = bytes.first_chunk::<8>().map_or_else(
+        || {
+            let mut first = [0; 8];
+            first[..bytes.len()].copy_from_slice(bytes);
+            first
+        },
+        |chunk| *chunk,
+    );
+    (u64::from_be_bytes(first) ^ (1 << 63)).cast_signed()
 }
 
 /// Values as whole numbers of the same order, where one such number holds each of the type.

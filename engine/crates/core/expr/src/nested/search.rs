@@ -257,9 +257,8 @@ fn sort(call: &CallInfo<'_>, list: &DataType, zeros: Zeros, direction: Direction
     Ok(Arc::new(move |args, rows| {
         let lists = Lists::new(argument(args, 0)?)?;
         let [elements] = Ordered::with(zeros, [lists.values()])?;
-        let longs = elements.longs();
         let mut out = ListBuilder::new(&of, [Arc::clone(lists.values())], rows);
-        let (mut keyed, mut others) = (Vec::<(i64, usize)>::new(), Vec::<usize>::new());
+        let mut keyed = Vec::<(i64, usize)>::new();
         for row in 0..rows {
             let Some(range) = lists.range(row) else {
                 out.null_row()?;
@@ -270,17 +269,13 @@ fn sort(call: &CallInfo<'_>, list: &DataType, zeros: Zeros, direction: Direction
             if direction == Direction::UpNullsFirst {
                 nulls.clone().for_each(|i| out.elements.pick(0, i));
             }
-            if let Some(longs) = longs {
-                keyed.clear();
-                keyed.extend(valid.filter_map(|i| Some((*longs.get(i)?, i))));
-                keyed.sort_by(|(a, _), (b, _)| direction.of(a.cmp(b)));
-                keyed.iter().for_each(|(_, i)| out.elements.pick(0, *i));
-            } else {
-                others.clear();
-                others.extend(valid);
-                others.sort_by(|a, b| direction.of(elements.compare(*a, *b)));
-                others.iter().for_each(|i| out.elements.pick(0, *i));
-            }
+            keyed.clear();
+            keyed.extend(valid.map(|i| (elements.begins(i), i)));
+            keyed.sort_by(|(first, one), (second, other)| {
+                let begins = first.cmp(second);
+                direction.of(begins.then_with(|| elements.compare(*one, *other)))
+            });
+            keyed.iter().for_each(|(_, i)| out.elements.pick(0, *i));
             if direction != Direction::UpNullsFirst {
                 nulls.for_each(|i| out.elements.pick(0, i));
             }

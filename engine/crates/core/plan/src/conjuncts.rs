@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::{
-    array::{AsArray, BooleanArray, RecordBatch},
+    array::{Array, AsArray, BooleanArray, RecordBatch},
     buffer::BooleanBuffer,
     compute::filter_record_batch,
 };
@@ -77,7 +77,7 @@ fn is_true(condition: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Result<Boo
 #[cfg(test)]
 mod tests {
     use arrow::{
-        array::{Array, Int32Array},
+        array::Int32Array,
         datatypes::{DataType, Field, Int32Type, Schema},
     };
     use datafusion_common::ScalarValue;

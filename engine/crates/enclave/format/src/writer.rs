@@ -18,7 +18,7 @@ use coffer_schemes::Capability;
 use coffer_sealing::{KekId, KekSet, TableId};
 use parquet::{
     arrow::{ArrowSchemaConverter, ArrowWriter, arrow_writer::ArrowWriterOptions},
-    basic::{Compression, Encoding},
+    basic::{Compression, Encoding, Type},
     encryption::encrypt::FileEncryptionProperties,
     errors::ParquetError,
     file::{
@@ -47,6 +47,11 @@ mod file;
 /// Bytes that the distinct ciphertexts of a column may take in a row group, and still be stored
 /// once each.
 const SCHEME_DICTIONARY: usize = 16 << 20;
+
+/// Bytes that the distinct whole numbers of a column may take in a row group, and still be stored
+/// once each. What has more is stored by differences, which are read sooner than a dictionary that
+/// leaves the processor's nearest cache, and take less.
+const NUMBERS_DICTIONARY: usize = 128 << 10;
 
 /// So many rows are encrypted at once, at least, where there are as many.
 const SCHEME_ROWS: usize = 1 << 17;
@@ -410,7 +415,8 @@ impl<D: Disk> TableWriter<D> {
             .with_footer_key_metadata(metadata)
             .with_aad_prefix(aad_prefix.to_vec())
             .with_aad_prefix_storage(true);
-        for leaf in leaves(&self.schema)? {
+        let leaves = leaves(&self.schema)?;
+        for leaf in &leaves {
             let column = self
                 .columns
                 .iter()
@@ -425,10 +431,26 @@ impl<D: Disk> TableWriter<D> {
             );
         }
         let plain = match self.options.packed {
-            true => WriterProperties::builder()
-                .set_compression(Compression::LZ4_RAW)
-                .set_dictionary_enabled(true)
-                .set_statistics_enabled(EnabledStatistics::Page),
+            true => {
+                let packed = WriterProperties::builder()
+                    .set_compression(Compression::LZ4_RAW)
+                    .set_dictionary_enabled(true)
+                    .set_statistics_enabled(EnabledStatistics::Page);
+                leaves
+                    .into_iter()
+                    .fold(packed, |packed, leaf| match leaf.kind {
+                        Type::INT32 | Type::INT64 => packed
+                            .set_column_dictionary_page_size_limit(
+                                leaf.path.clone(),
+                                NUMBERS_DICTIONARY,
+                            )
+                            .set_column_encoding(leaf.path, Encoding::DELTA_BINARY_PACKED),
+                        Type::BYTE_ARRAY => {
+                            packed.set_column_encoding(leaf.path, Encoding::DELTA_LENGTH_BYTE_ARRAY)
+                        }
+                        _ => packed,
+                    })
+            }
             // Also no statistics: the least of two texts has the length of one of them. The offset
             // index has lengths of pages only.
             false => WriterProperties::builder()
@@ -539,6 +561,8 @@ pub fn row_groups(metadata: &ParquetMetaData) -> Vec<RowGroupPin> {
 struct Leaf {
     column: String,
     path: ColumnPath,
+    /// Whole numbers are integers, dates, times, decimals of up to 18 digits.
+    kind: Type,
 }
 
 /// The leaves of columns as they lie in files. Encryption names them by their paths' parts with
@@ -554,6 +578,7 @@ fn leaves(schema: &Schema) -> Result<Vec<Leaf>, Error> {
             true => Ok(Leaf {
                 column: footer::root(&path).to_owned(),
                 path,
+                kind: leaf.physical_type(),
             }),
             false => Err(Error::SameLeaf(path.string())),
         }

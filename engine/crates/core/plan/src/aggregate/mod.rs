@@ -26,6 +26,7 @@ mod function;
 mod histogram;
 mod hll;
 mod hll_tables;
+mod in_runs;
 mod intervals;
 mod joined;
 mod moments;
@@ -64,6 +65,7 @@ use datafusion_physical_plan::{
 use crate::{Unsupported, expressions::Expressions};
 pub use function::DependsOn;
 use function::Function;
+use in_runs::PartialExec;
 use udaf::{Call, Udaf};
 use unpack::BufferColumn;
 
@@ -156,7 +158,7 @@ pub(crate) fn plan(
     } else {
         AggregateMode::Single
     };
-    let operator: Arc<dyn ExecutionPlan> = Arc::new(
+    let operator = Arc::new(
         AggregateExec::try_new(
             mode,
             PhysicalGroupBy::new_single(grouping),
@@ -167,7 +169,12 @@ pub(crate) fn plan(
         )
         .map_err(operators)?,
     );
-    if !yields_buffers || may_give_up {
+    if may_give_up {
+        let buffers = calls.iter().flat_map(|call| &call.function.buffer);
+        return Ok(vec![PartialExec::of(operator, buffers).map_err(operators)?]);
+    }
+    let operator: Arc<dyn ExecutionPlan> = operator;
+    if !yields_buffers {
         return Ok(vec![operator]);
     }
     let unpacked = unpack(&operator, groups, &calls).map_err(operators)?;

@@ -1,6 +1,7 @@
 //! Aggregate functions, in one step and in Spark's several, must agree with each other and with
 //! Spark's rules.
 
+mod in_runs;
 mod memory;
 mod order;
 mod sums;

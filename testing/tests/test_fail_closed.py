@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -380,15 +379,17 @@ def truncate(file: Path) -> None:
 
 
 def swap_for_plain(file: Path) -> None:
-    plain = file.parents[2] / "plain" / "events" / "part-0.parquet"
-    shutil.copyfile(plain, file)
+    """Of the same length, and with the end of a plain file where the sealed one's was."""
+    plain = (file.parents[2] / "plain" / "events" / "part-0.parquet").read_bytes()
+    length = file.stat().st_size
+    file.write_bytes(plain[-length:].rjust(length, b"\0"))
 
 
 DAMAGE: dict[Callable[[Path], None], str] = {
     damage_middle: "COFFER_FILE_TAG",
     damage_footer: "COFFER_FILE_DIGEST",
     truncate: "COFFER_FILE_LENGTH",
-    swap_for_plain: "COFFER_FILE_LENGTH",
+    swap_for_plain: "COFFER_FILE_MAGIC",
     Path.unlink: "COFFER_FILE_MISSING",
 }
 

@@ -166,7 +166,11 @@ fn lists_in_turn(items: &[Items], rows: usize) -> Result<Option<ArrayRef>> {
         starts.push(before);
         before += list.values().len();
     }
-    let mut places = Vec::<u64>::new();
+    // An array that is the same for all rows can be long.
+    let repeated = items.iter().zip(&lists).filter(|(item, _)| item.is_one());
+    let repeated = repeated.map(|(_, list)| list.values().len().saturating_mul(rows));
+    within(0, repeated.fold(0, usize::saturating_add))?;
+    let mut places = Vec::<u64>::with_capacity(elements.len());
     let mut ends = Vec::with_capacity(items.len() * rows + 1);
     ends.push(0);
     for row in 0..rows {

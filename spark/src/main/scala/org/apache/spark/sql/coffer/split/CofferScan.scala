@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.coffer.common.{CofferConf, CofferException}
 import org.apache.spark.sql.coffer.proto.wire.TableInfo
 import org.apache.spark.sql.connector.read._
-import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
+import org.apache.spark.sql.types._
 
 final class CofferScanBuilder(table: CofferTable) extends ScanBuilder
     with SupportsPushDownRequiredColumns {
@@ -62,16 +62,28 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
   override def createReaderFactory(): PartitionReaderFactory = unsealed
 
   /** Stored bytes of the columns read; footers and pages not read are left out. */
-  def bytes: Long = {
+  def bytes: Long = columnBytes.map(_._2).sum
+
+  /**
+   * The size of the rows by which joins are planned: about in the proportion to them that stored
+   * bytes have in Spark's own Parquet source. Numbers in their order are stored in a few bits each,
+   * and take no less memory for that.
+   */
+  def size: Long = {
+    val rows = table.info.getRows
+    columnBytes.map { case (kind, stored) =>
+      math.max(stored, rows * (CofferScan.width(kind) / 2))
+    }.sum.max(1L)
+  }
+
+  private def columnBytes: Seq[(DataType, Long)] = {
     val wanted = schema.fieldNames.toSet
-    val stored = table.schema.fieldNames.zip(table.columnBytes)
-    stored.collect { case (name, b) if wanted(name) => b }.sum
+    val stored = table.schema.fields.toSeq.zip(table.columnBytes)
+    stored.collect { case (field, b) if wanted(field.name) => field.dataType -> b }
   }
 
   override def estimateStatistics(): Statistics = new Statistics {
-    // Spark compares sizes of rows as it holds them; the same proportion to stored bytes as for its
-    // own Parquet source.
-    override def sizeInBytes(): OptionalLong = OptionalLong.of(math.max(bytes, 1L))
+    override def sizeInBytes(): OptionalLong = OptionalLong.of(size)
     override def numRows(): OptionalLong = OptionalLong.of(table.info.getRows)
   }
 
@@ -95,6 +107,13 @@ final class CofferScan(val table: CofferTable, schema: StructType) extends Scan 
 }
 
 object CofferScan {
+
+  /** Bytes of a number of a type; 0 of others. */
+  private def width(t: DataType): Int = t match {
+    case IntegerType | DateType | FloatType => 4
+    case LongType | DoubleType | TimestampType | TimestampNTZType | _: DecimalType => 8
+    case _ => 0
+  }
 
   def isNested(t: DataType): Boolean = t match {
     case _: ArrayType | _: MapType | _: StructType => true

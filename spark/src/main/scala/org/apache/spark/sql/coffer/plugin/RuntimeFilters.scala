@@ -13,6 +13,7 @@ import org.apache.spark.sql.coffer.exec.{Hiding, SealedPlans}
 import org.apache.spark.sql.coffer.split.CofferScan
 import org.apache.spark.sql.coffer.versions.ScanOf
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStage
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -27,17 +28,26 @@ private[coffer] final case class RuntimeFilters(session: SparkSession) extends S
     with PredicateHelper {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ReturnAnswer(query) if filtered(query) && SealedPlans.mentions(query) && without(query) =>
+    case ReturnAnswer(query) if filtered(query) && isSealed(query) && without(query) =>
       Seq(planLater(ReturnAnswer(strip(query))))
     case _ => Nil
   }
 
+  private def isSealed(query: LogicalPlan): Boolean = SealedPlans.mentions(query) || query.exists {
+    case stage: LogicalQueryStage => isSealed(stage.logicalPlan)
+    case _ => false
+  }
+
   private def without(query: LogicalPlan): Boolean =
-    Hiding.of(SQLConf.get) != Hiding.nothing || query.exists {
-      // Also of what a placed query has engines do.
-      case ScanOf(_, scan: CofferScan, _) => scan.table.stored.nonEmpty || scan.table.viewed
-      case _ => false
-    } || CofferConf.hostEngines(session.sparkContext.conf)
+    Hiding.of(SQLConf.get) != Hiding.nothing || isPlaced(query) ||
+      CofferConf.hostEngines(session.sparkContext.conf)
+
+  /** Also of what a placed query has engines do, and of what has run when the rest is planned. */
+  private def isPlaced(query: LogicalPlan): Boolean = query.exists {
+    case ScanOf(_, scan: CofferScan, _) => scan.table.stored.nonEmpty || scan.table.viewed
+    case stage: LogicalQueryStage => isPlaced(stage.logicalPlan)
+    case _ => false
+  }
 
   private def filtered(query: LogicalPlan): Boolean = query.exists {
     case f: Filter => f.condition.exists(isFilter)

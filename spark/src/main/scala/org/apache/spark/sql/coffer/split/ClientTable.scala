@@ -29,7 +29,7 @@ case class ClientTable(
   override def output: Seq[Attribute] = openings.map(_.output)
   override def references: AttributeSet = AttributeSet.empty
   override def computeStats(): Statistics =
-    Statistics(sizeInBytes = scan.size, rowCount = Some(BigInt(table.info.getRows)))
+    Statistics(sizeInBytes = math.max(1L, scan.bytes), rowCount = Some(BigInt(table.info.getRows)))
   override protected def doCanonicalize(): LogicalPlan = this
 }
 

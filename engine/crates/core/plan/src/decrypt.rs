@@ -14,13 +14,15 @@ use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-    execution_plan::EmissionType,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
 use futures::StreamExt;
 
-use crate::{Unsupported, operator::operator_basics};
+use crate::{
+    Unsupported,
+    operator::{operator_basics, streamed},
+};
 
 /// Who holds the keys of stored columns.
 pub trait Decryptor: fmt::Debug + Send + Sync {
@@ -85,12 +87,10 @@ impl DecryptExec {
         decryptor: Arc<dyn Decryptor>,
         schema: SchemaRef,
     ) -> Self {
-        let properties = Arc::new(PlanProperties::new(
+        let properties = streamed(
             EquivalenceProperties::new(Arc::clone(&schema)),
             child.output_partitioning().clone(),
-            EmissionType::Incremental,
-            child.boundedness(),
-        ));
+        );
         Self {
             child,
             columns,

@@ -8,18 +8,16 @@ use arrow::{
 };
 use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
     coop::make_cooperative,
-    execution_plan::EmissionType,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
 use futures::{StreamExt, stream};
 
-use crate::operator::operator_basics;
+use crate::operator::{operator_basics, unordered};
 
 type Projections = Arc<[Vec<Arc<dyn PhysicalExpr>>]>;
 
@@ -44,12 +42,7 @@ impl ExpandExec {
     }
 
     fn of(child: Arc<dyn ExecutionPlan>, projections: Projections, schema: SchemaRef) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(child.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            child.boundedness(),
-        ));
+        let properties = unordered(&schema, child.output_partitioning().partition_count());
         Self {
             child,
             projections,

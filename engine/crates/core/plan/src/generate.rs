@@ -14,12 +14,10 @@ use arrow::{
 use coffer_protocol::plan::{Expr, Generate, generate::Generator};
 use datafusion_common::{Result, internal_datafusion_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
     coop::make_cooperative,
-    execution_plan::EmissionType,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
@@ -28,7 +26,7 @@ use futures::{StreamExt, stream};
 use crate::{
     Unsupported,
     expressions::Expressions,
-    operator::operator_basics,
+    operator::{operator_basics, unordered},
     schema::{same_types, schema_of},
 };
 
@@ -106,12 +104,7 @@ impl GenerateExec {
     }
 
     fn of(child: Arc<dyn ExecutionPlan>, spec: Arc<Spec>) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&spec.schema)),
-            Partitioning::UnknownPartitioning(child.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            child.boundedness(),
-        ));
+        let properties = unordered(&spec.schema, child.output_partitioning().partition_count());
         Self {
             child,
             spec,

@@ -9,12 +9,15 @@ use datafusion_physical_expr::{EquivalenceProperties, LexOrdering, Partitioning}
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     sorts::streaming_merge::StreamingMergeBuilder,
 };
 
-use crate::{io::task_io, operator::operator_basics, schema};
+use crate::{
+    io::task_io,
+    operator::{operator_basics, streamed},
+    schema,
+};
 
 /// Leaf that yields a task's input. With an ordering, the input's streams are merged by it.
 #[derive(Debug)]
@@ -37,12 +40,7 @@ impl InputExec {
         if let Some(ordering) = &merge {
             equivalence.add_ordering(ordering.iter().cloned());
         }
-        let properties = Arc::new(PlanProperties::new(
-            equivalence,
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = streamed(equivalence, Partitioning::UnknownPartitioning(partitions));
         Self {
             input_id,
             schema,

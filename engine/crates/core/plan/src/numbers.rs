@@ -9,11 +9,9 @@ use arrow::{
 use coffer_protocol::plan::Numbers;
 use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
@@ -21,7 +19,7 @@ use futures::stream;
 
 use crate::{
     Unsupported,
-    operator::operator_basics,
+    operator::{operator_basics, unordered},
     schema::{counted, schema_of},
 };
 
@@ -60,12 +58,7 @@ impl NumbersExec {
             _ => start - end,
         };
         let step = i128::from(numbers.step.unsigned_abs());
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&schema, partitions);
         Ok(Self {
             start: numbers.start,
             step: numbers.step,

@@ -1,5 +1,14 @@
 //! What our operators have in common.
 
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion_physical_plan::{
+    PlanProperties,
+    execution_plan::{Boundedness, EmissionType},
+};
+
 /// The methods of `ExecutionPlan` that say the same for each of our operators: fields `properties`
 /// and `metrics`, and no rewriting, since plans are never optimised.
 macro_rules! operator_basics {
@@ -56,3 +65,22 @@ macro_rules! operator_basics {
 }
 
 pub(crate) use operator_basics;
+
+/// Of an operator whose rows leave as they come and end.
+pub(crate) fn streamed(
+    equivalence: EquivalenceProperties,
+    partitioning: Partitioning,
+) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        equivalence,
+        partitioning,
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    ))
+}
+
+/// The same, where nothing is known of the rows' order or of what a partition has.
+pub(crate) fn unordered(schema: &SchemaRef, partitions: usize) -> Arc<PlanProperties> {
+    let equivalence = EquivalenceProperties::new(Arc::clone(schema));
+    streamed(equivalence, Partitioning::UnknownPartitioning(partitions))
+}

@@ -18,11 +18,9 @@ use datafusion_common::{
     tree_node::TreeNodeRecursion,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-    execution_plan::EmissionType,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
@@ -31,7 +29,7 @@ use futures::StreamExt;
 use crate::{
     Unsupported,
     expressions::Expressions,
-    operator::operator_basics,
+    operator::{operator_basics, unordered},
     random::{Normal, Twister, XorShift},
     schema::counted,
 };
@@ -104,12 +102,7 @@ impl PlacedExec {
     }
 
     fn of(child: Arc<dyn ExecutionPlan>, columns: Arc<[Column]>, schema: SchemaRef) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(child.output_partitioning().partition_count()),
-            EmissionType::Incremental,
-            child.boundedness(),
-        ));
+        let properties = unordered(&schema, child.output_partitioning().partition_count());
         Self {
             child,
             columns,

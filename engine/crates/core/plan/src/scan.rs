@@ -7,14 +7,11 @@ use std::{fmt, sync::Arc};
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{
-    EquivalenceProperties, Partitioning, conjunction_opt, utils::collect_columns,
-};
+use datafusion_physical_expr::{conjunction_opt, utils::collect_columns};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     coop::make_cooperative,
-    execution_plan::{Boundedness, EmissionType},
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
@@ -25,7 +22,7 @@ use crate::{
     conjuncts::Conjuncts,
     io::task_io,
     narrow::KeyBounds,
-    operator::operator_basics,
+    operator::{operator_basics, unordered},
     scan_source::Wanted,
     schema::{empty, timed, with_schema},
 };
@@ -71,12 +68,7 @@ impl ScanExec {
         pushed: Vec<Arc<dyn PhysicalExpr>>,
         partitions: usize,
     ) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&schema, partitions);
         let is_flat = |conjunct: &&Arc<dyn PhysicalExpr>| {
             let columns = collect_columns(conjunct);
             let mut fields = columns

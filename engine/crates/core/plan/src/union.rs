@@ -5,17 +5,18 @@ use std::{fmt, sync::Arc};
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{Result, internal_err, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
 };
 use futures::StreamExt;
 
-use crate::{operator::operator_basics, schema::counted};
+use crate::{
+    operator::{operator_basics, unordered},
+    schema::counted,
+};
 
 /// Stacked: the partitions of the first child, then those of the second, … Aligned: partition i
 /// holds the rows of partition i of every child, one child after the other.
@@ -43,12 +44,7 @@ impl UnionExec {
         } else {
             counts.max().unwrap_or(0)
         };
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&schema, partitions);
         Self {
             children,
             stacked,

@@ -12,18 +12,16 @@ use datafusion_common::{
     Result, ScalarValue, internal_datafusion_err, internal_err, tree_node::TreeNodeRecursion,
 };
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
     memory::MemoryStream,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
 };
 
 use crate::{
     Unsupported,
-    operator::operator_basics,
+    operator::{operator_basics, unordered},
     schema::{counted, empty, schema_of},
 };
 
@@ -82,12 +80,7 @@ pub(crate) struct ValuesExec {
 
 impl ValuesExec {
     pub(crate) fn new(batch: RecordBatch, partitions: usize) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(batch.schema()),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&batch.schema(), partitions);
         Self {
             batch,
             properties,

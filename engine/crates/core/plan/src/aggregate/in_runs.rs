@@ -27,15 +27,15 @@ use datafusion_physical_expr::{EquivalenceProperties, PhysicalSortExpr};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputOrderMode, PlanProperties,
-    aggregates::AggregateExec,
-    execution_plan::{Boundedness, EmissionType},
-    metrics::MetricsSet,
-    stream::RecordBatchStreamAdapter,
+    aggregates::AggregateExec, metrics::MetricsSet, stream::RecordBatchStreamAdapter,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
-use crate::{coalesce::coalesced, operator::operator_basics};
+use crate::{
+    coalesce::coalesced,
+    operator::{operator_basics, streamed},
+};
 
 /// Rows that are looked at.
 const ROWS: usize = 1 << 16;
@@ -188,12 +188,7 @@ impl Handed {
         equivalence.add_ordering(order);
         let rows = Arc::new(Rows {
             next: Mutex::default(),
-            properties: Arc::new(PlanProperties::new(
-                equivalence,
-                input.properties().partitioning.clone(),
-                EmissionType::Incremental,
-                Boundedness::Bounded,
-            )),
+            properties: streamed(equivalence, input.properties().partitioning.clone()),
         });
         Ok(Self {
             aggregate: AggregateExec::try_new(

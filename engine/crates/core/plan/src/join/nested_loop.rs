@@ -12,17 +12,18 @@ use datafusion_execution::{
     disk_manager::{DiskManagerBuilder, DiskManagerMode},
     runtime_env::RuntimeEnvBuilder,
 };
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
     joins::{NestedLoopJoinExec, utils::JoinFilter},
     metrics::{ExecutionPlanMetricsSet, Metric, MetricsSet},
 };
 
 use super::{Output, Side, Sides, Spec, pinned::PinnedExec};
-use crate::{Unsupported, operator::operator_basics};
+use crate::{
+    Unsupported,
+    operator::{operator_basics, unordered},
+};
 
 pub(super) fn plan(
     spec: &Spec,
@@ -96,12 +97,7 @@ impl PairedLoopExec {
         let schema = pairing
             .operator(Arc::clone(&build), Arc::clone(&probe))?
             .schema();
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(probe.output_partitioning().partition_count()),
-            EmissionType::Both,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&schema, probe.output_partitioning().partition_count());
         Ok(Self {
             build,
             probe,

@@ -4,14 +4,10 @@ use std::{fmt, sync::Arc};
 
 use datafusion_common::{Result, tree_node::TreeNodeRecursion};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
-use datafusion_physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
-use datafusion_physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    execution_plan::{Boundedness, EmissionType},
-};
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
-use crate::operator::operator_basics;
+use crate::operator::{operator_basics, unordered};
 
 /// Runs one partition of its child, with the task's own context whatever context it is run with.
 #[derive(Debug)]
@@ -28,12 +24,7 @@ impl PinnedExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Self {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(child.schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
+        let properties = unordered(&child.schema(), 1);
         Self {
             child,
             partition,

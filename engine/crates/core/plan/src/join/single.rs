@@ -20,7 +20,6 @@ use datafusion_physical_expr::EquivalenceProperties;
 use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    execution_plan::EmissionType,
     joins::utils::JoinFilter,
     metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet},
     stream::RecordBatchStreamAdapter,
@@ -28,7 +27,11 @@ use datafusion_physical_plan::{
 use futures::StreamExt;
 
 use super::{Output, Sides, Spec, of_strategy};
-use crate::{Unsupported, expressions::Expressions, operator::operator_basics};
+use crate::{
+    Unsupported,
+    expressions::Expressions,
+    operator::{operator_basics, streamed},
+};
 
 pub(super) fn plan(
     spec: &Spec,
@@ -66,12 +69,10 @@ pub(super) fn plan(
 }
 
 fn properties(of: &Arc<dyn ExecutionPlan>, schema: &SchemaRef) -> Arc<PlanProperties> {
-    Arc::new(PlanProperties::new(
+    streamed(
         EquivalenceProperties::new(Arc::clone(schema)),
         of.properties().output_partitioning().clone(),
-        EmissionType::Incremental,
-        of.properties().boundedness,
-    ))
+    )
 }
 
 /// The child's rows, with their numbers within the partition behind the columns.

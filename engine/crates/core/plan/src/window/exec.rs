@@ -22,7 +22,6 @@ use datafusion_physical_expr_common::physical_expr::PhysicalExpr;
 use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, SpillManager,
     coop::make_cooperative,
-    execution_plan::EmissionType,
     metrics::{
         BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, ScopedTimerGuard, SpillMetrics,
     },
@@ -37,7 +36,7 @@ use super::{
     running::Running,
     spilled::{Reading, Writing},
 };
-use crate::operator::operator_basics;
+use crate::operator::{operator_basics, streamed};
 
 /// The child's rows, which come sorted by the keys, with a column for each call.
 #[derive(Debug)]
@@ -62,15 +61,13 @@ impl WindowExec {
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         // The child's columns are where they were.
         let orderings = child.properties().equivalence_properties().oeq_class();
-        let properties = Arc::new(PlanProperties::new(
+        let properties = streamed(
             EquivalenceProperties::new_with_orderings(
                 Arc::clone(&schema),
                 orderings.iter().cloned(),
             ),
             child.properties().output_partitioning().clone(),
-            EmissionType::Incremental,
-            child.properties().boundedness,
-        ));
+        );
         Self {
             child,
             keys,

@@ -128,7 +128,9 @@ object WholeQuery extends Logging {
    * sealed, where there is no room for it.
    */
   private def held(plan: SparkPlan, cores: Int): Long = {
-    val broadcast = plan.collect { case b: BroadcastExchangeExec => bytes(b) }.sum
+    // Those that are alike are one.
+    val broadcast =
+      plan.collect { case b: BroadcastExchangeExec => b }.distinctBy(_.canonicalized).map(bytes).sum
     val shuffled = plan.collect { case j: ShuffledJoin =>
       val sides = Seq(j.left, j.right).map(bytes)
       val built = if (j.joinType == Inner) sides.min else sides.max

@@ -10,24 +10,32 @@ from typing import Any
 import pytest
 
 
-def in_turns(cases: Iterable[Any], ways: Sequence[Any], every: int = 1) -> list[Any]:
+def in_turns(
+    cases: Iterable[Any], ways: Sequence[Any], every: int = 1, always: Sequence[str] = ()
+) -> list[Any]:
     """Parameters of a test that takes a case and a way: each pair once, all but one of a case
-    marked `full`; of cases that another test has too, all but one in `every`.
+    marked `full`; of cases that another test has too, all but one in `every`. Those whose ids are
+    in `always` are never marked. ValueError where there is no such id.
 
     A case is a value, or a `pytest.param` of several, whose id is kept. What goes one way is
     together, so that a fixture of it is made once.
     """
     cases = list(cases)
-    return [
+    pairs = [
         pytest.param(
             *values,
             way,
-            id=f"{name}-{way}",
-            marks=[] if number % (every * len(ways)) == every * turn else [pytest.mark.full],
+            id=(pair := f"{name}-{way}"),
+            marks=[]
+            if number % (every * len(ways)) == every * turn or pair in always
+            else [pytest.mark.full],
         )
         for turn, way in enumerate(ways)
         for number, (values, name) in enumerate(map(_taken_apart, cases))
     ]
+    if unknown := {*always}.difference(pair.id for pair in pairs):
+        raise ValueError(f"no pairs of these ids: {unknown}")
+    return pairs
 
 
 def one_of(cases: Iterable[Any], every: int) -> list[Any]:

@@ -156,14 +156,9 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
 
 # Of query 5 adaptive execution plans the rest again when what is not all `tee` has been read, and
 # must still go without Spark's Bloom filters.
-PLANNED_AGAIN = "5-mixed"
-TPCH_IN_TURNS = [
-    pytest.param(*case.values, id=case.id) if case.id == PLANNED_AGAIN else case
-    for case in in_turns(TPCH_OFFICIAL, PROTECTED, 2)
-]
-
-
-@pytest.mark.parametrize(("number", "policy"), TPCH_IN_TURNS)
+@pytest.mark.parametrize(
+    ("number", "policy"), in_turns(TPCH_OFFICIAL, PROTECTED, 2, always=["5-mixed"])
+)
 def test_tpch(number: int, policy: str, expected: Expected, protected: Protected) -> None:
     sql = tpch.query(number)
     got = protected.under(policy).query(sql)

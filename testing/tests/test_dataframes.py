@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
 from conftest import Expected, with_client_tail
 
 HEAD = """
@@ -267,7 +268,7 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
     yield from with_client_tail(sealed)
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", one_of(CALLS, 2))
 def test_same_as_plaintext(name: str, expected: Expected, sealed: Driver) -> None:
     code = HEAD + CALLS[name]
     got = sealed.run(code, coffered=True)

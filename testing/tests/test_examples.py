@@ -36,8 +36,10 @@ CLOSE = re.compile(r"regr_|kurtosis|skewness|corr|covar_|std|var|avg|mean|percen
 ANY_ORDER = {"string_agg", "listagg", "collect_set"}
 
 
-# How many of each quarter run over columns, and how many of these in engines alone.
-OVER, ALONE = 200, 150
+# All functions are tried in so many parts. How many examples of each run over columns, and how many
+# of these in engines alone.
+PARTS = 8
+OVER, ALONE = 100, 75
 
 
 def reason(example: dict[str, Any]) -> str | None:
@@ -68,14 +70,15 @@ def same(example: dict[str, Any], got: str) -> bool:
         return False
 
 
-# A quarter of the functions each.
-@pytest.mark.parametrize("part", one_of(range(4), 4))
+@pytest.mark.parametrize("part", one_of(range(PARTS), PARTS))
 def test_documented_answers(
     part: int, plain: Driver, sealed: Driver, owner: Owner, tmp_path: Path
 ) -> None:
     code = "from coffer_testing import examples\nresult = examples.{}"
     made = plain.run(
-        code.format("prepare(spark, folder, part)"), folder=str(tmp_path / "plain"), part=[part, 4]
+        code.format("prepare(spark, folder, part)"),
+        folder=str(tmp_path / "plain"),
+        part=[part, PARTS],
     )
     files = {f"{name}_{part}": Path(file) for name, file in made["files"].items()}
     tables = owner.encrypt(files, tmp_path / "sealed")

@@ -27,6 +27,7 @@ from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
 from coffer_testing.processes import named
 from coffer_testing.runner import Driver, QueryFailed
+from coffer_testing.turns import one_of
 
 # Past this a query counts as hung; far above what any here takes.
 HANGS = 180.0
@@ -335,7 +336,7 @@ class Asked:
         return self._outcome
 
 
-@pytest.mark.parametrize("victim", ["engine", "executor", "worker"])
+@pytest.mark.parametrize("victim", one_of(["executor", "engine", "worker"], 3))
 def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None:
     cluster, driver = running
     before = driver.query(
@@ -362,7 +363,7 @@ def test_lost_in_mid_query(running: tuple[Cluster, Driver], victim: str) -> None
         assert [row[:2] for row in Answer.from_json(outcome).rows] == before
 
 
-@pytest.mark.parametrize("victim", ["engine", "executor"])
+@pytest.mark.parametrize("victim", one_of(["engine", "executor"], 2))
 def test_a_query_in_one_engine_is_repeated(running: tuple[Cluster, Driver], victim: str) -> None:
     """Whichever of them had it: all are lost."""
     cluster, driver = running
@@ -405,7 +406,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     ("sql", "memory"),
     [
         pytest.param(
-            "SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)", "1g", id="shuffle"
+            "SELECT count(*) FROM (SELECT DISTINCT l_comment FROM lineitem)",
+            "1g",
+            id="shuffle",
+            marks=pytest.mark.full,
         ),
         pytest.param("SELECT * FROM lineitem ORDER BY l_comment, l_orderkey", "40m", id="spill"),
     ],

@@ -63,7 +63,7 @@ def calls(seed: int) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("seed", "count"),
     [
-        pytest.param(int(CHOSEN or 20261129), 40, id="some"),
+        pytest.param(int(CHOSEN or 20261129), 20, id="some"),
         pytest.param(FRESH, 600, id="fresh", marks=[pytest.mark.full]),
     ],
 )

@@ -49,19 +49,19 @@ def test_there_are_enough_queries() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(CASES, list(MODES)))
+@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(CASES, list(MODES), 2))
 def test_local(query: Query, ansi: str, mode: str, expected: Expected, sealed: Driver) -> None:
     check(query, ansi, MODES[mode], expected, sealed)
 
 
-@pytest.mark.parametrize("query", one_of(MERGED, 3))
+@pytest.mark.parametrize("query", one_of(MERGED, 6))
 def test_merged(query: Query, expected: Expected, sealed: Driver) -> None:
     """By a hint: as engines join what they cannot hold in memory."""
     check(query, "on", SHUFFLED, expected, sealed, hint="/*+ MERGE(a, b, c) */")
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(HARD, ["broadcast", "shuffled"], 3))
+@pytest.mark.parametrize(("query", "ansi", "mode"), in_turns(HARD, ["broadcast", "shuffled"], 6))
 def test_cluster(query: Query, ansi: str, mode: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, MODES[mode], expected, clustered)
 
@@ -78,7 +78,7 @@ SKEW = {
 
 
 @pytest.mark.parametrize(
-    "kind", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"]
+    "kind", one_of(["JOIN", "LEFT JOIN", "RIGHT JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN"], 2)
 )
 def test_skewed(kind: str, expected: Expected, sealed: Driver) -> None:
     """Few groups have most rows; AQE splits their partitions, and reads the other side's again for

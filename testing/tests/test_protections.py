@@ -157,7 +157,7 @@ def protected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
 # Of query 5 adaptive execution plans the rest again when what is not all `tee` has been read, and
 # must still go without Spark's Bloom filters.
 @pytest.mark.parametrize(
-    ("number", "policy"), in_turns(TPCH_OFFICIAL, PROTECTED, 2, always=["5-mixed"])
+    ("number", "policy"), in_turns(TPCH_OFFICIAL, PROTECTED, 4, always=["5-mixed"])
 )
 def test_tpch(number: int, policy: str, expected: Expected, protected: Protected) -> None:
     sql = tpch.query(number)
@@ -276,7 +276,7 @@ def _driver(sealed: dict[str, Path], owner: Owner, folder: Path, conf: dict[str,
     )
 
 
-@pytest.mark.turns("employed", always=["hosts"])
+@pytest.mark.turns("employed")
 @pytest.mark.parametrize("sql", QUERIES)
 def test_employees(sql: str, plain_employees: Expected, employed: Driver) -> None:
     ordered = "order by" in sql
@@ -328,7 +328,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         yield driver
 
 
-@pytest.mark.parametrize("number", one_of(AT_HOME, 2))
+@pytest.mark.parametrize("number", one_of(AT_HOME, 4))
 def test_tpch_at_home(number: int, expected: Expected, alone: Driver) -> None:
     sql = tpch.query(number)
     assert difference(expected.answer(sql), alone.query(sql), ordered=True) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,16 @@ from coffer_testing.turns import one_of
 from coffer_testing.windows import WINDOWS
 from conftest import Expected, ansi_conf
 
-CASES = [
-    pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
-    for query in EDGE + TPCH + WINDOWS + GENERATED
-    for ansi in query.ansi
-]
+
+def cases(queries: list[Query]) -> list[Any]:
+    return [
+        pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
+        for query in queries
+        for ansi in query.ansi
+    ]
+
+
+CASES = cases(EDGE + TPCH + WINDOWS + GENERATED)
 
 
 def test_there_are_enough_queries() -> None:
@@ -28,13 +34,15 @@ def test_there_are_enough_queries() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(("query", "ansi"), CASES)
+@pytest.mark.parametrize(
+    ("query", "ansi"), cases(EDGE) + one_of(cases(TPCH + WINDOWS + GENERATED), 2)
+)
 def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
     check(query, ansi, expected, sealed)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 10))
+@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 20))
 def test_cluster(query: Query, ansi: str, expected: Expected, clustered: Driver) -> None:
     check(query, ansi, expected, clustered)
 

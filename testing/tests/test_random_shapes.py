@@ -27,7 +27,7 @@ def sealed(sealed: Driver) -> Iterator[Driver]:
 @pytest.mark.parametrize(
     ("seed", "queries"),
     [
-        pytest.param(int(CHOSEN or 20260401), 30, id="some"),
+        pytest.param(int(CHOSEN or 20260401), 15, id="some"),
         pytest.param(FRESH, 250, id="fresh", marks=[pytest.mark.full]),
     ],
 )

@@ -192,7 +192,10 @@ result = at.getFileSystem(spark._jsc.hadoopConfiguration()).exists(at)
         return path
 
 
-@pytest.fixture(scope="module", params=["file", "s3", "hdfs", ZONE])
+@pytest.fixture(
+    scope="module",
+    params=["s3", ZONE, *(pytest.param(p, marks=pytest.mark.full) for p in ("file", "hdfs"))],
+)
 def s(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     folder = tmp_path_factory.mktemp(f"storage-{request.param}")
     owner = Owner.create(folder / "trusted")

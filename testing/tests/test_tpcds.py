@@ -137,7 +137,7 @@ def clustered(start: Start, cluster: Cluster) -> Iterator[Driver]:
         yield driver
 
 
-@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.NEW, list(WAYS), 6) + REPEATED)
+@pytest.mark.parametrize(("name", "way"), in_turns(tpcds.NEW, list(WAYS), 12) + REPEATED)
 def test_answers_are_sparks(
     name: str, way: str, answers: tpcds.Expected, request: pytest.FixtureRequest
 ) -> None:
@@ -159,6 +159,7 @@ def protected(base: Path, tables: dict[str, Path]) -> Iterator[Callable[[str], D
         yield started
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "setup"), in_turns(OF_SAFESPARK, SETUPS, 2) + OTHERS)
 def test_columns_under_several_protections(
     name: str, setup: str, answers: tpcds.Expected, protected: Callable[[str], Driver]

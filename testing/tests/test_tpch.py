@@ -12,13 +12,13 @@ from coffer_testing.turns import one_of
 from conftest import Expected
 
 
-@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 4))
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 8))
 def test_local(number: int, expected: Expected, sealed: Driver) -> None:
     check(number, expected, sealed)
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 2))
+@pytest.mark.parametrize("number", one_of(TPCH_OFFICIAL, 6))
 def test_cluster(number: int, expected: Expected, clustered: Driver) -> None:
     check(number, expected, clustered)
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import shutil
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def named(roots: set[int], name: str) -> list[int]:
 def running(roots: set[int], main_class: str) -> list[int]:
     """The JVMs that descend from `roots` and run this class."""
     return sorted(pid for pid in _below(roots) if main_class in _command(pid))
+
+
+def stat(pid: int) -> list[str]:
+    """What the kernel says of a process, behind its name (proc(5)). OSError when it has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def worked(pids: Iterable[int]) -> float:
+    """Seconds on a processor that they have had. OSError when one has ended."""
+    fields = [stat(pid) for pid in pids]
+    return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def _below(roots: set[int]) -> dict[int, str]:

@@ -25,7 +25,7 @@ from coffer_testing import data, tpch
 from coffer_testing.answers import Answer
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
-from coffer_testing.processes import named
+from coffer_testing.processes import named, stat, worked
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.turns import one_of
 
@@ -170,17 +170,6 @@ def state(pid: int) -> str:
         return stat(pid)[0]
     except OSError:
         return "Z"
-
-
-def stat(pid: int) -> list[str]:
-    """What the kernel says of a process, behind its name (proc(5))."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-
-
-def worked(pids: list[int]) -> float:
-    """Seconds on a processor that they have had."""
-    fields = [stat(pid) for pid in pids]
-    return sum(int(f[11]) + int(f[12]) for f in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def kill(pids: list[int]) -> None:

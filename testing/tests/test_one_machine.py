@@ -4,6 +4,7 @@ what Spark's users do to a running query works."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -14,6 +15,7 @@ from coffer_testing import tpch
 from coffer_testing.answers import Answer, difference
 from coffer_testing.cluster import Cluster
 from coffer_testing.owner import Owner
+from coffer_testing.processes import named, worked
 from coffer_testing.queries import TPCH_OFFICIAL
 from coffer_testing.runner import Driver, QueryFailed
 from coffer_testing.sql_tab import shown
@@ -254,13 +256,16 @@ def test_errors_are_sparks(sealed: Driver, clustered: Driver) -> None:
             assert failed.value.condition == "DIVIDE_BY_ZERO"
 
 
-def test_a_running_query_is_cancelled(sealed: Driver) -> None:
-    """While the engine computes; the session goes on."""
+@pytest.mark.parametrize("conf", [ON, OFF], ids=["whole", "staged"])
+def test_a_running_query_is_cancelled(conf: dict[str, str], sealed: Driver) -> None:
+    """While the engine computes, which then does so no more; the session goes on."""
     active, alive, said = sealed.run(
         dedent("""
         import time
         from pyspark import InheritableThread
         said = []
+        for key, value in conf.items():
+            spark.conf.set(key, value)
         def slow():
             try:
                 spark.sql(sql).collect()
@@ -276,15 +281,27 @@ def test_a_running_query_is_cancelled(sealed: Driver) -> None:
         time.sleep(1)
         spark.sparkContext.cancelAllJobs()
         thread.join(60)
+        for key in conf:
+            spark.conf.unset(key)
         result = [len(active), thread.is_alive(), said]
         """),
         # More rows than anybody will ever count.
         sql="SELECT a.l_returnflag, count(*), sum(hash(a.l_comment, b.l_comment, c.l_comment)) "
         "FROM lineitem a JOIN lineitem b USING (l_returnflag) JOIN lineitem c USING (l_returnflag) "
         "GROUP BY 1",
+        conf=conf,
     )
     assert (active, alive, len(said)) == (1, False, 1)
     assert "cancelled" in said[0]
+    engines = named({sealed.pid}, "coffer-engine")
+    assert engines
+    until = time.monotonic() + 30
+    while True:
+        before = worked(engines)
+        time.sleep(1)
+        if worked(engines) - before < 0.2:
+            break
+        assert time.monotonic() < until, "the engine goes on with a query that nobody wants"
     assert sealed.query(GROUPED).rows
 
 

@@ -32,6 +32,7 @@ use crate::{
     metrics,
     numbers::NumbersExec,
     order,
+    paused::PausedExec,
     placed::PlacedExec,
     scan::ScanExec,
     schema::{same_types, schema_of},
@@ -402,7 +403,7 @@ impl Builder<'_> {
         self.keep(id, made)
     }
 
-    /// Enters a node's operators, and gives the top one.
+    /// Enters a node's operators, and gives the top one, with pauses.
     fn keep(
         &mut self,
         id: u32,
@@ -413,7 +414,7 @@ impl Builder<'_> {
             what: "a node without operator",
         })?;
         self.nodes.push((id, made));
-        Ok(top)
+        Ok(Arc::new(PausedExec::new(top)))
     }
 
     /// The child of a projection, and its expressions over it. A join makes only the columns that

@@ -40,6 +40,7 @@ mod numbers;
 mod operator;
 mod order;
 pub mod partitioner;
+mod paused;
 mod placed;
 mod random;
 mod readable;

@@ -25,6 +25,7 @@ use futures::{StreamExt, stream};
 use crate::{
     narrow::{KeyBounds, Seen, has_bounds},
     operator::operator_basics,
+    paused::PausedExec,
     scan::ScanExec,
 };
 
@@ -67,6 +68,9 @@ pub(super) fn noted(
 fn scan_of(plan: &Arc<dyn ExecutionPlan>, column: usize) -> Option<(&ScanExec, usize)> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Some((scan, column));
+    }
+    if let Some(paused) = plan.downcast_ref::<PausedExec>() {
+        return scan_of(paused.child(), column);
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         return match filter.projection() {

@@ -1,20 +1,24 @@
 //! Every type of join by every strategy, against two nested loops over small tables with NULLs,
 //! duplicates, NaN and −0.0.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arrow::{
     array::{Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch},
     datatypes::{Float64Type, Int64Type},
 };
 use coffer_protocol::plan::{
-    DataType, Field, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op,
+    DataType, Field, Filter, Join, JoinType, Node, Schema, TypeId, join::Strategy as How, node::Op,
 };
+use futures::StreamExt;
 use proptest::{collection::vec, option, prelude::*};
 
 use crate::support::{
-    MemoryIo, batch, broadcast, call, column, data_type, fragment, input, node, plan, run_on,
-    schema,
+    MemoryIo, batch, broadcast, call, column, context, data_type, fragment, input, node, plan,
+    run_on, schema,
 };
 
 /// (k, d, v): two keys and a value.
@@ -339,6 +343,56 @@ async fn joins_of_empty_sides() {
         for (left, right) in [(some, &[][..]), (&[][..], some), (&[][..], &[][..])] {
             check(shape, left, right).await;
         }
+    }
+}
+
+/// Ten thousand million pairs, none of which comes out: whoever cancels a task is heard when its
+/// stream says that it is not ready.
+#[tokio::test]
+async fn a_join_of_very_many_rows_pauses() {
+    let many: Vec<Row> = vec![(Some(1), Some(1.0), Some(1)); 100_000];
+    for (how, broadcast, keys) in [
+        (How::Hash, true, 1),
+        (How::Hash, false, 1),
+        (How::SortMerge, false, 1),
+        (How::NestedLoop, true, 0),
+    ] {
+        let shape = Shape {
+            kind: JoinType::Inner,
+            how,
+            build_left: true,
+            broadcast,
+            keys,
+            residual: false,
+            null_aware: false,
+        };
+        let none = call("greater_than", vec![column(2), column(5)], TypeId::Boolean);
+        let root = node(
+            4,
+            Op::Filter(Box::new(Filter {
+                child: Some(Box::new(join(shape))),
+                condition: Some(none),
+            })),
+        );
+        let plan = plan(&fragment(root, output(shape.kind)), 1).unwrap();
+        let io = MemoryIo::default()
+            .input(1, vec![vec![table("l", &many)]])
+            .input(2, vec![vec![table("r", &many)]]);
+        let mut rows = plan.execute(0, context(io, 8192)).unwrap();
+        // It has begun to pair rows by then, and is asked only when it says that it can go on.
+        let began = Instant::now();
+        let mut pauses = 0;
+        while pauses < 20 {
+            let polled = tokio::select! {
+                biased;
+                batch = rows.next() => Some(batch),
+                () = std::future::ready(()) => None,
+            };
+            assert!(polled.is_none(), "{shape:?}: {polled:?}");
+            pauses += 1;
+            tokio::task::yield_now().await;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "{shape:?}");
     }
 }
 

@@ -50,12 +50,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackCluster]
 
 LOCAL = [mutation for mutation in registry.mutations() if "local" in kinds_of(mutation)]
 # The proxy's are also applied below Spark, each of them, where they must be detected as here
-# (`cargo test --test attack`): of these one in eight goes through Spark too. Of the others one in
-# two; `make attack` applies them all.
+# (`cargo test --test attack`): of these one in eight goes through Spark too.
 _WIRE = {mutation.name for mutation in wire.MUTATIONS}
 _NAMED = [pytest.param(mutation, id=mutation.name) for mutation in LOCAL]
 LOCAL_BY_TURNS = [
-    *one_of([named for named in _NAMED if named.id not in _WIRE], 2),
+    *(named for named in _NAMED if named.id not in _WIRE),
     *one_of([named for named in _NAMED if named.id in _WIRE], 8),
 ]
 # Over columns of other protections than `tee`: all mutations that exist there alone, and some of

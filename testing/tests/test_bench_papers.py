@@ -147,7 +147,7 @@ def run(name: str, tmp_path: Path, *options: str, seconds: int = 600) -> dict[st
     return result
 
 
-@pytest.mark.parametrize("name", ["cipher", pytest.param("tax", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["cipher", "tax"])
 def test_the_smallest_runs(name: str, tmp_path: Path) -> None:
     result = run(name, tmp_path)
     assert result["benchmark"] == name and result["versions"]["commit"] and result["machine"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
@@ -16,16 +15,11 @@ from coffer_testing.turns import one_of
 from coffer_testing.windows import WINDOWS
 from conftest import Expected, ansi_conf
 
-
-def cases(queries: list[Query]) -> list[Any]:
-    return [
-        pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
-        for query in queries
-        for ansi in query.ansi
-    ]
-
-
-CASES = cases(EDGE + TPCH + WINDOWS + GENERATED)
+CASES = [
+    pytest.param(query, ansi, id=f"{query.name}-ansi_{ansi}")
+    for query in EDGE + TPCH + WINDOWS + GENERATED
+    for ansi in query.ansi
+]
 
 
 def test_there_are_enough_queries() -> None:
@@ -34,9 +28,7 @@ def test_there_are_enough_queries() -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize(
-    ("query", "ansi"), cases(EDGE) + one_of(cases(TPCH + WINDOWS + GENERATED), 2)
-)
+@pytest.mark.parametrize(("query", "ansi"), one_of(CASES, 2))
 def test_local(query: Query, ansi: str, expected: Expected, sealed: Driver) -> None:
     check(query, ansi, expected, sealed)
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from coffer_testing.leaks import keys, planted, protected, workloads
@@ -54,8 +54,7 @@ class Application:
     """Workloads that one Spark application runs; whether memory is dumped after each, or after the
     last only. `policy`: that of its tables' columns, which are `tee` without one; see
     `protected`. `store`: its tables lie on an S3. `control_dumped`: whether memory of the control
-    is dumped too, which shows that the search there finds something. `uncontrolled`: workloads that
-    the control leaves out, as the others show a value in each place already."""
+    is dumped too, which shows that the search there finds something."""
 
     conf: dict[str, str]
     workloads: tuple[tuple[str, Callable[[Session], None]], ...]
@@ -63,12 +62,6 @@ class Application:
     policy: str | None = None
     store: bool = False
     control_dumped: bool = True
-    uncontrolled: tuple[str, ...] = ()
-
-    def of(self, side: str) -> list[tuple[str, Callable[[Session], None]]]:
-        """The workloads of a side."""
-        out = self.uncontrolled if side == "control" else ()
-        return [(name, workload) for name, workload in self.workloads if name not in out]
 
 
 # Tables of a store, and what is asked of them there.
@@ -109,26 +102,14 @@ SMALL = (
     Application(
         TIGHT,
         (
-            ("tpch", _few),
             ("literals", workloads.literals),
             ("writes", workloads.writes),
             ("failed", workloads.failed),
             ("spilling", workloads.spilling),
-            ("protections", protected.few),
         ),
         look_after_each=False,
-        uncontrolled=("tpch", "protections"),
     ),
-    # One application for both: each has drivers, executors and dumps to wait for. Nothing makes the
-    # driver spill, which the tail refuses.
-    Application(
-        {"spark.coffer.engine.memory": "256MiB", **WHOLE},
-        (("store", workloads.store), ("tail", workloads.tail)),
-        look_after_each=False,
-        store=True,
-        control_dumped=False,
-        uncontrolled=("tail",),
-    ),
+    replace(STORE, control_dumped=False),
 )
 # What leaves an unsealed engine by each way out: exchanges, results, writes, spills.
 OPENED = (
@@ -258,7 +239,7 @@ def _side(
                 if "gone" in tables:
                     for part in tables.pop("gone").glob("part-*"):
                         part.unlink()
-                for name, workload in application.of(side):
+                for name, workload in application.workloads:
                     _say(f"{side}: {name}")
                     session = Session(
                         driver,
@@ -273,7 +254,7 @@ def _side(
                         host.look(name)
                 dumped = application.control_dumped or side != "control"
                 if not application.look_after_each and dumped:
-                    host.look(", ".join(name for name, _ in application.of(side)))
+                    host.look(", ".join(name for name, _ in application.workloads))
                 if last:
                     if owner and side == "sealed":
                         _refused_event_log(folder, tables, owner, host)

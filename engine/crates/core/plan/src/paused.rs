@@ -1,8 +1,8 @@
 //! Pauses in which a task can be cancelled.
 //!
-//! Whoever cancels a task is heard when its stream says that it is not ready. DataFusion's joins and
-//! aggregates say so only where an input of theirs does: a join that makes a million rows of each
-//! row it reads would go on for as long as it has rows to make, for nobody.
+//! Whoever cancels a task is heard when its stream says that it is not ready. DataFusion's joins
+//! and aggregates say so only where an input of theirs does: a join that makes a million rows of
+//! each row it reads would go on for as long as it has rows to make, for nobody.
 
 use std::{
     fmt,

@@ -1,10 +1,7 @@
 //! Every type of join by every strategy, against two nested loops over small tables with NULLs,
 //! duplicates, NaN and −0.0.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::sync::Arc;
 
 use arrow::{
     array::{Array, AsArray, BooleanArray, Float64Array, Int64Array, RecordBatch},
@@ -379,20 +376,16 @@ async fn a_join_of_very_many_rows_pauses() {
             .input(1, vec![vec![table("l", &many)]])
             .input(2, vec![vec![table("r", &many)]]);
         let mut rows = plan.execute(0, context(io, 8192)).unwrap();
-        // It has begun to pair rows by then, and is asked only when it says that it can go on.
-        let began = Instant::now();
-        let mut pauses = 0;
-        while pauses < 20 {
+        // Without pauses its first answer would be that there are no more rows.
+        for _ in 0..20 {
             let polled = tokio::select! {
                 biased;
                 batch = rows.next() => Some(batch),
                 () = std::future::ready(()) => None,
             };
             assert!(polled.is_none(), "{shape:?}: {polled:?}");
-            pauses += 1;
             tokio::task::yield_now().await;
         }
-        assert!(began.elapsed() < Duration::from_mins(1), "{shape:?}");
     }
 }
 
